@@ -1,0 +1,39 @@
+"""Apache Arrow IPC files as a data source of Apache Spark, and the codec beneath it.
+
+Strategy
+--------
+Importing this package imports nothing else: `ipc` (numpy, no Spark) and `register` (PySpark) arrive when they
+are first asked for, so that each works in an environment that lacks what the other needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc import ipc
+    from spark_arrow_ipc.spark.registration import register
+
+__all__ = ["__version__", "ipc", "register"]
+
+__version__ = "0.1.0"
+
+_LATE = {
+    "ipc": ("spark_arrow_ipc.ipc", None),
+    "register": ("spark_arrow_ipc.spark.registration", "register"),
+}
+"""Public name -> the module that it comes from, and the attribute there (None: the module itself)."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name on its first use."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module_name, attribute = _LATE[name]
+    module = import_module(module_name)
+    return module if attribute is None else getattr(module, attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,239 @@
+"""Buffers of an array as typed numpy views, and whole arrays as numpy arrays.
+
+Strategy
+--------
+The views (`data_values`, `value_offsets`, `views`, ...) are read-only, honour `Array.offset`, share the buffer's
+memory and accept any alignment. They prove only that the slots lie inside the buffer; what the values *mean*
+(offsets that do not fall, indices in range) is checked by `arrow.validate`.
+
+`DTYPES` says how one slot of a DATA buffer looks in numpy, in this machine's byte order. Wide decimals are
+structures of 64-bit words named from the least significant on (``w0``, ``w1``, ...), the top word signed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
+from spark_arrow_ipc.errors import InvalidBodyError
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array
+
+__all__ = [
+    "DAY_TIME",
+    "DTYPES",
+    "MONTH_DAY_NANO",
+    "VIEW",
+    "VIEW_INLINE_NBYTES",
+    "buffer_of",
+    "data_values",
+    "positions",
+    "sizes",
+    "to_numpy",
+    "type_ids",
+    "typed",
+    "validity_mask",
+    "value_offsets",
+    "views",
+]
+
+NDArray = npt.NDArray[Any]
+
+VIEW = np.dtype([("size", np.int32), ("prefix", "V4"), ("index", np.int32), ("offset", np.int32)])
+"""One view of 16 bytes. Up to `VIEW_INLINE_NBYTES` the value itself follows the size."""
+
+VIEW_INLINE_NBYTES = 12
+"""Longest value, in bytes, that lies in the view itself (Columnar.rst, "Variable-size Binary View Layout")."""
+
+DAY_TIME = np.dtype([("days", np.int32), ("milliseconds", np.int32)])
+"""One day-time interval."""
+
+MONTH_DAY_NANO = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
+"""One month-day-nano interval."""
+
+
+def _words(count: int) -> np.dtype[Any]:
+    fields = [(f"w{i}", np.int64 if i == count - 1 else np.uint64) for i in range(count)]
+    return np.dtype(fields if sys.byteorder == "little" else fields[::-1])
+
+
+_INTS = {
+    (bit_width, signed): np.dtype(f"{'i' if signed else 'u'}{bit_width // 8}")
+    for bit_width in (8, 16, 32, 64)
+    for signed in (True, False)
+}
+_FLOATS = tuple(np.dtype(name) for name in ("f2", "f4", "f8"))
+_DECIMALS: Mapping[int, np.dtype[Any]] = {32: np.dtype("i4"), 64: np.dtype("i8"), 128: _words(2), 256: _words(4)}
+_SIGNED = {bit_width: _INTS[bit_width, True] for bit_width in (8, 16, 32, 64)}
+
+DTYPES: Mapping[type[t.DataType], Callable[[Any], np.dtype[Any]]] = {
+    t.Int: lambda type_: _INTS[type_.bit_width, type_.signed],
+    t.FloatingPoint: lambda type_: _FLOATS[type_.precision],
+    t.Decimal: lambda type_: _DECIMALS[type_.bit_width],
+    t.Date: lambda type_: _SIGNED[type_.bit_width],
+    t.Time: lambda type_: _SIGNED[type_.bit_width],
+    t.Timestamp: lambda _: _SIGNED[64],
+    t.Duration: lambda _: _SIGNED[64],
+    t.IntervalYearMonth: lambda _: _SIGNED[32],
+    t.IntervalDayTime: lambda _: DAY_TIME,
+    t.IntervalMonthDayNano: lambda _: MONTH_DAY_NANO,
+    t.Dictionary: lambda type_: _INTS[type_.index.bit_width, type_.index.signed],
+}
+"""One slot of the DATA buffer, for all types that have one, save `Bool` (bits) and `FixedSizeBinary` (a row)."""
+
+_EMPTY = memoryview(b"")
+
+
+def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
+    """Return `length` elements from element `offset` on as a read-only view of the buffer.
+
+    Raises
+    ------
+    InvalidBodyError
+        The buffer ends before them.
+    """
+    dtype = np.dtype(dtype)
+    if length == 0:
+        return np.zeros(0, dtype)
+    buffer = _EMPTY if buffer is None else buffer
+    needed = (offset + length) * dtype.itemsize
+    if buffer.nbytes < needed:
+        raise InvalidBodyError(expected=f"a buffer of at least {needed:,} bytes", found=f"{buffer.nbytes:,} bytes")
+    view = np.frombuffer(buffer, dtype, length, offset * dtype.itemsize)
+    view.flags.writeable = False
+    return view
+
+
+def buffer_of(array: Array, role: Role) -> memoryview | None:
+    """Return the array's buffer of a role that its layout has."""
+    for buffer_layout, buffer in zip(LAYOUTS[type(array.type)].buffers, array.buffers, strict=False):
+        if buffer_layout.role is role:
+            return buffer
+    raise TypeError(f"expected a type with {role.name}, found {array.type}")
+
+
+def _slots(array: Array, role: Role) -> NDArray:
+    layouts = LAYOUTS[type(array.type)].buffers
+    bit_width = next((b.bit_width for b in layouts if b.role is role), 0)
+    return typed(buffer_of(array, role), _SIGNED[bit_width], array.offset, array.length)
+
+
+def data_values(array: Array) -> NDArray:
+    """Return the DATA buffer's slots, null ones as they lie there.
+
+    Shape ``(length,)`` of `DTYPES`; booleans as a copy; `FixedSizeBinary` as uint8 of shape
+    ``(length, byte_width)``; a `Dictionary`'s indices.
+    """
+    return _DATA.get(type(array.type), _fixed)(array)
+
+
+def _fixed(array: Array) -> NDArray:
+    dtype = DTYPES.get(type(array.type))
+    if dtype is None:
+        raise TypeError(f"expected a type of fixed width, found {array.type}")
+    return typed(buffer_of(array, Role.DATA), dtype(array.type), array.offset, array.length)
+
+
+def _bools(array: Array) -> NDArray:
+    buffer = buffer_of(array, Role.DATA)
+    return bitmap.unpack(_EMPTY if buffer is None else buffer, array.offset, array.length)
+
+
+def _rows(array: Array) -> NDArray:
+    assert isinstance(array.type, t.FixedSizeBinary)
+    width = array.type.byte_width
+    flat = typed(buffer_of(array, Role.DATA), np.uint8, array.offset * width, array.length * width)
+    return flat.reshape(array.length, width)
+
+
+_DATA: Mapping[type[t.DataType], Callable[[Array], NDArray]] = {t.Bool: _bools, t.FixedSizeBinary: _rows}
+
+
+def value_offsets(array: Array) -> NDArray:
+    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero for an empty buffer."""
+    bit_width = next(b.bit_width for b in LAYOUTS[type(array.type)].buffers if b.role is Role.OFFSETS)
+    buffer = buffer_of(array, Role.OFFSETS)
+    if array.length == 0 and (buffer is None or buffer.nbytes * 8 < (array.offset + 1) * bit_width):
+        return np.zeros(1, _SIGNED[bit_width])
+    return typed(buffer, _SIGNED[bit_width], array.offset, array.length + 1)
+
+
+def positions(array: Array) -> NDArray:
+    """Return where each slot of a list-view or dense union begins in its child: shape ``(length,)``."""
+    return _slots(array, Role.POSITIONS)
+
+
+def sizes(array: Array) -> NDArray:
+    """Return how many elements each slot of a list-view has: shape ``(length,)``."""
+    return _slots(array, Role.SIZES)
+
+
+def type_ids(array: Array) -> NDArray:
+    """Return the type id of each slot of a union: int8, shape ``(length,)``."""
+    return _slots(array, Role.TYPE_IDS)
+
+
+def views(array: Array) -> NDArray:
+    """Return the views of a `BinaryView` or `Utf8View`: dtype `VIEW`, shape ``(length,)``."""
+    return typed(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
+
+
+def validity_mask(array: Array) -> npt.NDArray[np.bool_] | None:
+    """Return True for each slot that is not null, or None where no bitmap says so. All False for `Null`."""
+    if isinstance(array.type, t.Null):
+        return np.zeros(array.length, np.bool_)
+    validity = array.validity
+    if validity is None or array.null_count == 0:
+        return None
+    return bitmap.unpack(validity, array.offset, array.length)
+
+
+def _same(values: NDArray, _: Any) -> NDArray:
+    return values
+
+
+def _datetimes(values: NDArray, type_: t.Timestamp) -> NDArray:
+    return values.view(f"M8[{type_.unit.abbreviation}]")
+
+
+def _dates(values: NDArray, type_: t.Date) -> NDArray:
+    return values.astype("M8[D]") if type_.unit is t.DateUnit.DAY else values.view("M8[ms]")
+
+
+def _timedeltas(values: NDArray, type_: t.Time | t.Duration) -> NDArray:
+    return values.astype(np.int64, copy=False).view(f"m8[{type_.unit.abbreviation}]")
+
+
+_NUMPY: Mapping[type[t.DataType], Callable[[NDArray, Any], NDArray]] = {
+    t.Bool: _same,
+    t.Int: _same,
+    t.FloatingPoint: _same,
+    t.Date: _dates,
+    t.Time: _timedeltas,
+    t.Timestamp: _datetimes,
+    t.Duration: _timedeltas,
+    t.IntervalYearMonth: _same,
+}
+"""Types that numpy has a type for."""
+
+
+def to_numpy(array: Array) -> NDArray:
+    """Return the slots as one numpy array, shape ``(length,)``.
+
+    Without nulls, a read-only view of the buffer for integers, floating point, year-month intervals (months),
+    ``date64`` (datetime64[ms]), timestamps (datetime64, UTC where the type has a zone), durations and 64-bit times
+    (timedelta64); a copy for booleans, ``date32`` (datetime64[D]) and 32-bit times. The smallest int64 is numpy's
+    NaT. With nulls, and for all other types, a copy of Python objects as `Array.to_pylist` gives them.
+    """
+    convert = _NUMPY.get(type(array.type))
+    if convert is None or array.count_nulls():
+        return np.fromiter(array.to_pylist(), object, array.length)
+    return convert(data_values(array), array.type)

@@ -1,0 +1,126 @@
+"""A record batch: a schema, one array a field, and a row count of its own (there may be no columns)."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_arrow_ipc.arrow import build, validate
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata
+
+_REPR_ROWS = 10
+"""Rows that the HTML table of a notebook shows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordBatch:
+    """Columns of equal length.
+
+    Parameters
+    ----------
+    schema
+        One field a column.
+    columns
+        Arrays of `num_rows` slots, in the order of the fields.
+    num_rows
+        Rows; known even without columns.
+    custom_metadata
+        Pairs of the message that the batch came in.
+    """
+
+    schema: Schema
+    columns: tuple[Array, ...]
+    num_rows: int
+    custom_metadata: CustomMetadata = ()
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.schema):
+            raise ValueError(f"expected {len(self.schema)} columns, found {len(self.columns)}")
+        for field, column in zip(self.schema.fields, self.columns, strict=True):
+            if column.length != self.num_rows:
+                raise ValueError(f"column {field.name}: expected {self.num_rows} slots, found {column.length}")
+
+    @classmethod
+    def from_pylist(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> RecordBatch:
+        """Return a batch of rows given as dicts; an absent key is a null. Costs Python time a value.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A value does not fit its field's type.
+        """
+        columns = tuple(build.array([row.get(f.name) for row in rows], f.type) for f in schema.fields)
+        return cls(schema, columns, len(rows))
+
+    @classmethod
+    def from_pydict(cls, columns: Mapping[str, Sequence[Any]], schema: Schema) -> RecordBatch:
+        """Return a batch of columns given as sequences of Python values. Costs Python time a value.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The lengths differ, a column is missing, or a value does not fit its field's type.
+        """
+        missing = [name for name in schema.names if name not in columns]
+        if missing:
+            raise ValueError(f"expected a column for every field, found none for {', '.join(missing)}")
+        arrays = tuple(build.array(columns[f.name], f.type) for f in schema.fields)
+        return cls(schema, arrays, arrays[0].length if arrays else 0)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def column(self, column: int | str) -> Array:
+        """Return the column at a position or of a name that occurs once."""
+        return self.columns[self.schema.position(column)]
+
+    def select(self, columns: Iterable[int | str]) -> RecordBatch:
+        """Return a batch of some columns in the given order, sharing memory."""
+        positions = [self.schema.position(column) for column in columns]
+        fields = tuple(self.schema.fields[i] for i in positions)
+        schema = Schema(fields, self.schema.custom_metadata, self.schema.endianness)
+        return RecordBatch(schema, tuple(self.columns[i] for i in positions), self.num_rows, self.custom_metadata)
+
+    def slice(self, offset: int, length: int | None = None) -> RecordBatch:
+        """Return `length` rows from `offset` on, sharing memory. O(columns)."""
+        length = self.num_rows - offset if length is None else length
+        if offset < 0 or length < 0 or offset + length > self.num_rows:
+            raise IndexError(f"expected rows within 0 to {self.num_rows}, found {offset} to {offset + length}")
+        columns = tuple(column.slice(offset, length) for column in self.columns)
+        return RecordBatch(self.schema, columns, length, self.custom_metadata)
+
+    def validate(self, *, full: bool = True) -> None:
+        """Check that the arrays are sound: sizes always, with `full` the values too.
+
+        Raises
+        ------
+        InvalidBodyError
+            With the field's path, what was expected and what was found.
+        """
+        for field, column in zip(self.schema.fields, self.columns, strict=True):
+            validate.check(column, field.name, full=full)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts. A name that occurs twice keeps its last column."""
+        columns = [column.to_pylist() for column in self.columns]
+        if not columns:
+            return [{} for _ in range(self.num_rows)]
+        return [dict(zip(self.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists by name. A name that occurs twice keeps its last column."""
+        return {f.name: c.to_pylist() for f, c in zip(self.schema.fields, self.columns, strict=True)}
+
+    def __repr__(self) -> str:
+        return f"<RecordBatch {self.num_rows:,} rows of {len(self.columns)} columns>\n{self.schema}"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(f.name)}<br>{html.escape(str(f.type))}</th>" for f in self.schema.fields)
+        first = self.slice(0, min(self.num_rows, _REPR_ROWS))
+        cells = zip(*(column.to_pylist() for column in first.columns), strict=True)
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in row) + "</tr>" for row in cells)
+        return f"<p>{self.num_rows:,} rows</p><table><tr>{head}</tr>{rows}</table>"

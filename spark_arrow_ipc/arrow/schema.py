@@ -1,0 +1,89 @@
+"""The schema: fields in order, custom metadata, and the byte order that the file declares."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from spark_arrow_ipc.arrow.types import CustomMetadata, Field, pairs
+from spark_arrow_ipc.errors import ColumnNotFoundError
+
+
+class Endianness(IntEnum):
+    """Byte order of the buffers in record batches. Metadata is little-endian always."""
+
+    LITTLE = 0
+    BIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Fields, pairs of custom metadata, and the byte order of the file that they came from.
+
+    Arrays in memory are in this machine's order whatever `endianness` says: it is what a file declared.
+    """
+
+    fields: tuple[Field, ...]
+    custom_metadata: CustomMetadata = ()
+    endianness: Endianness = Endianness.LITTLE
+
+    @classmethod
+    def of(
+        cls,
+        fields: Iterable[Field],
+        custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+    ) -> Schema:
+        """Return a schema from any iterable of fields and a mapping or pairs."""
+        return cls(tuple(fields), pairs(custom_metadata))
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields' names in order; a name may occur twice."""
+        return tuple(field.name for field in self.fields)
+
+    def position(self, column: int | str) -> int:
+        """Return the position of a column given by position or by a name that occurs once.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            No such position or name, or the name occurs more than once.
+        """
+        if isinstance(column, int):
+            if 0 <= column < len(self.fields):
+                return column
+            raise ColumnNotFoundError(expected=f"a column position below {len(self.fields)}", found=str(column))
+        found = [i for i, name in enumerate(self.names) if name == column]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            numbers = ", ".join(f"#{i}" for i in found)
+            raise ColumnNotFoundError(
+                f"the name {column!r} stands for {len(found)} columns; address one of them by position: {numbers}"
+            )
+        raise ColumnNotFoundError(f"there is no column {column!r}; the columns are {_some(self.names)}")
+
+    def field(self, column: int | str) -> Field:
+        """Return the field of a column given by position or name."""
+        return self.fields[self.position(column)]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.fields)) or "(no columns)"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{i}</td><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td>"
+            f"<td>{'yes' if f.nullable else 'no'}</td></tr>"
+            for i, f in enumerate(self.fields)
+        )
+        return f"<table><tr><th>#</th><th>name</th><th>type</th><th>nullable</th></tr>{rows}</table>"
+
+
+def _some(names: tuple[str, ...], most: int = 20) -> str:
+    shown = ", ".join(map(repr, names[:most])) or "none"
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

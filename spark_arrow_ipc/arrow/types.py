@@ -1,0 +1,548 @@
+"""Arrow's data types and fields as frozen values.
+
+Strategy
+--------
+One class for each *layout* of the columnar format (`SparseUnion` and `DenseUnion` are two, `Int` is one), with
+the parameters and names of ``Schema.fbs``. A nested type is made of fields, so `Field` lives here too. Types
+compare by value, know nothing of bytes, and are checked when they are made: one that exists is possible.
+
+The ready values (`int32`, `utf8`, ...) and the small functions (`list_`, `struct`, ...) at the end are what
+people write; the classes are what tables are keyed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+CustomMetadata: TypeAlias = tuple[tuple[str, str], ...]
+"""Key-value pairs in file order. A key may occur twice, as in ``Schema.fbs``."""
+
+
+class Precision(IntEnum):
+    """Width of a floating point number."""
+
+    HALF = 0
+    SINGLE = 1
+    DOUBLE = 2
+
+
+class DateUnit(IntEnum):
+    """Unit of `Date`."""
+
+    DAY = 0
+    MILLISECOND = 1
+
+
+class TimeUnit(IntEnum):
+    """Unit of `Time`, `Timestamp` and `Duration`."""
+
+    SECOND = 0
+    MILLISECOND = 1
+    MICROSECOND = 2
+    NANOSECOND = 3
+
+    @property
+    def abbreviation(self) -> str:
+        """The unit as it is written: s, ms, us or ns."""
+        return ("s", "ms", "us", "ns")[self]
+
+    @property
+    def per_second(self) -> int:
+        """How many of this unit make a second."""
+        return (1, 1_000, 1_000_000, 1_000_000_000)[self]
+
+
+def _require(condition: bool, expected: str, found: object) -> None:
+    if not condition:
+        raise ValueError(f"expected {expected}, found {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """Base of all types. `children` are the fields that a nested type is made of."""
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The child fields in the order of the format; empty for a type without children."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named, possibly nullable slot of a schema or of a nested type.
+
+    Parameters
+    ----------
+    name
+        May be empty, and two fields may share one name.
+    type
+        The logical type; a dictionary-encoded field has a `Dictionary`.
+    nullable
+        Arrow does not make writers keep this promise.
+    custom_metadata
+        Pairs in order; `field` takes a mapping as well.
+    """
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    custom_metadata: CustomMetadata = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
+
+    @property
+    def extension_name(self) -> str | None:
+        """The name of the extension type that this field carries on its storage type, or None."""
+        return dict(self.custom_metadata).get("ARROW:extension:name")
+
+
+@dataclass(frozen=True, slots=True)
+class Null(DataType):
+    """Only nulls; no buffers."""
+
+    def __str__(self) -> str:
+        return "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Bool(DataType):
+    """One bit a slot."""
+
+    def __str__(self) -> str:
+        return "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Int(DataType):
+    """Whole number of 8, 16, 32 or 64 bits."""
+
+    bit_width: int
+    signed: bool
+
+    def __post_init__(self) -> None:
+        _require(self.bit_width in (8, 16, 32, 64), "an integer bit width of 8, 16, 32 or 64", self.bit_width)
+
+    def __str__(self) -> str:
+        return f"{'' if self.signed else 'u'}int{self.bit_width}"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatingPoint(DataType):
+    """IEEE 754 number of half, single or double precision."""
+
+    precision: Precision
+
+    def __str__(self) -> str:
+        return ("float16", "float32", "float64")[self.precision]
+
+    @property
+    def bit_width(self) -> int:
+        """Bits a slot: 16, 32 or 64."""
+        return (16, 32, 64)[self.precision]
+
+
+MAX_DECIMAL_PRECISION: Mapping[int, int] = {32: 9, 64: 18, 128: 38, 256: 76}
+"""Decimal digits that fit each bit width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal(DataType):
+    """Unscaled two's complement integer of 32, 64, 128 or 256 bits; the value is unscaled * 10**-scale."""
+
+    precision: int
+    scale: int
+    bit_width: int = 128
+
+    def __post_init__(self) -> None:
+        _require(self.bit_width in MAX_DECIMAL_PRECISION, "a decimal bit width of 32, 64, 128 or 256", self.bit_width)
+        most = MAX_DECIMAL_PRECISION[self.bit_width]
+        _require(1 <= self.precision <= most, f"a decimal precision of 1 to {most}", self.precision)
+
+    def __str__(self) -> str:
+        return f"decimal{self.bit_width}({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Date(DataType):
+    """Days (int32) or milliseconds (int64) since 1970-01-01."""
+
+    unit: DateUnit
+
+    def __str__(self) -> str:
+        return ("date32[day]", "date64[ms]")[self.unit]
+
+    @property
+    def bit_width(self) -> int:
+        """Bits a slot: 32 for days, 64 for milliseconds."""
+        return (32, 64)[self.unit]
+
+
+@dataclass(frozen=True, slots=True)
+class Time(DataType):
+    """Time since midnight: 32 bits for s and ms, 64 bits for us and ns."""
+
+    unit: TimeUnit
+    bit_width: int
+
+    def __post_init__(self) -> None:
+        wanted = 32 if self.unit <= TimeUnit.MILLISECOND else 64
+        _require(self.bit_width == wanted, f"a time[{self.unit.abbreviation}] bit width of {wanted}", self.bit_width)
+
+    def __str__(self) -> str:
+        return f"time{self.bit_width}[{self.unit.abbreviation}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp(DataType):
+    """Units since 1970-01-01: UTC when there is a time zone, else local time of an unknown zone."""
+
+    unit: TimeUnit
+    timezone: str | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.timezone != "", "a time zone's name or None", "an empty name")
+
+    def __str__(self) -> str:
+        zone = f", tz={self.timezone}" if self.timezone is not None else ""
+        return f"timestamp[{self.unit.abbreviation}{zone}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(DataType):
+    """Elapsed time, 64 bits."""
+
+    unit: TimeUnit
+
+    def __str__(self) -> str:
+        return f"duration[{self.unit.abbreviation}]"
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalYearMonth(DataType):
+    """Months, int32."""
+
+    def __str__(self) -> str:
+        return "interval[year_month]"
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalDayTime(DataType):
+    """Days int32, then milliseconds int32."""
+
+    def __str__(self) -> str:
+        return "interval[day_time]"
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalMonthDayNano(DataType):
+    """Months int32, days int32, nanoseconds int64."""
+
+    def __str__(self) -> str:
+        return "interval[month_day_nano]"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeBinary(DataType):
+    """`byte_width` bytes a slot; may be 0."""
+
+    byte_width: int
+
+    def __post_init__(self) -> None:
+        _require(self.byte_width >= 0, "a byte width of at least 0", self.byte_width)
+
+    def __str__(self) -> str:
+        return f"fixed_size_binary[{self.byte_width}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(DataType):
+    """Bytes, 32-bit value offsets."""
+
+    def __str__(self) -> str:
+        return "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBinary(DataType):
+    """Bytes, 64-bit value offsets."""
+
+    def __str__(self) -> str:
+        return "large_binary"
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryView(DataType):
+    """Bytes, in views of 16 bytes and any number of variadic buffers."""
+
+    def __str__(self) -> str:
+        return "binary_view"
+
+
+@dataclass(frozen=True, slots=True)
+class Utf8(DataType):
+    """UTF-8 text, 32-bit value offsets."""
+
+    def __str__(self) -> str:
+        return "utf8"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeUtf8(DataType):
+    """UTF-8 text, 64-bit value offsets."""
+
+    def __str__(self) -> str:
+        return "large_utf8"
+
+
+@dataclass(frozen=True, slots=True)
+class Utf8View(DataType):
+    """UTF-8 text, in views of 16 bytes and any number of variadic buffers."""
+
+    def __str__(self) -> str:
+        return "utf8_view"
+
+
+@dataclass(frozen=True, slots=True)
+class _ListLike(DataType):
+    value: Field
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The one field of the elements."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class List(_ListLike):
+    """Elements between two 32-bit value offsets."""
+
+    def __str__(self) -> str:
+        return f"list<{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeList(_ListLike):
+    """Elements between two 64-bit value offsets."""
+
+    def __str__(self) -> str:
+        return f"large_list<{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ListView(_ListLike):
+    """Elements at a 32-bit value offset with a size, in any order."""
+
+    def __str__(self) -> str:
+        return f"list_view<{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeListView(_ListLike):
+    """Elements at a 64-bit value offset with a size, in any order."""
+
+    def __str__(self) -> str:
+        return f"large_list_view<{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeList(DataType):
+    """`list_size` elements a slot; may be 0."""
+
+    value: Field
+    list_size: int
+
+    def __post_init__(self) -> None:
+        _require(self.list_size >= 0, "a list size of at least 0", self.list_size)
+
+    def __str__(self) -> str:
+        return f"fixed_size_list<{self.value}>[{self.list_size}]"
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The one field of the elements."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(DataType):
+    """One slot of each field."""
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(map(str, self.fields))}>"
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The struct's fields."""
+        return self.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Map(DataType):
+    """Entries (a struct of key and value, under any names) between two 32-bit value offsets."""
+
+    entries: Field
+    keys_sorted: bool = False
+
+    def __post_init__(self) -> None:
+        pair = isinstance(self.entries.type, Struct) and len(self.entries.type.fields) == 2
+        _require(pair, "map entries of a struct with two fields", self.entries.type)
+
+    def __str__(self) -> str:
+        return f"map<{self.key}, {self.item}>"
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The one field of the entries."""
+        return (self.entries,)
+
+    @property
+    def key(self) -> Field:
+        """The field of the keys."""
+        return self.entries.type.children[0]
+
+    @property
+    def item(self) -> Field:
+        """The field of the values."""
+        return self.entries.type.children[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Union(DataType):
+    fields: tuple[Field, ...]
+    type_ids: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.type_ids) == len(self.fields), f"{len(self.fields)} union type ids", list(self.type_ids))
+        sound = len(set(self.type_ids)) == len(self.type_ids) and all(0 <= i <= 127 for i in self.type_ids)
+        _require(sound, "distinct union type ids of 0 to 127", list(self.type_ids))
+
+    def _text(self, mode: str) -> str:
+        fields = ", ".join(f"{field}={i}" for field, i in zip(self.fields, self.type_ids, strict=True))
+        return f"{mode}_union<{fields}>"
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """The union's fields, one for each type id."""
+        return self.fields
+
+
+@dataclass(frozen=True, slots=True)
+class SparseUnion(_Union):
+    """One of the fields a slot; every child has all slots."""
+
+    def __str__(self) -> str:
+        return self._text("sparse")
+
+
+@dataclass(frozen=True, slots=True)
+class DenseUnion(_Union):
+    """One of the fields a slot; a child has only the slots that are its own."""
+
+    def __str__(self) -> str:
+        return self._text("dense")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEndEncoded(DataType):
+    """Runs of equal values: where each ends (int16, int32 or int64), and its value."""
+
+    run_ends: Field
+    values: Field
+
+    def __post_init__(self) -> None:
+        ends = self.run_ends.type
+        sound = isinstance(ends, Int) and ends.signed and ends.bit_width > 8
+        _require(sound, "run ends of int16, int32 or int64", ends)
+
+    def __str__(self) -> str:
+        return f"run_end_encoded<{self.run_ends}, {self.values}>"
+
+    @property
+    def children(self) -> tuple[Field, ...]:
+        """Run ends, then values."""
+        return (self.run_ends, self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary(DataType):
+    """Indices into a dictionary of values.
+
+    The dictionary's id belongs to the file and is not part of the type. A batch holds only the indices, so
+    `children` is empty; those of the values are ``value.children``.
+    """
+
+    index: Int
+    value: DataType
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        _require(isinstance(self.index, Int), "a dictionary index of an integer type", self.index)
+        _require(not isinstance(self.value, Dictionary), "a dictionary value type that is no dictionary", self.value)
+
+    def __str__(self) -> str:
+        return f"dictionary<{self.index}, {self.value}{', ordered' if self.ordered else ''}>"
+
+
+null = Null()
+bool_ = Bool()
+int8, int16, int32, int64 = (Int(width, signed=True) for width in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (Int(width, signed=False) for width in (8, 16, 32, 64))
+float16, float32, float64 = map(FloatingPoint, Precision)
+date32, date64 = map(Date, DateUnit)
+binary = Binary()
+large_binary = LargeBinary()
+binary_view = BinaryView()
+utf8 = Utf8()
+large_utf8 = LargeUtf8()
+utf8_view = Utf8View()
+
+
+def pairs(custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> CustomMetadata:
+    """Return key-value pairs in order, from a mapping, pairs or None."""
+    if custom_metadata is None:
+        return ()
+    items = custom_metadata.items() if isinstance(custom_metadata, Mapping) else custom_metadata
+    return tuple((str(key), str(value)) for key, value in items)
+
+
+def field(
+    name: str,
+    type: DataType,  # noqa: A002 - the name that Schema.fbs gives it
+    *,
+    nullable: bool = True,
+    custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+) -> Field:
+    """Return a field; `custom_metadata` may be a mapping."""
+    return Field(name, type, nullable, pairs(custom_metadata))
+
+
+def list_(value: DataType | Field) -> List:
+    """Return a list type; a bare type becomes a nullable field named ``item``, as in Arrow C++."""
+    return List(value if isinstance(value, Field) else Field("item", value))
+
+
+def struct(fields: Iterable[Field | tuple[str, DataType]]) -> Struct:
+    """Return a struct type of fields or of (name, type) pairs."""
+    return Struct(tuple(f if isinstance(f, Field) else Field(*f) for f in fields))
+
+
+def map_(key: DataType, value: DataType, *, keys_sorted: bool = False) -> Map:
+    """Return a map type with the usual names: entries of key and value."""
+    entries = Struct((Field("key", key, nullable=False), Field("value", value)))
+    return Map(Field("entries", entries, nullable=False), keys_sorted)
+
+
+def dictionary(index: Int, value: DataType, *, ordered: bool = False) -> Dictionary:
+    """Return a dictionary type: integer indices into values."""
+    return Dictionary(index, value, ordered)
+
+
+def run_end_encoded(run_ends: Int, values: DataType) -> RunEndEncoded:
+    """Return a run-end encoded type with the usual names: run_ends and values."""
+    return RunEndEncoded(Field("run_ends", run_ends, nullable=False), Field("values", values))

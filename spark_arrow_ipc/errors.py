@@ -1,0 +1,199 @@
+"""The errors of this package, and the one way in which they learn where they happened.
+
+Strategy
+--------
+Low code knows only what it *expected* and what it *found* (and, at times, the field and a byte offset inside
+what it was given). It raises with those. The boundary that knows the file adds the rest::
+
+    with error_context(path=path, block_number=3):
+        ...
+
+`error_context` fills only what is still unknown, so the innermost word wins. Errors are mutable for that one
+purpose, and survive pickling with every field, because Spark carries them from executor to driver.
+
+::
+
+    ArrowIpcError
+    ├── InvalidArrowError (ValueError)       the bytes break the specification
+    │   ├── InvalidFramingError              magic, continuation, lengths, truncation, footer position
+    │   ├── InvalidMetadataError             Flatbuffers structure, or a value that the specification forbids
+    │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
+    │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
+    ├── UnsupportedError (NotImplementedError)  valid Arrow that is not handled
+    ├── LimitError                           a budget of `Limits` is exceeded
+    ├── FileChangedError                     size or modification time differ from the plan
+    ├── NoFilesError                         nothing to read
+    ├── OptionError (ValueError)
+    ├── SchemaMismatchError
+    │   └── ColumnNotFoundError
+    └── CommitError
+        └── ConcurrentWriteError
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = [
+    "ArrowIpcError",
+    "ColumnNotFoundError",
+    "CommitError",
+    "ConcurrentWriteError",
+    "FileChangedError",
+    "InvalidArrowError",
+    "InvalidBodyError",
+    "InvalidDictionaryError",
+    "InvalidFramingError",
+    "InvalidMetadataError",
+    "LimitError",
+    "NoFilesError",
+    "OptionError",
+    "SchemaMismatchError",
+    "UnsupportedError",
+    "error_context",
+]
+
+_PLACE = ("path", "block_kind", "block_number", "field_path", "byte_offset")
+"""What `error_context` may fill in."""
+
+
+class ArrowIpcError(Exception):
+    """Base of every error that the bytes of a file, an option or a commit can cause.
+
+    Parameters
+    ----------
+    message
+        A whole sentence, for what does not fit "expected, found".
+    expected, found
+        The two halves of the usual message, in words.
+    path
+        The file, as the user named it.
+    block_kind, block_number
+        "record batch" or "dictionary batch", and its position in the file or stream, from 0.
+    field_path
+        The column, as ``a.b[]``.
+    byte_offset
+        Position from the start of the file or stream, in bytes.
+    spec
+        The section of the specification that is broken.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        path: str | None = None,
+        block_kind: str | None = None,
+        block_number: int | None = None,
+        field_path: str | None = None,
+        byte_offset: int | None = None,
+        spec: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.expected = expected
+        self.found = found
+        self.path = path
+        self.block_kind = block_kind
+        self.block_number = block_number
+        self.field_path = field_path
+        self.byte_offset = byte_offset
+        self.spec = spec
+
+    def __str__(self) -> str:
+        place = []
+        if self.block_number is not None:
+            place.append(f"{self.block_kind or 'record batch'} {self.block_number}")
+        if self.field_path is not None:
+            place.append(f"field {self.field_path}")
+        head = [part for part in (self.path, ", ".join(place)) if part]
+        what = [self.message] if self.message else []
+        if self.expected is not None:
+            what.append(f"expected {self.expected}, found {self.found}")
+        tail = [f"byte offset {self.byte_offset:,}"] if self.byte_offset is not None else []
+        if self.spec is not None:
+            tail.append(self.spec)
+        end = f" ({'; '.join(tail)})" if tail else ""
+        return ": ".join([*head, *what]) + end
+
+    def __reduce__(self) -> tuple[type[ArrowIpcError], tuple[str | None], dict[str, object]]:
+        return type(self), (self.message,), self.__dict__.copy()
+
+
+class InvalidArrowError(ArrowIpcError, ValueError):
+    """The bytes break the Arrow specification."""
+
+
+class InvalidFramingError(InvalidArrowError):
+    """Magic, continuation marker, message length, truncation or footer position is wrong."""
+
+
+class InvalidMetadataError(InvalidArrowError):
+    """The Flatbuffers structure is broken, or holds a value that the specification forbids."""
+
+
+class InvalidBodyError(InvalidArrowError):
+    """A region, buffer, offset, dictionary index or compressed buffer is wrong."""
+
+
+class InvalidDictionaryError(InvalidArrowError):
+    """A dictionary id is unknown, or a dictionary batch comes where none may."""
+
+
+class UnsupportedError(ArrowIpcError, NotImplementedError):
+    """Valid Arrow that this package does not handle."""
+
+
+class LimitError(ArrowIpcError):
+    """A budget of `Limits` is exceeded."""
+
+
+class FileChangedError(ArrowIpcError):
+    """The file is not the one that was planned: its size or modification time differs, or it is gone."""
+
+
+class NoFilesError(ArrowIpcError):
+    """There is nothing to read."""
+
+
+class OptionError(ArrowIpcError, ValueError):
+    """An option is unknown, ill-typed or contradicts another."""
+
+
+class SchemaMismatchError(ArrowIpcError):
+    """A file's data does not fit the schema that was asked for."""
+
+
+class ColumnNotFoundError(SchemaMismatchError):
+    """A column that was asked for does not exist."""
+
+
+class CommitError(ArrowIpcError):
+    """The written files could not be published."""
+
+
+class ConcurrentWriteError(CommitError):
+    """Another job changed what this job was about to change."""
+
+
+@contextmanager
+def error_context(
+    *,
+    path: str | None = None,
+    block_kind: str | None = None,
+    block_number: int | None = None,
+    field_path: str | None = None,
+    byte_offset: int | None = None,
+) -> Iterator[None]:
+    """Give every `ArrowIpcError` raised inside the place that it does not know yet."""
+    try:
+        yield
+    except ArrowIpcError as error:
+        values = (path, block_kind, block_number, field_path, byte_offset)
+        for name, value in zip(_PLACE, values, strict=True):
+            if value is not None and getattr(error, name) is None:
+                setattr(error, name, value)
+        raise
