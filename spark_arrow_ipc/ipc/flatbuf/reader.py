@@ -1,0 +1,425 @@
+"""Reads Flatbuffers that nobody vouches for.
+
+Strategy
+--------
+`root` gives a `TableView`; its methods give what a slot holds. Nothing is read before it is proven to lie inside
+the buffer: the vtable and the table's inline bytes when a view is made, a slot's place, its reference, and the
+length of its vector or string when it is asked for. Every table visited is counted, each time it is visited
+(shared tables make a traversal exponential otherwise), and so is depth. References point forward only, so a
+cycle cannot be written down.
+
+Whatever the bytes, only `InvalidMetadataError` and `LimitError` leave this module, with the position inside
+the Flatbuffers buffer as `byte_offset`. Asking for a name or kind that the table does not declare is the caller's
+mistake and a KeyError.
+
+As the official verifier does, strings must end in NUL and references may not be zero; unlike it, no alignment is
+demanded, because a view may start anywhere and neither `struct` nor numpy need it. Nothing here knows Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from struct import Struct
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.errors import InvalidMetadataError, LimitError
+from spark_arrow_ipc.ipc.flatbuf import idl
+from spark_arrow_ipc.ipc.flatbuf.shapes import SHAPES, VTABLE_SLOTS, Shape, Unpack
+
+E = TypeVar("E", bound=Enum)
+
+SPEC = "Flatbuffers"
+MAX_DEPTH = 64
+"""Tables inside tables, the root counted, unless the caller says otherwise."""
+MAX_TABLES = 1_000_000
+"""Visits of tables for one root, unless the caller says otherwise."""
+MAX_TABLES_PER_BYTE = 8
+"""As in Arrow C++: a sound buffer of n bytes has far fewer tables than 8 n."""
+
+_u32: Unpack = Struct("<I").unpack_from
+_i32: Unpack = Struct("<i").unpack_from
+_u8: Unpack = Struct("<B").unpack_from
+_vtable_head: Unpack = Struct("<HH").unpack_from
+
+
+class _Walk:
+    """What the views of one root share: the buffer and what is left of the budget."""
+
+    __slots__ = ("buffer", "last", "max_depth", "max_tables", "nbytes", "remaining")
+
+    def __init__(self, buffer: memoryview, max_tables: int, max_depth: int) -> None:
+        self.buffer = buffer
+        self.nbytes = buffer.nbytes
+        # Whatever a reference points at begins with four bytes: a vtable's offset or a length.
+        self.last = buffer.nbytes - 4
+        self.max_tables = max_tables
+        self.max_depth = max_depth
+        self.remaining = max_tables
+
+
+def _invalid(expected: str, found: object, byte_offset: int) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=str(found), byte_offset=byte_offset, spec=SPEC)
+
+
+def _too_many_tables(walk: _Walk, byte_offset: int) -> NoReturn:
+    raise LimitError(
+        expected=f"metadata that visits at most {walk.max_tables:,} tables (max_tables)",
+        found="more",
+        byte_offset=byte_offset,
+        spec=SPEC,
+    )
+
+
+def _too_deep(walk: _Walk, byte_offset: int) -> NoReturn:
+    raise LimitError(
+        expected=f"metadata of at most {walk.max_depth:,} nested tables (max_depth)",
+        found="deeper nesting",
+        byte_offset=byte_offset,
+        spec=SPEC,
+    )
+
+
+def root(
+    buffer: memoryview | bytes | bytearray,
+    definition: idl.TableDefinition,
+    *,
+    max_tables: int | None = None,
+    max_depth: int = MAX_DEPTH,
+) -> TableView:
+    """Return a view of the root table of a Flatbuffers buffer.
+
+    Parameters
+    ----------
+    buffer
+        The whole buffer, padding allowed behind; it is not copied.
+    definition
+        What its root table is.
+    max_tables
+        How many visits of tables are allowed for this view and all that come from it; default is 8 for each byte,
+        at most `MAX_TABLES`.
+    max_depth
+        How deep tables may nest, the root counted.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The root's offset or vtable lies outside the buffer.
+    LimitError
+        The budget is zero.
+    """
+    data = memoryview(buffer)
+    if data.format != "B" or data.ndim != 1:
+        data = data.cast("B")
+    if max_tables is None:
+        max_tables = min(MAX_TABLES, MAX_TABLES_PER_BYTE * data.nbytes)
+    walk = _Walk(data, max_tables, max_depth)
+    if data.nbytes < 4:
+        _invalid("at least 4 bytes of metadata", data.nbytes, 0)
+    position = _u32(data, 0)[0]
+    if not 4 <= position <= walk.last:
+        _invalid(f"the root table's offset within {data.nbytes:,} bytes", position, 0)
+    return _table(walk, SHAPES[definition.name], position, 1)
+
+
+def _table(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
+    """Return the view of the table at a position that is at most `walk.last`, its vtable checked."""
+    walk.remaining -= 1
+    if walk.remaining < 0:
+        _too_many_tables(walk, position)
+    if depth > walk.max_depth:
+        _too_deep(walk, position)
+    buffer, nbytes = walk.buffer, walk.nbytes
+    vtable = position - _i32(buffer, position)[0]
+    if not 0 <= vtable <= walk.last:
+        _invalid(f"the vtable of {shape.definition.name} within {nbytes:,} bytes", f"byte {vtable:,}", position)
+    vtable_nbytes, inline_nbytes = _vtable_head(buffer, vtable)
+    if (vtable | vtable_nbytes) & 1 or vtable_nbytes < 4 or vtable + vtable_nbytes > nbytes:
+        _invalid(
+            f"a vtable of {shape.definition.name} of at least 4, even and at most {nbytes - vtable:,} bytes at an even place",
+            f"{vtable_nbytes:,} bytes",
+            vtable,
+        )
+    if inline_nbytes < 4 or position + inline_nbytes > nbytes:
+        _invalid(
+            f"inline bytes of {shape.definition.name} of 4 to {nbytes - position:,}", f"{inline_nbytes:,}", position
+        )
+    # A longer vtable comes from a newer schema: its slots are not ours.
+    count = (vtable_nbytes - 4) >> 1
+    if count > shape.slot_count:  # noqa: PLR1730 - min() costs twice as much, and this runs for every table
+        count = shape.slot_count
+    offsets = VTABLE_SLOTS[count](buffer, vtable + 4)
+    view = TableView(walk, shape, position, depth, inline_nbytes, offsets)
+    if shape.required:
+        for number, name in shape.required:
+            if number >= count or not offsets[number]:
+                _invalid(f"{shape.definition.name}.{name}, which is required", "none", position)
+    return view
+
+
+class TableView:
+    """A table inside a buffer, checked as far as it was asked for.
+
+    Made by `root` and by views. Names are those of the table's declaration; a name of another kind is a KeyError.
+    Cost: O(1) for all but `tables` and `string`, which are O(elements).
+    """
+
+    __slots__ = ("_depth", "_inline_nbytes", "_offsets", "_position", "_shape", "_walk")
+
+    def __init__(  # noqa: PLR0917 - private, and keywords cost time for every table
+        self, walk: _Walk, shape: Shape, position: int, depth: int, inline_nbytes: int, offsets: tuple[int, ...]
+    ) -> None:
+        self._walk = walk
+        self._shape = shape
+        self._position = position
+        self._depth = depth
+        self._inline_nbytes = inline_nbytes
+        self._offsets = offsets
+
+    def __repr__(self) -> str:
+        return f"<{self._shape.definition.name} at byte {self._position:,}>"
+
+    @property
+    def definition(self) -> idl.TableDefinition:
+        """The table's declaration."""
+        return self._shape.definition
+
+    @property
+    def byte_offset(self) -> int:
+        """Where the table begins, from the start of the buffer."""
+        return self._position
+
+    def has(self, name: str) -> bool:
+        """Return whether the slot is present; of a union, whether its value is."""
+        number = self._shape.numbers[name]
+        return number < len(self._offsets) and self._offsets[number] != 0
+
+    def scalar(self, name: str) -> int:
+        """Return a scalar or the number of an enum, its default if absent; a bool for a bool."""
+        number, unpack, nbytes, default = self._shape.scalars[name]
+        offsets = self._offsets
+        if number >= len(offsets):
+            return default
+        at = offsets[number]
+        if not at:
+            return default
+        if at < 4 or at + nbytes > self._inline_nbytes:
+            self._bad_slot(name, at)
+        value: int = unpack(self._walk.buffer, self._position + at)[0]
+        return value
+
+    def enum(self, name: str, members: type[E]) -> E:
+        """Return a scalar as a member of an enum.
+
+        Raises
+        ------
+        InvalidMetadataError
+            The enum does not know the value.
+        """
+        value = self.scalar(name)
+        try:
+            return members(value)
+        except ValueError:
+            known = ", ".join(f"{member.value} {member.name}" for member in members)
+            raise InvalidMetadataError(
+                expected=f"{self._shape.definition.name}.{name} to be one of {known}",
+                found=str(value),
+                byte_offset=self._position,
+                spec=SPEC,
+            ) from None
+
+    def string(self, name: str) -> str | None:
+        """Return a string, or None if absent."""
+        number = self._shape.strings[name]
+        at = self._target(name, number)
+        if not at:
+            return None
+        buffer = self._walk.buffer
+        start = at + 4
+        nbytes = _u32(buffer, at)[0]
+        end = start + nbytes
+        if end >= self._walk.nbytes:
+            self._bad_length(name, nbytes, self._walk.nbytes - start - 1, at)
+        if buffer[end]:
+            _invalid(f"{self._shape.definition.name}.{name} to end in NUL", f"byte {buffer[end]}", end)
+        try:
+            return str(buffer[start:end], "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidMetadataError(
+                expected=f"{self._shape.definition.name}.{name} in UTF-8",
+                found=f"{error.reason} at byte {error.start:,} of the text",
+                byte_offset=start + error.start,
+                spec=SPEC,
+            ) from error
+
+    def table(self, name: str) -> TableView | None:
+        """Return a view of a table, or None if absent."""
+        number, shape = self._shape.tables[name]
+        at = self._target(name, number)
+        return _table(self._walk, shape, at, self._depth + 1) if at else None
+
+    def union(self, name: str) -> tuple[int, TableView | None]:
+        """Return a union's discriminant, and its value read as the table that the discriminant names.
+
+        The value is None if it is absent, or the discriminant is 0 (NONE).
+
+        Raises
+        ------
+        InvalidMetadataError
+            The discriminant is unknown.
+        """
+        number, members = self._shape.unions[name]
+        offsets = self._offsets
+        at = offsets[number] if number < len(offsets) else 0
+        if not at:
+            return 0, None
+        if at < 4 or at >= self._inline_nbytes:
+            self._bad_slot(name, at)
+        at += self._position
+        discriminant: int = _u8(self._walk.buffer, at)[0]
+        if discriminant not in members:
+            _invalid(
+                f"{self._shape.definition.name}.{name} with a discriminant of at most {max(members)}", discriminant, at
+            )
+        shape = members[discriminant]
+        if shape is None:
+            return discriminant, None
+        at = self._target(name, number + 1)
+        return discriminant, _table(self._walk, shape, at, self._depth + 1) if at else None
+
+    def tables(self, name: str) -> list[TableView]:
+        """Return views of a vector's tables; none if absent."""
+        number, shape = self._shape.table_vectors[name]
+        start, count = self._vector(name, number, 4)
+        if not count:
+            return []
+        walk, depth = self._walk, self._depth + 1
+        buffer, last = walk.buffer, walk.last
+        if count > walk.remaining:
+            _too_many_tables(walk, start)
+        views = []
+        for at in range(start, start + 4 * count, 4):
+            offset = _u32(buffer, at)[0]
+            if not offset or at + offset > last:
+                self._bad_reference(name, offset, at)
+            views.append(_table(walk, shape, at + offset, depth))
+        return views
+
+    def struct(self, name: str) -> tuple[int, ...] | None:
+        """Return the numbers of an inline struct in the order of its fields, or None if absent."""
+        number, unpack, nbytes = self._shape.structs[name]
+        at = self._offsets[number] if number < len(self._offsets) else 0
+        if not at:
+            return None
+        if at < 4 or at + nbytes > self._inline_nbytes:
+            self._bad_slot(name, at)
+        return unpack(self._walk.buffer, self._position + at)
+
+    def structs(self, name: str) -> npt.NDArray[np.int64]:
+        """Return a vector of structs, one row a struct: int64, shape (structs, fields); no rows if absent.
+
+        A view into the buffer where all fields are long (field nodes, buffers); blocks are copied.
+        """
+        number, vector = self._shape.struct_vectors[name]
+        start, count = self._vector(name, number, vector.nbytes)
+        if not count:
+            return vector.empty
+        if vector.dtype is None:
+            plain = np.frombuffer(self._walk.buffer, "<i8", count * vector.width, start)
+            return plain.reshape(count, vector.width)
+        records = np.frombuffer(self._walk.buffer, vector.dtype, count, start)
+        rows = np.empty((count, vector.width), np.int64)
+        for column, field in enumerate(vector.dtype.names or ()):
+            rows[:, column] = records[field]
+        return rows
+
+    def scalars(self, name: str) -> npt.NDArray[Any]:
+        """Return a vector of scalars as a view into the buffer; empty if absent."""
+        number, dtype, empty = self._shape.scalar_vectors[name]
+        start, count = self._vector(name, number, dtype.itemsize)
+        return np.frombuffer(self._walk.buffer, dtype, count, start) if count else empty
+
+    # --- the checks
+
+    def _target(self, name: str, number: int) -> int:
+        """Return where a slot's reference points, with four bytes there; 0 if the slot is absent."""
+        offsets = self._offsets
+        if number >= len(offsets):
+            return 0
+        at = offsets[number]
+        if not at:
+            return 0
+        if at < 4 or at + 4 > self._inline_nbytes:
+            self._bad_slot(name, at)
+        walk = self._walk
+        at += self._position
+        offset: int = _u32(walk.buffer, at)[0]
+        if not offset or at + offset > walk.last:
+            self._bad_reference(name, offset, at)
+        return at + offset
+
+    def _vector(self, name: str, number: int, element_nbytes: int) -> tuple[int, int]:
+        """Return where a vector's elements begin, and how many there are, all inside the buffer."""
+        at = self._target(name, number)
+        if not at:
+            return 0, 0
+        walk = self._walk
+        count: int = _u32(walk.buffer, at)[0]
+        start = at + 4
+        if count * element_nbytes > walk.nbytes - start:
+            self._bad_length(name, count, (walk.nbytes - start) // element_nbytes, at)
+        return start, count
+
+    def _bad_slot(self, name: str, at: int) -> NoReturn:
+        _invalid(
+            f"{self._shape.definition.name}.{name} within the table's {self._inline_nbytes:,} inline bytes",
+            f"byte {at:,}",
+            self._position,
+        )
+
+    def _bad_reference(self, name: str, offset: int, at: int) -> NoReturn:
+        _invalid(
+            f"{self._shape.definition.name}.{name} to refer to 1 to {self._walk.last - at:,} bytes ahead",
+            f"{offset:,}",
+            at,
+        )
+
+    def _bad_length(self, name: str, length: int, most: int, at: int) -> NoReturn:
+        _invalid(f"{self._shape.definition.name}.{name} of length at most {most:,}", f"{length:,}", at)
+
+
+def to_mapping(view: TableView) -> dict[str, Any]:
+    """Return all that a table holds as `builder.build` takes it: present slots only, unions as (table, mapping).
+
+    For looking at a message and for tests; cost is O(the whole table). Every check that the views make is made.
+    """
+    shape = view._shape  # noqa: SLF001 - the one function that is not a method because nobody reads so
+    values: dict[str, Any] = {}
+    for slot in shape.definition.slots:
+        name = slot.name
+        if name in shape.unions:
+            member = view.union(name)[1]
+            if member is not None:
+                values[name] = (member.definition, to_mapping(member))
+        elif view.has(name):
+            values[name] = _value(view, shape, name)
+    return values
+
+
+def _value(view: TableView, shape: Shape, name: str) -> Any:
+    if name in shape.tables:
+        table = view.table(name)
+        return None if table is None else to_mapping(table)
+    if name in shape.table_vectors:
+        return [to_mapping(table) for table in view.tables(name)]
+    readers: tuple[tuple[dict[str, Any], Callable[[str], Any]], ...] = (
+        (shape.scalars, view.scalar),
+        (shape.strings, view.string),
+        (shape.structs, view.struct),
+        (shape.struct_vectors, view.structs),
+        (shape.scalar_vectors, view.scalars),
+    )
+    return next(read(name) for names, read in readers if name in names)

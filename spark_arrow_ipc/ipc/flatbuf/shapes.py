@@ -1,0 +1,126 @@
+"""The declarations made ready for reading, computed once at import.
+
+Strategy
+--------
+A `Shape` says of each slot, by kind and name, exactly what reading it needs, so that the reader does one dictionary
+lookup for a slot and none of the declarations' indirections. It knows nothing of buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.ipc.flatbuf import idl, tables
+
+Unpack: TypeAlias = Callable[..., tuple[Any, ...]]
+"""`unpack_from` of a compiled `struct.Struct`."""
+
+
+@dataclass(slots=True)
+class Shape:
+    """A table's declaration, ready for use: for each kind of slot what reading it needs, by name.
+
+    The first number of each row is the slot's; a union's is that of its discriminant, except in `numbers`, where it is
+    that of the value.
+    """
+
+    definition: idl.TableDefinition
+    slot_count: int
+    numbers: dict[str, int]
+    required: tuple[tuple[int, str], ...]
+    scalars: dict[str, tuple[int, Unpack, int, int]]
+    strings: dict[str, int]
+    structs: dict[str, tuple[int, Unpack, int]]
+    tables: dict[str, tuple[int, Shape]]
+    unions: dict[str, tuple[int, dict[int, Shape | None]]]
+    table_vectors: dict[str, tuple[int, Shape]]
+    struct_vectors: dict[str, tuple[int, StructVector]]
+    scalar_vectors: dict[str, tuple[int, np.dtype[Any], npt.NDArray[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class StructVector:
+    """How a vector of structs becomes an int64 array of one row a struct: at once where all fields are long."""
+
+    nbytes: int
+    width: int
+    dtype: np.dtype[Any] | None
+    empty: npt.NDArray[np.int64]
+
+
+def _struct_format(definition: idl.StructDefinition) -> str:
+    text, end = "<", 0
+    for field in definition.fields:
+        text += f"{field.byte_offset - end}x{field.type.code}"
+        end = field.byte_offset + field.type.nbytes
+    return text + f"{definition.nbytes - end}x"
+
+
+def _struct_vector(definition: idl.StructDefinition) -> StructVector:
+    width = len(definition.fields)
+    empty = np.empty((0, width), np.int64)
+    return StructVector(definition.nbytes, width, None if definition.is_all_long else idl.dtype(definition), empty)
+
+
+def _new_shape(definition: idl.TableDefinition) -> Shape:
+    return Shape(definition, definition.slot_count, {}, (), {}, {}, {}, {}, {}, {}, {}, {})
+
+
+def _fill(shape: Shape, shapes: dict[str, Shape]) -> None:
+    required = []
+    for slot in shape.definition.slots:
+        number, name = slot.number, slot.name
+        match slot.type:
+            case idl.Scalar() | idl.EnumDefinition() as type_:
+                scalar = idl.storage(type_)
+                default = bool(slot.default) if scalar is idl.BOOL else int(slot.default)
+                shape.scalars[name] = (number, Struct("<" + scalar.code).unpack_from, scalar.nbytes, default)
+            case idl.String():
+                shape.strings[name] = number
+            case idl.StructDefinition() as struct:
+                shape.structs[name] = (number, Struct(_struct_format(struct)).unpack_from, struct.nbytes)
+            case idl.TableReference(target):
+                shape.tables[name] = (number, shapes[target])
+            case idl.UnionDefinition() as union:
+                members = {int(member): shapes.get(member.name) for member in union.members}
+                shape.unions[name] = (number, members)
+                number += 1
+            case idl.Vector(element):
+                _fill_vector(shape, slot, element, shapes)
+        shape.numbers[name] = number
+        if slot.required:
+            required.append((number, name))
+    shape.required = tuple(required)
+
+
+def _fill_vector(shape: Shape, slot: idl.Slot, element: idl.VectorElement, shapes: dict[str, Shape]) -> None:
+    match element:
+        case idl.TableReference(target):
+            shape.table_vectors[slot.name] = (slot.number, shapes[target])
+        case idl.StructDefinition():
+            shape.struct_vectors[slot.name] = (slot.number, _struct_vector(element))
+        case idl.Scalar() | idl.EnumDefinition():
+            dtype = np.dtype("<" + idl.storage(element).code)
+            shape.scalar_vectors[slot.name] = (slot.number, dtype, np.empty(0, dtype))
+
+
+def _shapes() -> dict[str, Shape]:
+    shapes = {name: _new_shape(definition) for name, definition in tables.TABLES.items()}
+    for shape in shapes.values():
+        _fill(shape, shapes)
+    return shapes
+
+
+SHAPES = _shapes()
+"""By a table's name."""
+
+VTABLE_SLOTS: tuple[Unpack, ...] = tuple(
+    Struct(f"<{count}H").unpack_from for count in range(max(shape.slot_count for shape in SHAPES.values()) + 1)
+)
+"""Reads that many vtable entries."""
