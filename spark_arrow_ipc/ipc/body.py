@@ -1,0 +1,83 @@
+"""The body of one message: all of it, or only the ranges that some columns need."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc.ipc.source import ByteSource
+
+GAP_NBYTES: Final = 64 << 10
+"""Ranges closer than this are read as one: a second read costs more than the bytes between."""
+
+WHOLE_SHARE: Final = 0.8
+"""Where more than this share of a body is wanted, it is read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Byte ranges of a body, ascending and apart. The usual one is a single range of all bytes.
+
+    `starts` count from the body's first byte, which lies at `byte_offset` of the file or stream.
+    """
+
+    starts: tuple[int, ...]
+    ranges: tuple[memoryview, ...]
+    byte_offset: int
+
+    @classmethod
+    def whole(cls, data: memoryview, byte_offset: int) -> Body:
+        """Return the body that `data` is."""
+        return cls((0,), (data,), byte_offset)
+
+    def slice(self, start: int, nbytes: int) -> memoryview:
+        """Return a view of a buffer that was checked to lie inside the body and, where ranges were, wanted."""
+        if len(self.ranges) == 1 and self.starts[0] == 0:
+            return self.ranges[0][start : start + nbytes]
+        if not nbytes:
+            return memoryview(b"")
+        i = bisect_right(self.starts, start) - 1
+        start -= self.starts[i]
+        return self.ranges[i][start : start + nbytes]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPlace:
+    """Where a body lies: its source, its first byte, its length."""
+
+    source: ByteSource
+    byte_offset: int
+    nbytes: int
+
+
+def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
+    """Return the body at a place, read whole or only where `wanted` (start, nbytes) asks.
+
+    Raises
+    ------
+    InvalidFramingError
+        The bytes end before the body does.
+    """
+    source, byte_offset, nbytes = place.source, place.byte_offset, place.nbytes
+    if wanted is None:
+        return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
+    ranges = join_ranges(wanted)
+    if sum(end - start for start, end in ranges) > WHOLE_SHARE * nbytes:
+        return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
+    starts = tuple(start for start, _ in ranges)
+    return Body(starts, tuple(source.read_at(byte_offset + start, end - start) for start, end in ranges), byte_offset)
+
+
+def join_ranges(wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return (start, end) ranges that cover all (start, nbytes) of `wanted`, joined across small gaps."""
+    joined: list[tuple[int, int]] = []
+    for start, nbytes in sorted(wanted):
+        if not nbytes:
+            continue
+        if joined and start - joined[-1][1] <= GAP_NBYTES:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], start + nbytes))
+        else:
+            joined.append((start, start + nbytes))
+    return joined

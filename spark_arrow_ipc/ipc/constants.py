@@ -1,0 +1,81 @@
+"""The numbers and byte strings that the IPC format fixes."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import Final
+
+MAGIC: Final = b"ARROW1"
+"""First and last bytes of the file format."""
+
+FILE_HEADER: Final = MAGIC + b"\0\0"
+"""The magic, padded to 8 bytes: the first message of most writers follows."""
+
+CONTINUATION: Final = 0xFFFFFFFF
+"""First four bytes of an encapsulated message since 0.15."""
+
+EOS: Final = b"\xff\xff\xff\xff\0\0\0\0"
+"""End of stream: a continuation and a metadata length of 0."""
+
+LEGACY_EOS: Final = b"\0\0\0\0"
+"""End of stream before 0.15."""
+
+FOOTER_TAIL_NBYTES: Final = 4 + len(MAGIC)
+"""The footer's length (int32) and the magic at the end of a file."""
+
+BODY_ALIGNMENT: Final = 8
+"""Messages, bodies and buffers begin at multiples of 8 bytes."""
+
+EXPERIMENTAL_COMPRESSION_KEY: Final = "ARROW:experimental_compression"
+"""Where Arrow 0.17 noted the compression codec: custom metadata of the message."""
+
+RAW_BUFFER: Final = -1
+"""Length prefix of a buffer that is stored uncompressed inside a compressed body."""
+
+
+class Format(Enum):
+    """The two shapes that Arrow IPC takes on disk."""
+
+    FILE = "file"
+    STREAM = "stream"
+
+
+class MetadataVersion(IntEnum):
+    """``MetadataVersion`` of Schema.fbs."""
+
+    V1 = 0
+    V2 = 1
+    V3 = 2
+    V4 = 3
+    V5 = 4
+
+
+READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)
+"""Versions whose messages this package reads: 0.8 (2017-12) and later."""
+
+
+class Compression(IntEnum):
+    """``CompressionType`` of Message.fbs."""
+
+    LZ4_FRAME = 0
+    ZSTD = 1
+
+    @property
+    def word(self) -> str:
+        """The codec as options name it."""
+        return ("lz4", "zstd")[self]
+
+
+class HeaderKind(IntEnum):
+    """Discriminant of the union ``MessageHeader``."""
+
+    SCHEMA = 1
+    DICTIONARY_BATCH = 2
+    RECORD_BATCH = 3
+    TENSOR = 4
+    SPARSE_TENSOR = 5
+
+    @property
+    def noun(self) -> str:
+        """The kind in words, for errors."""
+        return self.name.lower().replace("_", " ")

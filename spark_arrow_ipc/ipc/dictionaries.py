@@ -1,0 +1,115 @@
+"""The dictionaries of a file or stream: values by id, deltas appended, read on first need.
+
+Dictionary ids exist here and in the plan, and nowhere above. A file's dictionaries are indexed by their headers
+when the first one is needed, and only those of decoded columns are read. A stream's arrive in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from spark_arrow_ipc.arrow import concat
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.errors import InvalidDictionaryError, error_context
+from spark_arrow_ipc.ipc.plan import Plan
+
+_SPEC = 'Columnar.rst "Dictionary Messages"'
+
+DecodeBlock = Callable[[int, Plan], Array]
+"""Values of the dictionary block of a number, decoded by the plan of its values."""
+
+
+class StreamDictionaries:
+    """The dictionaries in force at this point of a stream."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Array] = {}
+
+    def find(self, dictionary_id: int, _: Plan) -> Array | None:
+        """Return the values in force, or None."""
+        return self._values.get(dictionary_id)
+
+    def bring(self, dictionary_id: int, values: Array, *, is_delta: bool) -> None:
+        """Put new values in force, or append a delta.
+
+        Raises
+        ------
+        InvalidDictionaryError
+            A delta comes before the dictionary that it extends.
+        """
+        if is_delta:
+            before = self._values.get(dictionary_id)
+            if before is None:
+                raise InvalidDictionaryError(
+                    expected=f"dictionary {dictionary_id} before a delta to it", found="none", spec=_SPEC
+                )
+            values = concat.concat([before, values])
+        self._values[dictionary_id] = values
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryBlock:
+    """The header of a dictionary batch of a file: its id, and whether it is a delta."""
+
+    id: int
+    is_delta: bool
+
+
+@dataclass(slots=True)
+class FileDictionaries:
+    """The dictionaries of a file, decoded on first need and kept.
+
+    Parameters
+    ----------
+    read_headers
+        Reads id and delta flag of every dictionary block, in the order of the footer.
+    decode_block
+        Reads and decodes one block's values.
+    """
+
+    read_headers: Callable[[], tuple[DictionaryBlock, ...]]
+    decode_block: DecodeBlock
+    _blocks: dict[int, list[int]] | None = None
+    _values: dict[int, Array] = field(default_factory=dict)
+    _open: set[int] = field(default_factory=set)
+
+    def find(self, dictionary_id: int, plan: Plan) -> Array | None:
+        """Return the values of an id with all its deltas in the order of the footer, or None.
+
+        Raises
+        ------
+        InvalidDictionaryError
+            The id is replaced, which the file format forbids, begins with a delta, or needs itself.
+        """
+        if dictionary_id in self._values:
+            return self._values[dictionary_id]
+        if self._blocks is None:
+            self._blocks = self._index()
+        numbers = self._blocks.get(dictionary_id)
+        if numbers is None:
+            return None
+        if dictionary_id in self._open:
+            raise InvalidDictionaryError(f"dictionary {dictionary_id} is encoded by itself", spec=_SPEC)
+        self._open.add(dictionary_id)
+        try:
+            parts = [self.decode_block(number, plan) for number in numbers]
+        finally:
+            self._open.discard(dictionary_id)
+        values = parts[0] if len(parts) == 1 else concat.concat(parts)
+        self._values[dictionary_id] = values
+        return values
+
+    def _index(self) -> dict[int, list[int]]:
+        blocks: dict[int, list[int]] = {}
+        for number, block in enumerate(self.read_headers()):
+            with error_context(block_kind="dictionary batch", block_number=number):
+                known = blocks.setdefault(block.id, [])
+                if block.is_delta != bool(known):
+                    raise InvalidDictionaryError(
+                        expected=f"one dictionary of id {block.id} in the file, and deltas behind it",
+                        found="a delta first" if block.is_delta else "a second one, which would replace the first",
+                        spec='Columnar.rst "IPC File Format"',
+                    )
+                known.append(number)
+        return blocks

@@ -1,0 +1,142 @@
+"""From arrays to the header and body of a record batch: the way back along the same plan.
+
+Buffers are written as they lie, where they are neither sliced nor longer than their slots need; padding is zero.
+A validity bitmap without nulls is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import slicing
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.ipc.compression import Compressor
+from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.flatbuf import tables
+from spark_arrow_ipc.ipc.metadata import Int64s
+from spark_arrow_ipc.ipc.plan import Plan, Step
+
+BytesLike: TypeAlias = bytes | memoryview
+
+_ZEROS: Final = bytes(64)
+"""Padding, up to the largest alignment; also the single offset 0 of an empty array."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedBatch:
+    """The body of one batch in pieces, and the values of its ``RecordBatch`` table."""
+
+    header: dict[str, Any]
+    pieces: tuple[BytesLike, ...]
+    nbytes: int
+
+
+@dataclass(slots=True)
+class _Encoding:
+    """The pieces of one body as they grow."""
+
+    compressor: Compressor | None
+    alignment: int
+    pieces: list[BytesLike] = field(default_factory=list)
+    buffers: list[tuple[int, int]] = field(default_factory=list)
+    nbytes: int = 0
+
+    def add(self, data: BytesLike) -> None:
+        """Append one buffer, compressed where that is asked for and pays, and padding."""
+        start = self.nbytes
+        if self.compressor is not None and len(data):
+            for piece in self.compressor.compress(memoryview(data)):
+                self._append(piece)
+        else:
+            self._append(data)
+        self.buffers.append((start, self.nbytes - start))
+        self._append(_ZEROS[: -self.nbytes % self.alignment])
+
+    def _append(self, data: BytesLike) -> None:
+        if len(data):
+            self.pieces.append(data)
+            self.nbytes += len(data)
+
+
+def encode_columns(
+    plan: Plan,
+    columns: Sequence[Array],
+    length: int,
+    *,
+    compression: Compression | None = None,
+    compressor: Compressor | None = None,
+    alignment: int = 64,
+) -> EncodedBatch:
+    """Return the encoded form of columns of `length` rows. O(steps) Python, plus compression.
+
+    Parameters
+    ----------
+    plan
+        Of the schema, whole.
+    columns
+        One array for each of the plan's fields.
+    length
+        Rows.
+    compression, compressor
+        Codec, and what runs it; None for neither.
+    alignment
+        Buffers begin and the body ends at multiples of it, in bytes.
+    """
+    encoding = _Encoding(compressor, alignment)
+    nodes: list[tuple[int, int]] = []
+    variadic_counts: list[int] = []
+    pending = [slicing.compact(column) for column in reversed(columns)]
+    for step in plan.steps:
+        array = pending.pop()
+        null_count = array.count_nulls()
+        nodes.append((array.length, null_count))
+        _add_buffers(encoding, step, array, null_count)
+        if step.is_variadic:
+            variadic_counts.append(len(array.buffers) - len(step.buffers))
+        pending.extend(reversed(array.children))
+    header = {
+        "length": length,
+        "nodes": _pairs(nodes),
+        "buffers": _pairs(encoding.buffers),
+        "compression": None if compression is None else {"codec": int(compression)},
+        "variadicBufferCounts": variadic_counts or None,
+    }
+    return EncodedBatch(header, tuple(encoding.pieces), encoding.nbytes)
+
+
+def _add_buffers(encoding: _Encoding, step: Step, array: Array, null_count: int) -> None:
+    if step.drops_validity:
+        encoding.add(b"")
+    for buffer, data in zip(step.buffers, array.buffers, strict=False):
+        if buffer.role is Role.VALIDITY:
+            encoding.add(data if data is not None and null_count else b"")
+            continue
+        assert data is not None
+        if buffer.role is Role.OFFSETS and not array.length:
+            # Readers before 0.15 want one offset even for no slots; Columnar.rst recommends it.
+            encoding.add(_ZEROS[: buffer.bit_width // 8])
+        else:
+            needed = ((array.length + buffer.extra) * buffer.bit_width + 7) >> 3
+            encoding.add(data[:needed] if buffer.bit_width and buffer.role is not Role.BYTES else data)
+    for data in array.buffers[len(step.buffers) :]:
+        assert data is not None
+        encoding.add(data)
+
+
+def _pairs(rows: list[tuple[int, int]]) -> Int64s:
+    return np.array(rows, np.int64).reshape(-1, 2)
+
+
+def message_values(version: int, header: tuple[Any, dict[str, Any]], body_nbytes: int, pairs: Any) -> dict[str, Any]:
+    """Return the values of a ``Message`` table for `builder.build`."""
+    return {"version": version, "header": header, "bodyLength": body_nbytes, "custom_metadata": pairs}
+
+
+def dictionary_values(dictionary_id: int, data: dict[str, Any], *, is_delta: bool) -> tuple[Any, dict[str, Any]]:
+    """Return table and values of a ``DictionaryBatch``."""
+    return tables.DICTIONARY_BATCH, {"id": dictionary_id, "data": data, "isDelta": is_delta}

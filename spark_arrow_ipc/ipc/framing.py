@@ -1,0 +1,155 @@
+"""Encapsulated messages: prefix, metadata, body (Columnar.rst, "Encapsulated message format").
+
+A prefix is a continuation marker and an int32 length, or before 0.15 the length alone. A length of 0 ends a
+stream. Metadata is checked here for its bounds only; what it says is `metadata`'s affair.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FOOTER_TAIL_NBYTES, MAGIC
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata import Block
+from spark_arrow_ipc.ipc.source import ByteSource
+
+_SPEC: Final = 'Columnar.rst "Encapsulated message format"'
+_FILE_SPEC: Final = 'Columnar.rst "IPC File Format"'
+_UINT32: Final = struct.Struct("<I")
+_INT32: Final = struct.Struct("<i")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The bytes before a message's flatbuffer, and how long that is.
+
+    `flatbuffer_nbytes` counts padding too; 0 is the end of the stream.
+    """
+
+    nbytes: int
+    flatbuffer_nbytes: int
+
+
+def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
+    """Return the prefix at the start of `data`, which holds 8 bytes, or 4 where the stream ends there.
+
+    Raises
+    ------
+    InvalidFramingError
+        The bytes end inside the prefix, or the length is negative or no multiple of 8 with its prefix.
+    """
+    if len(data) < 4:
+        raise InvalidFramingError(
+            expected="a message prefix of 8 bytes", found=f"{len(data)} bytes", byte_offset=byte_offset, spec=_SPEC
+        )
+    if _UINT32.unpack_from(data)[0] != CONTINUATION:
+        nbytes, length = 4, _INT32.unpack_from(data)[0]
+    elif len(data) < 8:
+        raise InvalidFramingError(
+            expected="a metadata length behind the continuation marker",
+            found=f"{len(data) - 4} bytes",
+            byte_offset=byte_offset + 4,
+            spec=_SPEC,
+        )
+    else:
+        nbytes, length = 8, _INT32.unpack_from(data, 4)[0]
+    if length < 0 or (length and (nbytes + length) % BODY_ALIGNMENT):
+        raise InvalidFramingError(
+            expected="a metadata length of at least 0 that ends at a multiple of 8 bytes",
+            found=f"{length:,} behind a prefix of {nbytes} bytes",
+            byte_offset=byte_offset + nbytes - 4,
+            spec=_SPEC,
+        )
+    return Prefix(nbytes, length)
+
+
+def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | None:
+    """Return the flatbuffer of the stream's message at `byte_offset` and where its body begins.
+
+    None at the end of the stream: its marker, or the end of the bytes between two messages.
+
+    Raises
+    ------
+    InvalidFramingError
+        The bytes end inside the message.
+    LimitError
+        The metadata is larger than the limits allow.
+    """
+    head = source.read_up_to(byte_offset, 4)
+    if not head:
+        return None
+    # The rest of the prefix is read apart: a legacy end marker may be the last 4 bytes of a pipe.
+    if len(head) == 4 and _UINT32.unpack_from(head)[0] == CONTINUATION:
+        head = memoryview(bytes(head) + bytes(source.read_up_to(byte_offset + 4, 4)))
+    prefix = decode_prefix(head, byte_offset)
+    if prefix.flatbuffer_nbytes == 0:
+        return None
+    limits.check("max_metadata_bytes", prefix.flatbuffer_nbytes, "a message's metadata")
+    start = byte_offset + prefix.nbytes
+    return source.read_at(start, prefix.flatbuffer_nbytes), start + prefix.flatbuffer_nbytes
+
+
+def split_block(metadata: memoryview, block: Block) -> memoryview:
+    """Return the flatbuffer inside the metadata of a file's block.
+
+    Raises
+    ------
+    InvalidFramingError
+        The prefix contradicts the footer.
+    """
+    prefix = decode_prefix(metadata[:8], block.byte_offset)
+    found = prefix.nbytes + prefix.flatbuffer_nbytes
+    if found != block.metadata_nbytes or not prefix.flatbuffer_nbytes:
+        raise InvalidFramingError(
+            expected=f"a message whose metadata takes {block.metadata_nbytes:,} bytes, as the footer says",
+            found=f"{found:,}",
+            byte_offset=block.byte_offset,
+            spec="File.fbs, Block.metaDataLength",
+        )
+    return metadata[prefix.nbytes :]
+
+
+def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
+    """Return the flatbuffer of a file's footer and the byte offset where it begins.
+
+    Raises
+    ------
+    InvalidFramingError
+        The file is too short, lacks its magic at the end, or the footer's length is impossible.
+    LimitError
+        The footer is larger than the limits allow.
+    """
+    nbytes = source.nbytes
+    assert nbytes is not None, "the file format needs a source that can seek"
+    least = len(MAGIC) + 2 + FOOTER_TAIL_NBYTES
+    if nbytes < least:
+        raise InvalidFramingError(
+            expected=f"an Arrow IPC file of at least {least} bytes",
+            found=f"{nbytes}: the file is truncated",
+            byte_offset=0,
+            spec=_FILE_SPEC,
+        )
+    tail_offset = nbytes - FOOTER_TAIL_NBYTES
+    tail = source.read_at(tail_offset, FOOTER_TAIL_NBYTES)
+    if bytes(tail[4:]) != MAGIC:
+        raise InvalidFramingError(
+            expected=f"the magic {MAGIC.decode()} at the end of the file",
+            found=f"{bytes(tail[4:])!r}: the file is truncated, or its writer did not finish",
+            byte_offset=nbytes - len(MAGIC),
+            spec=_FILE_SPEC,
+        )
+    footer_nbytes = _INT32.unpack_from(tail)[0]
+    most = tail_offset - len(MAGIC) - 2
+    if not 0 < footer_nbytes <= most:
+        raise InvalidFramingError(
+            expected=f"a footer length of 1 to {most:,}",
+            found=f"{footer_nbytes:,}",
+            byte_offset=tail_offset,
+            spec=_FILE_SPEC,
+        )
+    limits.check("max_metadata_bytes", footer_nbytes, "the footer")
+    footer_offset = tail_offset - footer_nbytes
+    return source.read_at(footer_offset, footer_nbytes), footer_offset

@@ -1,0 +1,46 @@
+"""How much memory and work a file may ask for before it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_arrow_ipc.errors import LimitError
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Budgets that hold for one file or stream.
+
+    Parameters
+    ----------
+    max_batch_bytes
+        Bytes of one record or dictionary batch: its body as it lies in the file, and all its buffers decompressed.
+    max_metadata_bytes
+        Bytes of one message's metadata, and of a footer.
+    max_columns
+        Fields of a schema, nested ones counted.
+    max_depth
+        Levels of nesting of a field.
+    """
+
+    max_batch_bytes: int = 2048 * _MIB
+    max_metadata_bytes: int = 256 * _MIB
+    max_columns: int = 1_000_000
+    max_depth: int = 64
+
+    def check(self, name: str, found: int, what: str) -> None:
+        """Raise a `LimitError` where `found` is above the budget `name`.
+
+        Raises
+        ------
+        LimitError
+            Says which budget, and how to raise it.
+        """
+        budget = getattr(self, name)
+        if found > budget:
+            raise LimitError(
+                f"{what} asks for {found:,}, the budget {name} is {budget:,}; "
+                f"raise it with Limits({name}=...) where this file is trusted"
+            )

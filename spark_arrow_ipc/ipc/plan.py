@@ -1,0 +1,244 @@
+"""A schema flattened once, so that each batch is one loop and never a recursion.
+
+Strategy
+--------
+`compile_plan` walks the fields in the pre-order of the format and gives each a `Step`: the number of its field
+node, of its first buffer and of its first variadic count, what its buffers are, and how many children follow.
+A selection leaves out steps without renumbering those that stay, so a projected plan reads the same batches and
+touches only its own buffers. Decoding runs over the steps backwards, so that children exist before parents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.layout import SLOTS, BufferLayout, Role, Swap, bit_width_of, layout_of
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.walk import child_path
+from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidDictionaryError
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+
+Selection: TypeAlias = Mapping[int, "Selection | None"]
+"""Positions of the fields to keep, each with a selection of its own children or None for all of them."""
+
+ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
+"""A column by position or name, or a path into structs."""
+
+_UNIONS = (t.SparseUnion, t.DenseUnion)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferStep:
+    """One buffer of a step: it needs ``(length + extra) * bit_width`` bits where there are slots at all."""
+
+    role: Role
+    bit_width: int
+    extra: int
+    swap: Swap
+    unit_bit_width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One field of the plan.
+
+    Parameters
+    ----------
+    path
+        As errors name it.
+    type
+        The logical type, with only the selected children.
+    node, first_buffer, first_variadic
+        Positions in a batch's nodes, in its buffers (variadic ones not counted) and in its variadic counts.
+    buffers
+        The buffers in order, without the variadic ones.
+    is_variadic
+        Whether variadic buffers follow.
+    children
+        How many of the next steps (with theirs) are this field's children.
+    dictionary_id
+        Of a dictionary-encoded field, else None.
+    drops_validity
+        A union of metadata V4, whose first buffer is a validity bitmap that V5 abolished.
+    is_top
+        Whether this is a column, whose length is that of the batch.
+    """
+
+    path: str
+    type: t.DataType
+    node: int
+    first_buffer: int
+    first_variadic: int
+    buffers: tuple[BufferStep, ...]
+    is_variadic: bool
+    children: int
+    dictionary_id: int | None
+    drops_validity: bool
+    is_top: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a schema, and how many nodes, buffers and variadic counts a batch must have.
+
+    `fields` are the selected ones. `dictionaries` has the plan of the values for every id below them.
+    """
+
+    fields: tuple[t.Field, ...]
+    steps: tuple[Step, ...]
+    nodes: int
+    buffers: int
+    variadics: int
+    dictionaries: Mapping[int, Plan]
+    is_whole: bool
+
+
+def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
+    width = bit_width_of(type_, buffer)
+    slots = SLOTS[buffer.role]
+    # SLOTS is linear for one slot and more, so two values of it say all.
+    factor, extra = slots(2) - slots(1), slots(1) - (slots(2) - slots(1))
+    return BufferStep(buffer.role, width * factor, extra, buffer.swap, width)
+
+
+class _Compiling:
+    """Counters and results of one `compile_plan`."""
+
+    def __init__(self, dictionary_ids: Iterable[int], version: MetadataVersion) -> None:
+        self.ids = iter(dictionary_ids)
+        self.version = version
+        self.nodes = self.buffers = self.variadics = 0
+        self.steps: list[Step] = []
+        self.dictionaries: dict[int, Plan] = {}
+
+    def field(self, field: t.Field, path: str, *, keep: bool, selection: Selection | None, top: bool) -> t.Field:
+        """Return the field as selected, after numbering it and all below it; a step is added where it is kept."""
+        type_ = field.type
+        dictionary_id = self._dictionary(type_, path, keep=keep) if isinstance(type_, t.Dictionary) else None
+        layout = layout_of(type_)
+        drops_validity = self.version is MetadataVersion.V4 and isinstance(type_, _UNIONS)
+        fixed = layout.buffers[: layout.fixed_buffers]
+        node, first_buffer, first_variadic = self.nodes, self.buffers, self.variadics
+        self.nodes += 1
+        self.buffers += len(fixed) + drops_validity
+        self.variadics += layout.is_variadic
+        position = len(self.steps)
+        if keep:
+            steps = tuple(_buffer_step(type_, buffer) for buffer in fixed)
+            self.steps.append(
+                Step(
+                    path, type_, node, first_buffer, first_variadic, steps, layout.is_variadic,
+                    len(type_.children), dictionary_id, drops_validity, top,
+                )
+            )  # fmt: skip
+        kept = []
+        for i, child in enumerate(type_.children):
+            keeps = keep and (selection is None or i in selection)
+            below = selection[i] if selection is not None and keeps else None
+            found = self.field(child, child_path(type_, path, child), keep=keeps, selection=below, top=False)
+            if keeps:
+                kept.append(found)
+        if keep and selection is not None:
+            field = replace(field, type=t.Struct(tuple(kept)))
+            self.steps[position] = replace(self.steps[position], type=field.type, children=len(kept))
+        return field
+
+    def _dictionary(self, type_: t.Dictionary, path: str, *, keep: bool) -> int:
+        dictionary_id = next(self.ids)
+        # The values' own dictionaries are numbered behind this one, whether it is kept or not.
+        inner = _Compiling(self.ids, self.version)
+        values = inner.field(
+            t.Field(f"{path} (dictionary)", type_.value), f"{path} (dictionary)", keep=True, selection=None, top=True
+        )
+        if keep:
+            known = self.dictionaries.get(dictionary_id)
+            if known is not None and known.fields[0].type != type_.value:
+                raise InvalidDictionaryError(
+                    expected=f"dictionary {dictionary_id} of type {known.fields[0].type}, as in another field",
+                    found=f"type {type_.value}",
+                    field_path=path,
+                )
+            self.dictionaries.update(inner.dictionaries)
+            self.dictionaries[dictionary_id] = inner.plan((values,), is_whole=True)
+        return dictionary_id
+
+    def plan(self, fields: tuple[t.Field, ...], *, is_whole: bool) -> Plan:
+        return Plan(fields, tuple(self.steps), self.nodes, self.buffers, self.variadics, self.dictionaries, is_whole)
+
+
+def compile_plan(
+    fields: tuple[t.Field, ...],
+    dictionary_ids: Iterable[int],
+    version: MetadataVersion,
+    selection: Selection | None = None,
+) -> Plan:
+    """Return the plan of a schema's fields. O(fields).
+
+    Parameters
+    ----------
+    fields
+        Of the schema, all of them: every batch holds them all.
+    dictionary_ids
+        One for each dictionary-encoded field, in the order of `walk_fields`.
+    version
+        Of the messages: unions of V4 have one buffer more.
+    selection
+        Fields to decode; None for all. Kept fields stay in the order of the schema.
+
+    Raises
+    ------
+    InvalidDictionaryError
+        One id stands for dictionaries of two types.
+    """
+    compiling = _Compiling(dictionary_ids, version)
+    kept = []
+    for i, field in enumerate(fields):
+        keep = selection is None or i in selection
+        below = selection[i] if selection is not None and keep else None
+        found = compiling.field(field, field.name, keep=keep, selection=below, top=True)
+        if keep:
+            kept.append(found)
+    return compiling.plan(tuple(kept), is_whole=selection is None)
+
+
+def select_columns(schema: Schema, columns: Iterable[ColumnPath]) -> tuple[Selection, tuple[int, ...]]:
+    """Return the selection for some columns, and their top-level positions in the order that was asked for.
+
+    A path (a tuple) goes into structs; paths below one column are united. A column that is asked for as a whole
+    and by a path is read as a whole.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A name or position does not exist, a name stands for several columns, or a path goes into what is no
+        struct.
+    """
+    selection: dict[int, Selection | None] = {}
+    for column in columns:
+        path = column if isinstance(column, tuple) else (column,)
+        _select(selection, schema, path, ())
+    return selection, tuple(selection)
+
+
+def _select(
+    selection: dict[int, Selection | None], schema: Schema, path: tuple[int | str, ...], above: tuple[int | str, ...]
+) -> None:
+    position = schema.position(path[0])
+    if len(path) == 1:
+        selection[position] = None
+        return
+    here = (*above, path[0])
+    type_ = schema.fields[position].type
+    if not isinstance(type_, t.Struct):
+        raise ColumnNotFoundError(
+            expected=f"{'.'.join(map(str, here))} to be a struct, so that {path[1]!r} can be one of its fields",
+            found=str(type_),
+        )
+    if position in selection and selection[position] is None:
+        return
+    below = selection.setdefault(position, {})
+    assert isinstance(below, dict)
+    _select(below, Schema(type_.fields), path[1:], here)

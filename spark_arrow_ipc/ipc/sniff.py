@@ -1,0 +1,82 @@
+"""What a file is, by its first bytes: never by its name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.ipc.constants import MAGIC, Format
+from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource
+
+SNIFF_NBYTES: Final = 16
+"""How many first bytes `sniff` looks at."""
+
+_LEGACY_LEAST: Final = 16
+"""No flatbuffer of a schema message is shorter than this."""
+
+_SIGNATURES: Final = (
+    (b"PAR1", "Parquet; use spark.read.parquet"),
+    (b"FEA1", "Feather version 1, which is not Arrow IPC; rewrite it with an Arrow release that still reads it"),
+    (b"ORC", "ORC; use spark.read.orc"),
+    (b"Obj\x01", "Avro; use spark.read.format('avro')"),
+    (b"\x1f\x8b", "gzip; decompress it first: Arrow compresses buffers, not files"),
+    (b"\x28\xb5\x2f\xfd", "a zstd-compressed file; decompress it first: Arrow compresses buffers, not files"),
+    (b"\x04\x22\x4d\x18", "an lz4-compressed file; decompress it first: Arrow compresses buffers, not files"),
+    (b"BZh", "bzip2; decompress it first"),
+    (b"PK\x03\x04", "a zip archive; unpack it first"),
+    (b"\x89HDF", "HDF5"),
+    (b"SQLite format 3", "an SQLite database"),
+)
+"""First bytes of what people mistake for Arrow, and what to do instead."""
+
+
+def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
+    """Return the format of a file by its first `SNIFF_NBYTES` bytes.
+
+    Parameters
+    ----------
+    first
+        The first bytes, fewer only where the file is shorter.
+    nbytes
+        Length of the whole file where it is known: a stream without continuation marker (before 0.15) begins
+        with a length, which must fit.
+
+    Raises
+    ------
+    InvalidFramingError
+        It is neither; the text guesses what it is.
+    """
+    head = bytes(first[:SNIFF_NBYTES])
+    if head.startswith(MAGIC):
+        return Format.FILE
+    if head.startswith(b"\xff\xff\xff\xff"):
+        return Format.STREAM
+    expected = "an Arrow IPC file (ARROW1) or stream"
+    if not head:
+        raise InvalidFramingError(expected=expected, found="an empty file", byte_offset=0)
+    for signature, guess in _SIGNATURES:
+        if head.startswith(signature):
+            raise InvalidFramingError(expected=expected, found=f"what looks like {guess}", byte_offset=0)
+    legacy = int.from_bytes(head[:4], "little", signed=True)
+    if len(head) >= 8 and legacy >= _LEGACY_LEAST and (nbytes is None or legacy <= nbytes - 4) and not _is_text(head):
+        return Format.STREAM
+    if head.startswith(b"\0\0\0\0"):
+        found = "an end-of-stream marker without a schema before it"
+    elif _is_text(head):
+        found = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
+    elif MAGIC.startswith(head):
+        found = f"only {len(head)} bytes: the file is truncated"
+    else:
+        found = f"the bytes {head.hex(' ')}"
+    raise InvalidFramingError(expected=expected, found=found, byte_offset=0)
+
+
+def _is_text(head: bytes) -> bool:
+    return all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head.removeprefix(b"\xef\xbb\xbf"))
+
+
+def sniff_source(source: ByteSource) -> Format:
+    """Return the format of a source; an unseekable one keeps the bytes that were looked at."""
+    if isinstance(source, ForwardSource):
+        return sniff(source.peek(SNIFF_NBYTES))
+    return sniff(source.read_up_to(0, SNIFF_NBYTES), source.nbytes)

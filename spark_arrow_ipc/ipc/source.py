@@ -1,0 +1,235 @@
+"""`ByteSource`: the codec's only door to bytes.
+
+Strategy
+--------
+A source gives exact ranges and nothing else: what is asked for comes whole, or an `InvalidFramingError` says
+where the bytes end. Nothing is allocated for a length before the source knows that so many bytes exist; where
+it cannot know (a pipe), it reads in pieces of `_PIECE_NBYTES`, so that memory grows only with bytes that came.
+
+A local file is read with ``pread`` into memory of our own: a file that is truncated or rewritten under us is a
+typed error, never a SIGBUS and never data that change while they are used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import BinaryIO, Final, Protocol, TypeAlias
+
+from spark_arrow_ipc.errors import InvalidFramingError
+
+Openable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+"""What `open_source` accepts: a path, bytes, or a binary file object (which may be unseekable)."""
+
+_PIECE_NBYTES: Final = 64 << 20
+"""Most bytes that are asked of a source of unknown length at once."""
+
+_PREAD_NBYTES: Final = 1 << 30
+"""Most bytes of one ``pread``: Linux transfers at most 2 GiB - 4 KiB."""
+
+
+class ByteSource(Protocol):
+    """Exact ranges of the bytes of one file or stream."""
+
+    @property
+    def path(self) -> str | None:
+        """What the user called it, for errors; None for bytes in memory."""
+
+    @property
+    def nbytes(self) -> int | None:
+        """Length in bytes, or None where only reading to the end can tell."""
+
+    def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return exactly `nbytes` bytes from `byte_offset` on.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end before.
+        """
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return the bytes from `byte_offset` on, at most `nbytes`; fewer only where they end."""
+
+    def close(self) -> None:
+        """Give back what the source opened itself."""
+
+
+def _exact(data: memoryview, byte_offset: int, nbytes: int) -> memoryview:
+    if len(data) != nbytes:
+        raise InvalidFramingError(
+            expected=f"{nbytes:,} bytes",
+            found=f"{len(data):,}: the file ends at byte {byte_offset + len(data):,}, it is truncated",
+            byte_offset=byte_offset,
+        )
+    return data
+
+
+class _ExactReads:
+    """`read_at` from `read_up_to`."""
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        raise NotImplementedError
+
+    def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
+        return _exact(self.read_up_to(byte_offset, nbytes), byte_offset, nbytes)
+
+
+class FileSource(_ExactReads):
+    """A local file, read with ``pread``."""
+
+    def __init__(self, descriptor: int, path: str, nbytes: int) -> None:
+        self._descriptor = descriptor
+        self.path: str | None = path
+        self.nbytes: int | None = nbytes
+
+    @classmethod
+    def open(cls, path: str) -> FileSource:
+        """Open a local file; OSError of the file system stays OSError."""
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
+        try:
+            return cls(descriptor, path, os.fstat(descriptor).st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return the bytes from `byte_offset` on, at most `nbytes`; one copy, from the page cache."""
+        assert self.nbytes is not None
+        left = min(nbytes, self.nbytes - byte_offset)
+        if left <= 0:
+            return memoryview(b"")
+        first = os.pread(self._descriptor, min(left, _PREAD_NBYTES), byte_offset)
+        if len(first) == left or not first:
+            return memoryview(first)
+        parts = [first]
+        done = len(first)
+        while done < left:
+            part = os.pread(self._descriptor, min(left - done, _PREAD_NBYTES), byte_offset + done)
+            if not part:
+                break
+            parts.append(part)
+            done += len(part)
+        return memoryview(b"".join(parts))
+
+    def close(self) -> None:
+        """Close the file; closing twice does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class BufferSource(_ExactReads):
+    """Bytes in memory; ranges are views."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.path: str | None = None
+        self.nbytes: int | None = len(data)
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the bytes from `byte_offset` on, at most `nbytes`."""
+        return self._data[byte_offset : byte_offset + nbytes]
+
+    def close(self) -> None:
+        """Do nothing: the bytes belong to the caller."""
+
+
+class SeekableSource(_ExactReads):
+    """A binary file object that can seek. The caller closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._start = file.tell()
+        self.path: str | None = _name_of(file)
+        self.nbytes: int | None = file.seek(0, os.SEEK_END) - self._start
+        file.seek(self._start)
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return the bytes from `byte_offset` (counted from where the file stood) on, at most `nbytes`."""
+        assert self.nbytes is not None
+        self._file.seek(self._start + byte_offset)
+        return _read_pieces(self._file.read, min(nbytes, max(self.nbytes - byte_offset, 0)))
+
+    def close(self) -> None:
+        """Do nothing: the file object belongs to the caller."""
+
+
+class ForwardSource(_ExactReads):
+    """A binary file object that cannot seek: ranges must come in ascending order. The caller closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._position = 0
+        self._ahead = memoryview(b"")
+        self.path: str | None = _name_of(file)
+        self.nbytes: int | None = None
+
+    def peek(self, nbytes: int) -> memoryview:
+        """Return the next bytes, at most `nbytes`, without passing them."""
+        if len(self._ahead) < nbytes:
+            more = _read_pieces(self._file.read, nbytes - len(self._ahead))
+            self._ahead = memoryview(bytes(self._ahead) + bytes(more))
+        return self._ahead[:nbytes]
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return the bytes from `byte_offset` on, at most `nbytes`; what lies before is read and dropped."""
+        assert byte_offset >= self._position, "an unseekable stream is read forward only"
+        while self._position < byte_offset:
+            skipped = self._next(min(byte_offset - self._position, _PIECE_NBYTES))
+            if not skipped:
+                return memoryview(b"")
+        return self._next(nbytes)
+
+    def _next(self, nbytes: int) -> memoryview:
+        ahead, self._ahead = self._ahead[:nbytes], self._ahead[nbytes:]
+        data = ahead
+        if len(ahead) < nbytes:
+            rest = _read_pieces(self._file.read, nbytes - len(ahead))
+            data = memoryview(bytes(ahead) + bytes(rest)) if ahead else rest
+        self._position += len(data)
+        return data
+
+    def close(self) -> None:
+        """Do nothing: the file object belongs to the caller."""
+
+
+def _read_pieces(read: Callable[[int], bytes | None], nbytes: int) -> memoryview:
+    """Return up to `nbytes` from a file object whose reads may be short."""
+    first = read(min(nbytes, _PIECE_NBYTES)) or b""
+    if len(first) == nbytes or not first:
+        return memoryview(first)
+    parts = [first]
+    done = len(first)
+    while done < nbytes:
+        part = read(min(nbytes - done, _PIECE_NBYTES))
+        if not part:
+            break
+        parts.append(part)
+        done += len(part)
+    return memoryview(b"".join(parts))
+
+
+def _name_of(file: BinaryIO) -> str | None:
+    name = getattr(file, "path", None) or getattr(file, "name", None)
+    return name if isinstance(name, str) else None
+
+
+def open_source(source: Openable) -> ByteSource:
+    """Return a `ByteSource` over a path, bytes or a binary file object.
+
+    Raises
+    ------
+    OSError
+        The path cannot be opened.
+    TypeError
+        It is none of these.
+    """
+    if isinstance(source, str | os.PathLike):
+        return FileSource.open(os.fspath(source))
+    if isinstance(source, bytes | bytearray | memoryview):
+        return BufferSource(memoryview(source).toreadonly().cast("B"))
+    if callable(getattr(source, "read", None)):
+        seekable = getattr(source, "seekable", None)
+        return SeekableSource(source) if seekable is not None and seekable() else ForwardSource(source)
+    raise TypeError(f"expected a path, bytes or a binary file object, found {type(source).__name__}")

@@ -1,0 +1,369 @@
+"""Writers of the file and the stream format: `create`, `write`, and what a writer promises.
+
+Strategy
+--------
+A writer puts encapsulated messages one behind another into a `Sink` and remembers where they lie. Only `close`
+writes a footer, so a file that was not finished can never look finished. A path is written under another name
+beside it and takes its name at `close`: whatever was there before stays until then.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias, cast
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import compare
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.ipc.compression import Compressor, check_level
+from spark_arrow_ipc.ipc.constants import (
+    BODY_ALIGNMENT,
+    EOS,
+    FILE_HEADER,
+    LEGACY_EOS,
+    MAGIC,
+    Compression,
+    Format,
+    MetadataVersion,
+)
+from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch, dictionary_values, encode_columns, message_values
+from spark_arrow_ipc.ipc.flatbuf import builder, tables
+from spark_arrow_ipc.ipc.metadata import Block
+from spark_arrow_ipc.ipc.plan import Plan, compile_plan
+from spark_arrow_ipc.ipc.schema_message import encode_custom_metadata, encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.swap import NATIVE
+
+Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
+"""A path, or a binary file object that the caller closes."""
+
+_CODECS: Final = {compression.word: compression for compression in Compression}
+_INT32: Final = struct.Struct("<i")
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a file or stream is written.
+
+    Parameters
+    ----------
+    format
+        ``file`` (footer, random access) or ``stream``.
+    compression
+        ``lz4``, ``zstd`` or None; a buffer that does not shrink is stored raw.
+    compression_level
+        None for the codec's default.
+    alignment
+        Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
+    metadata_version
+        ``V5``, or ``V4`` for readers before Arrow 1.0.
+    legacy_framing
+        Prefixes without the continuation marker, for readers before 0.15.
+    """
+
+    format: Literal["file", "stream"] = "file"
+    compression: Literal["lz4", "zstd"] | None = None
+    compression_level: int | None = None
+    alignment: int = 64
+    metadata_version: Literal["V4", "V5"] = "V5"
+    legacy_framing: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("format", self.format, tuple(form.value for form in Format))
+        _one_of("compression", self.compression, (*_CODECS, None))
+        _one_of("alignment", self.alignment, (8, 16, 32, 64))
+        _one_of("metadata_version", self.metadata_version, ("V4", "V5"))
+        if self.compression is None and self.compression_level is not None:
+            raise ValueError("compression_level needs a compression")
+        if self.compression is not None:
+            check_level(_CODECS[self.compression], self.compression_level)
+        if self.compression is not None and self.metadata_version == "V4":
+            raise ValueError("compression needs metadata V5: pyarrow misreads compressed bodies of V4")
+
+
+def _one_of(name: str, found: object, allowed: tuple[object, ...]) -> None:
+    if found not in allowed:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, found {found!r}")
+
+
+_DEFAULT_OPTIONS: Final = WriteOptions()
+
+
+class _PathSink:
+    """A local file that takes its name when it is finished."""
+
+    def __init__(self, path: str) -> None:
+        self._target = Path(path)
+        self._direct = self._target.exists() and not self._target.is_file()
+        name = f".{self._target.name}.{uuid.uuid4().hex}.staged"
+        self._staged = self._target if self._direct else self._target.with_name(name)
+        self.file: BinaryIO = cast("BinaryIO", self._staged.open("wb" if self._direct else "xb"))
+
+    def finish(self) -> None:
+        self.file.close()
+        if not self._direct:
+            self._staged.replace(self._target)
+
+    def discard(self) -> None:
+        self.file.close()
+        if not self._direct:
+            self._staged.unlink(missing_ok=True)
+
+
+class _FileSink:
+    """A file object of the caller's."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def finish(self) -> None:
+        self.file.flush()
+
+    def discard(self) -> None:
+        """Leave what was written: without a footer no reader takes it for a file."""
+
+
+class Writer:
+    """Writes record batches of one schema. Made by `create`; leaving ``with`` by an exception aborts.
+
+    Attributes
+    ----------
+    custom_metadata
+        Pairs for the footer (file format); may be changed until `close`.
+    """
+
+    def __init__(self, sink: _PathSink | _FileSink, schema: Schema, options: WriteOptions) -> None:
+        self._sink = sink
+        self._options = options
+        self._message = number_dictionaries(Schema(schema.fields, schema.custom_metadata, NATIVE))
+        self._version = MetadataVersion[options.metadata_version]
+        self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
+        self._compression = _CODECS[options.compression] if options.compression else None
+        self._compressor = (
+            Compressor(self._compression, options.compression_level) if self._compression is not None else None
+        )
+        self._dictionaries: dict[int, Array] = {}
+        self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
+        self._position = 0
+        self._is_open = True
+        self.custom_metadata: dict[str, str] = {}
+        if options.format == Format.FILE.value:
+            self._put(FILE_HEADER)
+        self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), ())
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that is being written."""
+        return self._message.schema
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes written so far."""
+        return self._position
+
+    def write(self, batch: RecordBatch) -> None:
+        """Append one record batch. O(buffers) Python, plus compression and the write itself.
+
+        Raises
+        ------
+        ValueError
+            The batch's names or types are not those of the writer's schema, a dictionary would have to be
+            replaced in a file, or the writer is closed.
+        """
+        self._check_open()
+        self._check_schema(batch.schema)
+        self._put_dictionaries(self._plan, batch.columns)
+        encoded = self._encode(self._plan, batch.columns, batch.num_rows)
+        self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
+
+    def close(self) -> None:
+        """Finish: the end of the stream, for a file its footer; a path then takes its name. Twice does nothing."""
+        if not self._is_open:
+            return
+        try:
+            self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
+            if self._options.format == Format.FILE.value:
+                self._put_footer()
+            self._sink.finish()
+        except BaseException:
+            self.abort()
+            raise
+        self._is_open = False
+
+    def abort(self) -> None:
+        """Give up: no footer is written, a path's file disappears, what stood there before stays."""
+        if self._is_open:
+            self._is_open = False
+            self._sink.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ValueError("the writer is closed")
+
+    def _check_schema(self, schema: Schema) -> None:
+        expected = [(field.name, field.type) for field in self.schema.fields]
+        found = [(field.name, field.type) for field in schema.fields]
+        if expected != found:
+            different = next(
+                (i for i, pair in enumerate(zip(expected, found, strict=False)) if pair[0] != pair[1]), None
+            )
+            if different is None:
+                raise ValueError(f"expected a batch of {len(expected)} columns, found {len(found)}")
+            raise ValueError(
+                f"expected column {different} to be {expected[different][0]}: {expected[different][1]}, "
+                f"found {found[different][0]}: {found[different][1]}"
+            )
+
+    def _encode(self, plan: Plan, columns: tuple[Array, ...], length: int) -> EncodedBatch:
+        return encode_columns(
+            plan, columns, length,
+            compression=self._compression, compressor=self._compressor, alignment=self._options.alignment,
+        )  # fmt: skip
+
+    def _put(self, data: BytesLike) -> None:
+        self._sink.file.write(data)
+        self._position += len(data)
+
+    def _put_message(self, table: Any, header: dict[str, Any], encoded: EncodedBatch, pairs: t.CustomMetadata) -> None:
+        values = message_values(self._version, (table, header), encoded.nbytes, encode_custom_metadata(pairs))
+        flatbuffer = builder.build(tables.MESSAGE, values)
+        start = self._position
+        prefix_nbytes = 4 if self._options.legacy_framing else 8
+        # The body begins at a multiple of the alignment, counted from the start of the file.
+        padding = -(start + prefix_nbytes + len(flatbuffer)) % max(self._options.alignment, BODY_ALIGNMENT)
+        length = _INT32.pack(len(flatbuffer) + padding)
+        self._put(length if self._options.legacy_framing else _CONTINUATION + length)
+        self._put(flatbuffer)
+        self._put(bytes(padding))
+        metadata_nbytes = self._position - start
+        for piece in encoded.pieces:
+            self._put(piece)
+        if table in self._blocks:
+            self._blocks[table].append(Block(start, metadata_nbytes, encoded.nbytes))
+
+    def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> None:
+        """Write the dictionaries below some columns that are new or have grown, inner ones first."""
+        pending = list(columns)[::-1]
+        for step in plan.steps:
+            array = pending.pop()
+            pending.extend(reversed(array.children))
+            if step.dictionary_id is not None:
+                assert array.dictionary is not None
+                self._put_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id], array.dictionary)
+
+    def _put_dictionary(self, dictionary_id: int, plan: Plan, values: Array) -> None:
+        before = self._dictionaries.get(dictionary_id)
+        if before is values:
+            return
+        self._put_dictionaries(plan, (values,))
+        is_delta = False
+        added = values
+        if before is not None:
+            if before.length <= values.length and not compare.difference(before, values.slice(0, before.length)):
+                if before.length == values.length:
+                    return
+                is_delta, added = True, values.slice(before.length)
+            elif self._options.format == Format.FILE.value:
+                raise ValueError(
+                    "the file format holds one dictionary a field, which later batches may extend but not replace; "
+                    "give all batches one dictionary, or write a stream"
+                )
+        self._dictionaries[dictionary_id] = values
+        encoded = self._encode(plan, (added,), added.length)
+        table, header = dictionary_values(dictionary_id, encoded.header, is_delta=is_delta)
+        self._put_message(table, header, encoded, ())
+
+    def _put_footer(self) -> None:
+        rows = {
+            name: np.array(
+                [(b.byte_offset, b.metadata_nbytes, b.body_nbytes) for b in self._blocks[table]], np.int64
+            ).reshape(-1, 3)
+            for name, table in (("dictionaries", tables.DICTIONARY_BATCH), ("recordBatches", tables.RECORD_BATCH))
+        }
+        footer = builder.build(
+            tables.FOOTER,
+            {
+                "version": int(self._version),
+                "schema": encode_schema(self._message),
+                **rows,
+                "custom_metadata": encode_custom_metadata(t.pairs(self.custom_metadata)),
+            },
+        )
+        self._put(footer)
+        self._put(_INT32.pack(len(footer)))
+        self._put(MAGIC)
+
+
+def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTIONS) -> Writer:
+    """Return a writer of record batches of `schema`.
+
+    Parameters
+    ----------
+    sink
+        A path, whose file appears when the writer closes and replaces one that was there; or a binary file
+        object, which the caller closes.
+    schema
+        Of all batches.
+    options
+        Format, compression and so on.
+
+    Raises
+    ------
+    OSError
+        The path cannot be created.
+    TypeError
+        The sink is neither.
+    """
+    if isinstance(sink, str | os.PathLike):
+        path_sink = _PathSink(os.fspath(sink))
+        try:
+            return Writer(path_sink, schema, options)
+        except BaseException:
+            path_sink.discard()
+            raise
+    if not callable(getattr(sink, "write", None)):
+        raise TypeError(f"expected a path or a binary file object, found {type(sink).__name__}")
+    return Writer(_FileSink(sink), schema, options)
+
+
+def write(
+    sink: Writable,
+    batches: Iterable[RecordBatch],
+    schema: Schema | None = None,
+    options: WriteOptions = _DEFAULT_OPTIONS,
+) -> None:
+    """Write record batches as one file or stream; the schema is that of the first batch unless it is given.
+
+    Raises
+    ------
+    ValueError
+        There is neither a batch nor a schema, or a batch does not fit the schema.
+    """
+    remaining = iter(batches)
+    first = next(remaining, None)
+    if first is None and schema is None:
+        raise ValueError("expected a schema or at least one record batch, found neither")
+    with create(sink, schema if schema is not None else cast("RecordBatch", first).schema, options) as writer:
+        if first is not None:
+            writer.write(first)
+        for batch in remaining:
+            writer.write(batch)
