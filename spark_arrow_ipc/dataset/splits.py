@@ -1,0 +1,191 @@
+"""How files become input partitions: large files are cut between their blocks, small ones are packed together.
+
+Strategy
+--------
+Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks. A file that fits
+one split is never opened: 100,000 small files are planned from their sizes alone. Only the footer of a larger file
+is read, never a body; a file in the stream format has no footer and is one range however large it is.
+
+A range names its file by path, size and modification time, so that a task notices a file that changed since.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Final, TypeAlias
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.listing import DataFile
+from spark_arrow_ipc.errors import FileChangedError, error_context
+
+__all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "FileRange", "block_sizes", "plan_splits"]
+
+MAX_PARTITION_BYTES: Final = 128 << 20
+"""Bytes of an input partition at most: the default of ``spark.sql.files.maxPartitionBytes``."""
+
+OPEN_COST_BYTES: Final = 4 << 20
+"""Bytes that could be read in the time it takes to open a file: ``spark.sql.files.openCostInBytes``."""
+
+_UNEVENNESS: Final = 1.1
+"""How much heavier than its fair share a range may be so that ranges hold equally many record batches."""
+
+Footer: TypeAlias = Callable[[str], Sequence[int] | None]
+"""Gives the bytes of each record batch of a file in order, or None where the file has no footer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """The record batches `first_block` to `end_block` (exclusive) of a file; all of them where both are None.
+
+    Parameters
+    ----------
+    path
+        Absolute.
+    nbytes, mtime_ns
+        Size and modification time of the whole file at planning.
+    first_block, end_block
+        Record batch numbers; None for a whole file that was not opened at planning.
+    """
+
+    path: str
+    nbytes: int
+    mtime_ns: int
+    first_block: int | None = None
+    end_block: int | None = None
+
+    def __reduce__(self) -> tuple[type[FileRange], tuple[str, int, int, int | None, int | None]]:
+        # Half of the bytes that a slotted dataclass pickles to: a driver holds and sends one for every file.
+        return FileRange, (self.path, self.nbytes, self.mtime_ns, self.first_block, self.end_block)
+
+
+def block_sizes(path: str) -> tuple[int, ...] | None:
+    """Return the bytes of each record batch of a file by its footer, or None for the stream format.
+
+    Reads the footer, no message and no body.
+
+    Raises
+    ------
+    InvalidArrowError
+        The bytes are no Arrow IPC, or the footer is broken.
+    FileChangedError
+        The file is gone.
+    """
+    with error_context(path=path):
+        try:
+            reader = ipc.open(path)
+        except FileNotFoundError as error:
+            raise FileChangedError("the file was listed a moment ago and is gone now; read the path again") from error
+        with reader:
+            if not isinstance(reader, ipc.FileReader):
+                return None
+            return tuple(block.nbytes for block in reader.blocks)
+
+
+def plan_splits(
+    files: Sequence[DataFile],
+    *,
+    max_partition_bytes: int = MAX_PARTITION_BYTES,
+    open_cost_bytes: int = OPEN_COST_BYTES,
+    min_partitions: int | None = None,
+    footer: Footer = block_sizes,
+) -> tuple[tuple[FileRange, ...], ...]:
+    """Return the file ranges of each input partition.
+
+    ``splitBytes = min(maxPartitionBytes, max(openCostInBytes, totalBytes / minPartitionNum))``, `totalBytes` counting
+    `open_cost_bytes` for each file. A larger file is cut into so many ranges that each, with the cost of opening it,
+    fits a split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest
+    first, and keep the order of `files` where they are equally large. O(files log files), and one footer for each
+    file larger than a split.
+
+    Parameters
+    ----------
+    files
+        As `list_files` gives them.
+    max_partition_bytes
+        Most bytes of a partition; a single record batch may exceed it.
+    open_cost_bytes
+        What opening a file costs, in bytes that could be read meanwhile.
+    min_partitions
+        Partitions that are aimed at where there is enough to read; the CPUs of this machine by default.
+    footer
+        How a file's record batches are learnt.
+
+    Raises
+    ------
+    ValueError
+        A parameter is not positive (`open_cost_bytes`: negative).
+    InvalidArrowError
+        The footer of a large file is broken.
+    """
+    aim = (os.cpu_count() or 1) if min_partitions is None else min_partitions
+    for name, value, least in (
+        ("max_partition_bytes", max_partition_bytes, 1),
+        ("open_cost_bytes", open_cost_bytes, 0),
+        ("min_partitions", aim, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name}: expected at least {least}, found {value}")
+    total = sum(file.nbytes + open_cost_bytes for file in files)
+    # Rounded up: one byte less would cut a lone file into one range more than it should have.
+    split_bytes = max(1, min(max_partition_bytes, max(open_cost_bytes, -(-total // aim))))
+    weighed: list[tuple[int, FileRange]] = []
+    for file in files:
+        sizes = footer(file.path) if file.nbytes > split_bytes else None
+        if sizes is None:
+            weighed.append((file.nbytes, FileRange(file.path, file.nbytes, file.mtime_ns)))
+            continue
+        parts = -(-(file.nbytes + open_cost_bytes) // split_bytes)
+        cuts = _cut(sizes, parts)
+        # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
+        weight = -(-file.nbytes // max(1, len(cuts)))
+        weighed.extend((weight, FileRange(file.path, file.nbytes, file.mtime_ns, a, b)) for a, b in cuts)
+    weighed.sort(key=lambda pair: -pair[0])
+    return _pack(weighed, split_bytes, open_cost_bytes)
+
+
+def _cut(sizes: Sequence[int], parts: int) -> list[tuple[int, int]]:
+    """Return at most `parts` contiguous ranges of blocks, none empty, of about the same bytes.
+
+    Blocks of about one size are cut by count: the ranges then differ by one block at most. Where that would make a
+    range heavier than its fair share by more than a tenth and a block, they are cut at the bytes.
+    """
+    blocks = len(sizes)
+    parts = min(parts, blocks)
+    if parts == 0:  # no record batch: the one range still carries the schema and its checks
+        return [(0, 0)]
+    ends = [0, *accumulate(sizes)]
+    by_count = list(pairwise(i * blocks // parts for i in range(parts + 1)))
+    most = _UNEVENNESS * ends[-1] / parts + ends[-1] / blocks
+    if max(ends[b] - ends[a] for a, b in by_count) <= most:
+        return by_count
+    edges = {0, blocks}
+    block = 0
+    for i in range(1, parts):
+        # The edge nearest to the fair share i / parts of the bytes.
+        while ends[block + 1] * parts <= i * ends[-1]:
+            block += 1
+        nearer_above = (ends[block + 1] * parts - i * ends[-1]) < (i * ends[-1] - ends[block] * parts)
+        edges.add(block + nearer_above)
+    return list(pairwise(sorted(edges)))
+
+
+def _pack(
+    weighed: Sequence[tuple[int, FileRange]], split_bytes: int, open_cost_bytes: int
+) -> tuple[tuple[FileRange, ...], ...]:
+    """Return Spark's next-fit decreasing packing: a partition is closed by the first range that does not fit."""
+    partitions: list[tuple[FileRange, ...]] = []
+    current: list[FileRange] = []
+    filled = 0
+    for weight, part in weighed:
+        if current and filled + weight > split_bytes:
+            partitions.append(tuple(current))
+            current = []
+            filled = 0
+        current.append(part)
+        filled += weight + open_cost_bytes
+    if current:
+        partitions.append(tuple(current))
+    return tuple(partitions)
