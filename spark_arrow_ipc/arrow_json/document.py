@@ -1,0 +1,166 @@
+"""Checked access to a JSON document that knows where it is.
+
+Strategy
+--------
+A `Node` is a JSON value with its place (``$.batches[0].columns[1]``) and the error that a wrong value at this
+place is: the schema's are `InvalidMetadataError`, those of batches `InvalidBodyError`. Whoever reads asks a node
+for what must be there and never looks at the bare value first, so every complaint names its place. This module
+knows JSON and nothing of Arrow.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, InvalidMetadataError, LimitError
+
+Source: TypeAlias = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
+"""A path, the document's bytes (plain or gzip), or the parsed document."""
+
+MAX_NBYTES = 1 << 30
+"""Bytes of JSON after decompression. The goldens have up to 1 MB; a bomb must not fill the memory."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_DECIMAL_INTEGER = re.compile(r"-?[0-9]{1,100}", re.ASCII)
+_SHOWN = 60
+"""Characters of a wrong value that an error message repeats."""
+
+
+def shown(value: object) -> str:
+    """Return a JSON value as an error message repeats it: short."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def integer(value: object) -> int:
+    """Return a whole number that is a JSON number, or a string because doubles cannot hold it.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _DECIMAL_INTEGER.fullmatch(value):
+        return int(value)
+    raise ValueError(f"expected an integer, found {shown(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A JSON value, where it stands, and the error that it is when it is wrong.
+
+    Parameters
+    ----------
+    value
+        What ``json.loads`` gave.
+    path
+        ``$`` for the document, ``$.schema.fields[0]`` inside.
+    error
+        Class of the errors raised here and below.
+    """
+
+    value: Any
+    path: str
+    error: type[InvalidArrowError] = InvalidMetadataError
+
+    def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
+        """Raise this place's error: `expected` here, found this value."""
+        raise self.error(expected=f"{expected} at {self.path}", found=shown(self.value)) from cause
+
+    def optional(self, key: str, error: type[InvalidArrowError] | None = None) -> Node | None:
+        """Return a member of this object, or None where it is absent or null."""
+        if not isinstance(self.value, Mapping):
+            self.fail("an object")
+        value = self.value.get(key)
+        return None if value is None else Node(value, f"{self.path}.{key}", error or self.error)
+
+    def member(self, key: str, error: type[InvalidArrowError] | None = None) -> Node:
+        """Return a member that must be there."""
+        return self.optional(key, error) or self.fail(f"a member {key!r}")
+
+    def array(self) -> list[Any]:
+        """Return the bare values of this JSON array."""
+        return self.value if isinstance(self.value, list) else self.fail("an array")
+
+    def elements(self) -> list[Node]:
+        """Return the elements of this JSON array."""
+        return [Node(value, f"{self.path}[{i}]", self.error) for i, value in enumerate(self.array())]
+
+    def sized(self, count: int) -> list[Any]:
+        """Return the bare values of this JSON array, which must have `count`."""
+        values = self.array()
+        if len(values) != count:
+            raise self.error(expected=f"{count} elements at {self.path}", found=str(len(values)))
+        return values
+
+    def integer(self) -> int:
+        """Return this whole number, written as number or string."""
+        try:
+            return integer(self.value)
+        except ValueError as error:
+            self.fail("an integer", error)
+
+    def int32(self) -> int:
+        """Return this whole number, which fits an int32 as in ``Schema.fbs``."""
+        value = self.integer()
+        return value if -1 << 31 <= value < 1 << 31 else self.fail("an integer of 32 bits")
+
+    def count(self) -> int:
+        """Return this whole number, which is a count of something and fits an int64."""
+        value = self.integer()
+        return value if 0 <= value < 1 << 63 else self.fail("a count")
+
+    def text(self) -> str:
+        """Return this string."""
+        return self.value if isinstance(self.value, str) else self.fail("a string")
+
+    def flag(self) -> bool:
+        """Return this true or false."""
+        return self.value if isinstance(self.value, bool) else self.fail("true or false")
+
+
+def load(source: Source) -> Node:
+    """Return the document's root from a path, bytes (plain or gzip) or a parsed document.
+
+    Raises
+    ------
+    InvalidFramingError
+        The gzip stream is damaged.
+    InvalidMetadataError
+        This is not JSON.
+    LimitError
+        The document is larger than `MAX_NBYTES`, or nested beyond reason.
+    OSError
+        The file cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return Node(source, "$")
+    content = Path(source).read_bytes() if isinstance(source, str | Path) else bytes(source)
+    if content.startswith(_GZIP_MAGIC):
+        content = _decompressed(content)
+    if len(content) > MAX_NBYTES:
+        raise LimitError(expected=f"at most {MAX_NBYTES:,} bytes of JSON", found="more")
+    try:
+        return Node(json.loads(content), "$")
+    except RecursionError as error:
+        raise LimitError("the JSON document is nested too deeply") from error
+    except ValueError as error:
+        raise InvalidMetadataError(expected="a JSON document", found=str(error)) from error
+
+
+def _decompressed(content: bytes) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(content)) as stream:
+            return stream.read(MAX_NBYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidFramingError(expected="a whole gzip stream", found=str(error)) from error

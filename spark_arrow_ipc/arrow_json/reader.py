@@ -1,0 +1,337 @@
+"""Arrow's integration JSON to arrays (Integration.rst, "JSON test data format").
+
+Strategy
+--------
+The schema becomes a tree of `EncodedField`: a field with the dictionary id that the document gives it, because
+ids are no part of our types. A column is decoded buffer by buffer as `LAYOUTS` lists them, with one function a
+role (`_BUFFERS`); values go through the tables of `scalars`. Dictionaries are decoded when the first column
+that points at them is, with the value type of the field that asked, so they may hold dictionaries themselves and
+be shared. Null slots become zero bytes: what a document says there is noise. All arrays are validated in full
+before anyone sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow_json.document import MAX_NBYTES, Node, Source, integer, load, shown
+from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, WRONG_VALUE, bytes_from_hex, int_to_bytes
+from spark_arrow_ipc.arrow_json.type_names import type_from_json
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, LimitError, error_context
+
+MAX_DEPTH = 64
+"""Levels of nested fields; the IPC reader has the same bound."""
+
+INLINE_NBYTES = 12
+"""A view of at most so many bytes holds them itself (Columnar.rst, "Variable-size Binary View Layout")."""
+
+_PREFIX_NBYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowJson:
+    """What an integration JSON document holds."""
+
+    schema: Schema
+    batches: tuple[RecordBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedField:
+    """A field with its dictionary id in the document; `children` are those of the values."""
+
+    field: t.Field
+    dictionary_id: int | None
+    children: tuple[EncodedField, ...]
+
+
+def read(source: Source) -> ArrowJson:
+    """Return the schema and the record batches of an integration JSON document.
+
+    Parameters
+    ----------
+    source
+        A path (``.json`` or ``.json.gz``; the content decides), the bytes, or the parsed document.
+
+    Raises
+    ------
+    InvalidMetadataError
+        This is no JSON, or the schema is wrong.
+    InvalidBodyError
+        A batch does not fit the schema, or holds values that are none of their type.
+    InvalidDictionaryError
+        A dictionary id is unknown or contradictory.
+    LimitError
+        The document is too large or too deep.
+    OSError
+        The file cannot be read.
+    """
+    with error_context(path=str(source) if isinstance(source, str | Path) else None):
+        root = load(source)
+        schema_node = root.member("schema")
+        fields = tuple(_field(node, 1) for node in schema_node.member("fields").elements())
+        schema = Schema(tuple(encoded.field for encoded in fields), _custom_metadata(schema_node))
+        dictionaries = _Dictionaries(_dictionary_nodes(root))
+        nodes = root.member("batches", InvalidBodyError).elements()
+        batches = []
+        for number, node in enumerate(nodes):
+            with error_context(block_number=number):
+                batches.append(_batch(node, schema, fields, dictionaries))
+        return ArrowJson(schema, tuple(batches))
+
+
+def _custom_metadata(node: Node) -> t.CustomMetadata:
+    metadata = node.optional("metadata")
+    pairs = metadata.elements() if metadata else []
+    return tuple((pair.member("key").text(), pair.member("value").text()) for pair in pairs)
+
+
+def _field(node: Node, depth: int) -> EncodedField:
+    if depth > MAX_DEPTH:
+        raise LimitError(expected=f"at most {MAX_DEPTH} levels of fields", found=f"more at {node.path}")
+    children = tuple(_field(child, depth + 1) for child in node.member("children").elements())
+    type_ = type_from_json(node.member("type"), tuple(child.field for child in children))
+    encoding = node.optional("dictionary")
+    dictionary_id = None
+    if encoding is not None:
+        dictionary_id = encoding.member("id").integer()
+        index = type_from_json(encoding.member("indexType"), ())
+        if not isinstance(index, t.Int):
+            encoding.member("indexType").fail("an integer type")
+        type_ = t.Dictionary(index, type_, encoding.member("isOrdered").flag())
+    made = t.Field(node.member("name").text(), type_, node.member("nullable").flag(), _custom_metadata(node))
+    return EncodedField(made, dictionary_id, children)
+
+
+def _dictionary_nodes(root: Node) -> dict[int, Node]:
+    nodes = root.optional("dictionaries", InvalidBodyError)
+    found: dict[int, Node] = {}
+    for node in nodes.elements() if nodes else []:
+        id_ = node.member("id").integer()
+        if id_ in found:
+            raise InvalidDictionaryError(expected=f"one dictionary of id {id_}", found=f"another at {node.path}")
+        found[id_] = node
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Dictionaries:
+    """The document's dictionaries, decoded when first asked for."""
+
+    nodes: Mapping[int, Node]
+    decoded: dict[int, Array] = field(default_factory=dict)
+    under_way: set[int] = field(default_factory=set)
+
+    def values(self, encoded: EncodedField) -> Array:
+        """Return the dictionary of a dictionary-encoded field."""
+        type_, id_ = encoded.field.type, encoded.dictionary_id
+        assert isinstance(type_, t.Dictionary)
+        assert id_ is not None
+        if id_ not in self.decoded:
+            if id_ not in self.nodes or id_ in self.under_way:
+                found = "one that needs itself" if id_ in self.under_way else "none"
+                raise InvalidDictionaryError(expected=f"a dictionary of id {id_}", found=found)
+            self.under_way.add(id_)
+            self.decoded[id_] = self._decode(self.nodes[id_], t.Field("", type_.value), encoded)
+        if self.decoded[id_].type != type_.value:
+            raise InvalidDictionaryError(
+                expected=f"dictionary {id_} of {type_.value}", found=str(self.decoded[id_].type)
+            )
+        return self.decoded[id_]
+
+    def _decode(self, node: Node, values: t.Field, encoded: EncodedField) -> Array:
+        data = node.member("data")
+        columns = data.member("columns").elements()
+        if len(columns) != 1:
+            data.fail("exactly one column")
+        array = _column(columns[0], EncodedField(values, None, encoded.children), self)
+        if array.length != data.member("count").count():
+            data.fail(f"a count of {array.length}")
+        return array
+
+
+def _batch(node: Node, schema: Schema, fields: tuple[EncodedField, ...], dictionaries: _Dictionaries) -> RecordBatch:
+    count = node.member("count").count()
+    nodes = node.member("columns").elements()
+    if len(nodes) != len(fields):
+        raise node.error(expected=f"{len(fields)} columns at {node.path}", found=str(len(nodes)))
+    columns = []
+    for column, encoded in zip(nodes, fields, strict=True):
+        array = _column(column, encoded, dictionaries)
+        if array.length != count:
+            column.fail(f"a column of {count} slots")
+        columns.append(array)
+    batch = RecordBatch(schema, tuple(columns), count)
+    batch.validate(full=True)
+    return batch
+
+
+def _column(node: Node, encoded: EncodedField, dictionaries: _Dictionaries) -> Array:
+    type_ = encoded.field.type
+    length = node.member("count").count()
+    layout = LAYOUTS[type(type_)]
+    valid = _valid(node, length) if layout.has_validity else None
+    slots = _Slots(node, type_, length, valid)
+    buffers = tuple(b for wanted in layout.buffers for b in _BUFFERS[wanted.role](slots, wanted))
+    if isinstance(type_, t.Dictionary):
+        return Array(type_, length, slots.null_count, buffers, (), dictionaries.values(encoded))
+    given = node.optional("children")
+    nodes = given.elements() if given else []
+    if len(nodes) != len(encoded.children):
+        raise node.error(expected=f"{len(encoded.children)} children at {node.path}", found=str(len(nodes)))
+    children = tuple(_column(n, child, dictionaries) for n, child in zip(nodes, encoded.children, strict=True))
+    return Array(type_, length, slots.null_count, buffers, children)
+
+
+def _valid(node: Node, length: int) -> list[bool]:
+    bits = node.member("VALIDITY")
+    values = bits.sized(length)
+    if not all(isinstance(bit, int) and 0 <= bit <= 1 for bit in values):
+        bits.fail("zeros and ones")
+    return [bool(bit) for bit in values]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """A column's node with what its buffers need to be decoded; `valid` is None for types without validity."""
+
+    node: Node
+    type: t.DataType
+    length: int
+    valid: list[bool] | None
+
+    @property
+    def null_count(self) -> int:
+        if self.valid is None:
+            return self.length if isinstance(self.type, t.Null) else 0
+        return self.length - sum(self.valid)
+
+    def decode(self, key: str, decode: Callable[[Any], bytes], null: bytes) -> list[bytes]:
+        """Return a value for each slot, `null` where it is null."""
+        node = self.node.member(key)
+        made = []
+        for i, value in enumerate(node.sized(self.length)):
+            if self.valid is not None and not self.valid[i]:
+                made.append(null)
+                continue
+            try:
+                made.append(decode(value))
+            except WRONG_VALUE as error:
+                raise node.error(expected=f"a value of {self.type} at {node.path}[{i}]", found=shown(value)) from error
+        return made
+
+    def integers(self, key: str, bit_width: int, count: int) -> list[memoryview | None]:
+        """Return a buffer of `count` integers, in null slots too."""
+        node = self.node.member(key)
+        values = node.sized(count)
+        try:
+            return [memoryview(b"".join(int_to_bytes(value, bit_width) for value in values))]
+        except WRONG_VALUE as error:
+            raise node.error(expected=f"integers of {bit_width} bits at {node.path}", found=str(error)) from error
+
+
+_Buffers: TypeAlias = list[memoryview | None]
+
+
+def _validity(slots: _Slots, _: BufferLayout) -> _Buffers:
+    assert slots.valid is not None
+    return [bitmap.pack(slots.valid) if slots.null_count else None]
+
+
+def _data(slots: _Slots, wanted: BufferLayout) -> _Buffers:
+    if isinstance(slots.type, t.Bool):
+        bits = slots.decode("DATA", _bit, b"\x00")
+        return [bitmap.pack([bit != b"\x00" for bit in bits])]
+    scalar = SCALARS[type(slots.type)]
+    nbytes = bit_width_of(slots.type, wanted) // 8
+    if nbytes * slots.length > MAX_NBYTES:
+        raise LimitError(expected=f"at most {MAX_NBYTES:,} bytes", found=f"more at {slots.node.path}")
+    null = bytes(nbytes) if slots.null_count else b""
+    return [memoryview(b"".join(slots.decode("DATA", lambda value: scalar.decode(value, slots.type), null)))]
+
+
+def _bit(value: object) -> bytes:
+    # The specification's text says 0 and 1, all goldens say false and true; in Python they are equal.
+    if value not in (0, 1) or isinstance(value, float):
+        raise ValueError("expected true or false")
+    return b"\x01" if value else b"\x00"
+
+
+def _texts(slots: _Slots) -> list[bytes]:
+    return slots.decode("DATA", TEXTS[type(slots.type)].decode, b"")
+
+
+def _offsets(slots: _Slots, wanted: BufferLayout) -> _Buffers:
+    if slots.length == 0:
+        return [memoryview(b"")]
+    if type(slots.type) not in TEXTS:
+        return slots.integers("OFFSET", wanted.bit_width, slots.length + 1)
+    # DATA has a value for each slot, so OFFSET says nothing new; it must not contradict.
+    offsets, texts = [0], _texts(slots)
+    for text in texts:
+        offsets.append(offsets[-1] + len(text))
+    node = slots.node.member("OFFSET")
+    written = [offset.integer() for offset in node.elements()]
+    lengths = [end - start for start, end in pairwise(written)]
+    agree = len(written) == len(offsets) and all(
+        length == len(text) for length, text, valid in zip(lengths, texts, slots.valid or (), strict=True) if valid
+    )
+    if not agree:
+        node.fail("offsets that fit DATA")
+    return [memoryview(b"".join(int_to_bytes(offset, wanted.bit_width) for offset in offsets))]
+
+
+def _bytes(slots: _Slots, _: BufferLayout) -> _Buffers:
+    return [memoryview(b"".join(_texts(slots)))]
+
+
+def _views(slots: _Slots, wanted: BufferLayout) -> _Buffers:
+    decode_text = TEXTS[type(slots.type)].decode
+    null = bytes(wanted.bit_width // 8)
+    return [memoryview(b"".join(slots.decode("VIEWS", lambda value: _view(value, decode_text), null)))]
+
+
+def _view(value: Mapping[str, Any], decode_text: Callable[[Any], bytes]) -> bytes:
+    size = integer(value["SIZE"])
+    head = int_to_bytes(size, 32)
+    if size <= INLINE_NBYTES:
+        text = decode_text(value["INLINED"])
+        if len(text) != size:
+            raise ValueError("expected SIZE bytes")
+        return head + text.ljust(INLINE_NBYTES, b"\x00")
+    prefix = bytes_from_hex(value["PREFIX_HEX"])
+    if len(prefix) != _PREFIX_NBYTES:
+        raise ValueError("expected a prefix of 4 bytes")
+    return head + prefix + int_to_bytes(value["BUFFER_INDEX"], 32) + int_to_bytes(value["OFFSET"], 32)
+
+
+def _variadic(slots: _Slots, _: BufferLayout) -> _Buffers:
+    node = slots.node.member("VARIADIC_DATA_BUFFERS")
+    try:
+        return [memoryview(bytes_from_hex(value)) for value in node.array()]
+    except WRONG_VALUE as error:
+        node.fail("buffers in hexadecimal", error)
+
+
+_BUFFERS: Mapping[Role, Callable[[_Slots, BufferLayout], _Buffers]] = {
+    Role.VALIDITY: _validity,
+    Role.DATA: _data,
+    Role.OFFSETS: _offsets,
+    Role.POSITIONS: lambda slots, wanted: slots.integers("OFFSET", wanted.bit_width, slots.length),
+    Role.SIZES: lambda slots, wanted: slots.integers("SIZE", wanted.bit_width, slots.length),
+    Role.TYPE_IDS: lambda slots, wanted: slots.integers("TYPE_ID", wanted.bit_width, slots.length),
+    Role.VIEWS: _views,
+    Role.BYTES: _bytes,
+    Role.VARIADIC: _variadic,
+}
+"""How each role's buffers are made from a column's node."""

@@ -1,0 +1,214 @@
+"""Arrow's types as the integration JSON writes them, both ways (Integration.rst, "JSON test data format").
+
+Strategy
+--------
+Two tables: a JSON name gives a constructor and its number of children, a type class gives the members that spell
+it. Values that no type allows (a 7-bit integer) are refused by the types themselves; here they become
+`InvalidMetadataError` with the place in the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, TypeAlias, TypeVar
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow_json.document import Node
+
+Children: TypeAlias = tuple[t.Field, ...]
+Members: TypeAlias = dict[str, Any]
+
+_Enum = TypeVar("_Enum", bound=IntEnum)
+
+ANY_NUMBER = -1
+"""Of children: struct and union."""
+
+
+def _one_of(node: Node, enum: type[_Enum]) -> _Enum:
+    return enum[_checked(node, enum.__members__)]
+
+
+def _checked(node: Node, names: Mapping[str, object]) -> str:
+    name = node.text()
+    return name if name in names else node.fail(f"one of {', '.join(names)}")
+
+
+def _int(node: Node, _: Children) -> t.DataType:
+    return t.Int(node.member("bitWidth").int32(), node.member("isSigned").flag())
+
+
+def _floating_point(node: Node, _: Children) -> t.DataType:
+    return t.FloatingPoint(_one_of(node.member("precision"), t.Precision))
+
+
+def _decimal(bit_width: int) -> Callable[[Node, Children], t.DataType]:
+    def decimal(node: Node, _: Children) -> t.DataType:
+        written = node.optional("bitWidth")
+        width = bit_width if written is None else written.int32()
+        return t.Decimal(node.member("precision").int32(), node.member("scale").int32(), width)
+
+    return decimal
+
+
+def _date(node: Node, _: Children) -> t.DataType:
+    return t.Date(_one_of(node.member("unit"), t.DateUnit))
+
+
+def _time(node: Node, _: Children) -> t.DataType:
+    return t.Time(_one_of(node.member("unit"), t.TimeUnit), node.member("bitWidth").int32())
+
+
+def _timestamp(node: Node, _: Children) -> t.DataType:
+    zone = node.optional("timezone")
+    return t.Timestamp(_one_of(node.member("unit"), t.TimeUnit), zone.text() if zone else None)
+
+
+def _duration(node: Node, _: Children) -> t.DataType:
+    return t.Duration(_one_of(node.member("unit"), t.TimeUnit))
+
+
+_INTERVALS: Mapping[str, t.DataType] = {
+    "YEAR_MONTH": t.IntervalYearMonth(),
+    "DAY_TIME": t.IntervalDayTime(),
+    "MONTH_DAY_NANO": t.IntervalMonthDayNano(),
+}
+
+
+def _interval(node: Node, _: Children) -> t.DataType:
+    return _INTERVALS[_checked(node.member("unit"), _INTERVALS)]
+
+
+def _map(node: Node, children: Children) -> t.DataType:
+    return t.Map(children[0], node.member("keysSorted").flag())
+
+
+def _fixed_size_list(node: Node, children: Children) -> t.DataType:
+    return t.FixedSizeList(children[0], node.member("listSize").int32())
+
+
+_UNIONS: Mapping[str, type[t.SparseUnion | t.DenseUnion]] = {"SPARSE": t.SparseUnion, "DENSE": t.DenseUnion}
+
+
+def _union(node: Node, children: Children) -> t.DataType:
+    type_ids = tuple(type_id.int32() for type_id in node.member("typeIds").elements())
+    return _UNIONS[_checked(node.member("mode"), _UNIONS)](children, type_ids)
+
+
+_FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
+    "null": (0, lambda _, __: t.null),
+    "bool": (0, lambda _, __: t.bool_),
+    "int": (0, _int),
+    "floatingpoint": (0, _floating_point),
+    "decimal": (0, _decimal(128)),
+    # The newest C++ writes these names, without a bitWidth.
+    "decimal32": (0, _decimal(32)),
+    "decimal64": (0, _decimal(64)),
+    "decimal256": (0, _decimal(256)),
+    "date": (0, _date),
+    "time": (0, _time),
+    "timestamp": (0, _timestamp),
+    "duration": (0, _duration),
+    "interval": (0, _interval),
+    "fixedsizebinary": (0, lambda node, _: t.FixedSizeBinary(node.member("byteWidth").int32())),
+    "binary": (0, lambda _, __: t.binary),
+    "largebinary": (0, lambda _, __: t.large_binary),
+    "binaryview": (0, lambda _, __: t.binary_view),
+    "utf8": (0, lambda _, __: t.utf8),
+    "largeutf8": (0, lambda _, __: t.large_utf8),
+    "utf8view": (0, lambda _, __: t.utf8_view),
+    "list": (1, lambda _, children: t.List(children[0])),
+    "largelist": (1, lambda _, children: t.LargeList(children[0])),
+    "listview": (1, lambda _, children: t.ListView(children[0])),
+    "largelistview": (1, lambda _, children: t.LargeListView(children[0])),
+    "fixedsizelist": (1, _fixed_size_list),
+    "struct": (ANY_NUMBER, lambda _, children: t.Struct(children)),
+    "map": (1, _map),
+    "union": (ANY_NUMBER, _union),
+    "runendencoded": (2, lambda _, children: t.RunEndEncoded(*children)),
+}
+"""JSON name to number of children and constructor."""
+
+
+def type_from_json(node: Node, children: Children) -> t.DataType:
+    """Return the type that a JSON type object stands for.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The name is unknown, a member is missing or wrong, or the children are too few or too many.
+    """
+    wanted, construct = _FROM_NAME[_checked(node.member("name"), _FROM_NAME)]
+    if wanted not in (ANY_NUMBER, len(children)):
+        node.fail(f"a type with {len(children)} children")
+    try:
+        return construct(node, children)
+    except ValueError as error:
+        if isinstance(error, node.error):
+            raise
+        node.fail(str(error), error)
+
+
+def _named(name: str) -> Callable[[Any], Members]:
+    return lambda _: {"name": name}
+
+
+def _unit(name: str) -> Callable[[Any], Members]:
+    return lambda type_: {"name": name, "unit": type_.unit.name}
+
+
+def _timestamp_members(type_: t.Timestamp) -> Members:
+    zone = {} if type_.timezone is None else {"timezone": type_.timezone}
+    return {"name": "timestamp", "unit": type_.unit.name, **zone}
+
+
+def _decimal_members(type_: t.Decimal) -> Members:
+    return {"name": "decimal", "precision": type_.precision, "scale": type_.scale, "bitWidth": type_.bit_width}
+
+
+def _union_members(mode: str) -> Callable[[Any], Members]:
+    return lambda type_: {"name": "union", "mode": mode, "typeIds": list(type_.type_ids)}
+
+
+def _interval_members(unit: str) -> Callable[[Any], Members]:
+    return lambda _: {"name": "interval", "unit": unit}
+
+
+MEMBERS: Mapping[type[t.DataType], Callable[[Any], Members]] = {
+    t.Null: _named("null"),
+    t.Bool: _named("bool"),
+    t.Int: lambda type_: {"name": "int", "bitWidth": type_.bit_width, "isSigned": type_.signed},
+    t.FloatingPoint: lambda type_: {"name": "floatingpoint", "precision": type_.precision.name},
+    t.Decimal: _decimal_members,
+    t.Date: _unit("date"),
+    t.Time: lambda type_: {"name": "time", "unit": type_.unit.name, "bitWidth": type_.bit_width},
+    t.Timestamp: _timestamp_members,
+    t.Duration: _unit("duration"),
+    t.IntervalYearMonth: _interval_members("YEAR_MONTH"),
+    t.IntervalDayTime: _interval_members("DAY_TIME"),
+    t.IntervalMonthDayNano: _interval_members("MONTH_DAY_NANO"),
+    t.FixedSizeBinary: lambda type_: {"name": "fixedsizebinary", "byteWidth": type_.byte_width},
+    t.Binary: _named("binary"),
+    t.LargeBinary: _named("largebinary"),
+    t.BinaryView: _named("binaryview"),
+    t.Utf8: _named("utf8"),
+    t.LargeUtf8: _named("largeutf8"),
+    t.Utf8View: _named("utf8view"),
+    t.List: _named("list"),
+    t.LargeList: _named("largelist"),
+    t.ListView: _named("listview"),
+    t.LargeListView: _named("largelistview"),
+    t.FixedSizeList: lambda type_: {"name": "fixedsizelist", "listSize": type_.list_size},
+    t.Struct: _named("struct"),
+    t.Map: lambda type_: {"name": "map", "keysSorted": type_.keys_sorted},
+    t.SparseUnion: _union_members("SPARSE"),
+    t.DenseUnion: _union_members("DENSE"),
+    t.RunEndEncoded: _named("runendencoded"),
+    t.Dictionary: lambda type_: type_to_json(type_.value),
+}
+"""The JSON members of each type class; a dictionary-encoded field shows the type of its values."""
+
+
+def type_to_json(type_: t.DataType) -> Members:
+    """Return the JSON type object of a type, without its children."""
+    return MEMBERS[type(type_)](type_)
