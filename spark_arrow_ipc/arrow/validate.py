@@ -15,13 +15,13 @@ decimals, times and dates are not checked: sound files break them, and readers a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import bitmap, numpy_values
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Layout, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Layout, Role, needed_nbytes
 from spark_arrow_ipc.arrow.validate_text import (
     BINARY_SPEC,
     Bools,
@@ -53,7 +53,7 @@ _DICTIONARY = 'Columnar.rst "Dictionary-encoded Layout"'
 _MAP = "Schema.fbs, Map"
 
 _NOT_COUNTED = -1
-"""`spark_arrow_ipc.arrow.array.NOT_COUNTED`, which this module is imported by."""
+"""`arrow.array.NOT_COUNTED`: that module cannot be imported here, `record_batch` imports both."""
 
 
 def check(array: Array, path: str, *, full: bool = True) -> None:
@@ -148,12 +148,12 @@ def _check_buffers(array: Array, path: str, layout: Layout) -> None:
             raise body_error(path, f"{_role(row.role)} of at least {needed} bytes", str(buffer.nbytes), _BUFFERS)
 
 
-def _role(role: Any) -> str:
-    return _ROLES.get(role.name) or str(role.name).lower().replace("_", " ")
-
-
-_ROLES = {"OFFSETS": "value offsets", "POSITIONS": "value offsets", "VALIDITY": "a validity bitmap"}
+_ROLES = {Role.OFFSETS: "value offsets", Role.POSITIONS: "value offsets", Role.VALIDITY: "a validity bitmap"}
 """The specification's words where the role's name differs."""
+
+
+def _role(role: Role) -> str:
+    return _ROLES.get(role, role.name.lower().replace("_", " "))
 
 
 def _check_children(array: Array, path: str) -> None:

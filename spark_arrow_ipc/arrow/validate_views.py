@@ -5,11 +5,12 @@ Strategy
 Views are looked at in chunks of slots as two little 64-bit words each. Null slots may hold anything. Text is
 checked apart: inline bytes as rows of twelve (their padding is proven zero, which is UTF-8), bytes in variadic
 buffers once each however many views share them, because views that overlap a lot must not cost more than the
-bytes that exist.
+bytes that exist. Small variadic buffers are joined for that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,9 @@ __all__ = ["check_views"]
 INLINE = 12
 """Bytes that a view holds itself at most."""
 
+_JOINED_NBYTES = 1 << 24
+"""Bytes of variadic buffers that are joined: other libraries fill buffers of 32 KiB, one by one is slow."""
+
 _SPEC = 'Columnar.rst "Variable-size Binary View Layout"'
 
 
@@ -66,7 +70,9 @@ def check_views(array: Array, path: str) -> None:
     views = numpy_values.views(array)
     words = views.view(np.uint64).reshape(-1, 2)
     buffers = [np.frombuffer(buffer or b"", np.uint8) for buffer in array.buffers[2:]]
+    nbytes = np.array([len(buffer) for buffer in buffers], np.int64)
     is_text = isinstance(array.type, t.Utf8View)
+    has_long = False
     for first in range(0, array.length, CHUNK_SLOTS):
         behind = min(first + CHUNK_SLOTS, array.length)
         valid = valid_slots(array, first, behind)
@@ -85,9 +91,10 @@ def check_views(array: Array, path: str) -> None:
             _check_inline(path, slots[own], chunk[own], size[own], is_text=is_text)
         if short < len(size):
             own = slice(None) if short == 0 else ~inline
-            _check_long(path, slots[own], chunk[own].view(numpy_values.VIEW).ravel(), buffers)
-    if is_text:
-        _check_long_text(array, path, views, buffers)
+            _check_bounds(path, slots[own], chunk[own].view(numpy_values.VIEW).ravel(), nbytes)
+            has_long = True
+    if has_long:
+        _check_pointed_at(array, path, views, buffers, is_text=is_text)
 
 
 def _refuse(path: str, slots: npt.NDArray[np.intp], bad: Bools, values: npt.NDArray[Any], expected: str) -> None:
@@ -114,55 +121,69 @@ def _check_inline(
             raise body_error(path, f"UTF-8 text in slot {slots[beyond_ascii[bad]]}", NOT_UTF8, _SPEC)
 
 
-def _check_long(path: str, slots: npt.NDArray[np.intp], views: npt.NDArray[Any], buffers: list[Bytes]) -> None:
-    index = views["index"]
-    bad_index = (index < 0) | (index >= len(buffers))
-    _refuse(path, slots, bad_index, index, f"a view's buffer index from 0 to below {len(buffers)}")
-    nbytes = np.array([len(buffer) for buffer in buffers], np.int64)[index]
-    offset = views["offset"]
-    outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > nbytes)
+def _check_bounds(
+    path: str, slots: npt.NDArray[np.intp], views: npt.NDArray[Any], nbytes: npt.NDArray[np.int64]
+) -> None:
+    index = np.ascontiguousarray(views["index"])
+    bad_index = (index < 0) | (index >= len(nbytes))
+    _refuse(path, slots, bad_index, index, f"a view's buffer index from 0 to below {len(nbytes)}")
+    offset, own_nbytes = np.ascontiguousarray(views["offset"]), nbytes.take(index)
+    outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > own_nbytes)
     if outside.any():
         i = int(outside.argmax())
         found = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
-        expected = f"a view in slot {slots[i]} within the {nbytes[i]} bytes of variadic buffer {index[i]}"
+        expected = f"a view in slot {slots[i]} within the {own_nbytes[i]} bytes of variadic buffer {index[i]}"
         raise body_error(path, expected, found, _SPEC)
-    for number, chosen in _by_buffer(index):
-        # Overlapping 4-byte windows: one gather reads the first bytes of all views.
-        starts = np.ndarray((len(buffers[number]) - 3,), np.uint32, buffers[number], 0, (1,))
-        differs = starts[offset[chosen]] != views["prefix"][chosen].view(np.uint32)
-        if differs.any():
-            slot = slots[chosen][int(differs.argmax())]
-            raise body_error(
-                path, f"the first 4 bytes of the value as the view's prefix in slot {slot}", "others", _SPEC
-            )
 
 
-def _by_buffer(index: npt.NDArray[np.int32]) -> list[tuple[int, slice | npt.NDArray[np.intp]]]:
-    """Return, for each buffer that occurs, its number and which views point into it, in order."""
-    if not len(index):
-        return []
-    if int(index.min()) == int(index.max()):
-        return [(int(index[0]), slice(None))]
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    return [(int(index[part[0]]), part) for part in np.split(order, cuts)]
-
-
-def _check_long_text(array: Array, path: str, views: npt.NDArray[Any], buffers: list[Bytes]) -> None:
-    """Check the text in variadic buffers; every view is proven to lie inside its buffer."""
-    if all(is_ascii(buffer) for buffer in buffers):
-        return
+def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool) -> None:
+    """Check prefixes and text of long views; every one is proven to lie inside its buffer."""
     valid = valid_slots(array, 0, array.length)
     long = views["size"] > INLINE
     slots = np.flatnonzero(long if valid is None else long & valid)
-    chosen_views = views if len(slots) == len(views) else views[slots]
-    for number, chosen in _by_buffer(chosen_views["index"]):
-        starts = chosen_views["offset"][chosen].astype(np.int64)
-        ends = starts + chosen_views["size"][chosen]
-        bad = _overlapping_failure(buffers[number], starts, ends)
-        if bad is not None:
-            raise body_error(path, f"UTF-8 text in slot {slots[chosen][bad]}", NOT_UTF8, _SPEC)
+    chosen = views if len(slots) == len(views) else views[slots]
+    index, offset, size = (np.ascontiguousarray(chosen[name]) for name in ("index", "offset", "size"))
+    prefix = np.ascontiguousarray(chosen["prefix"]).view(np.uint32)
+    for first, behind in _groups([len(buffer) for buffer in buffers]):
+        data, bases = _joined(buffers[first:behind])
+        if behind - first == len(buffers):
+            own, where = slots, bases.take(index) + offset
+        else:
+            mask = (index >= first) & (index < behind)
+            own, where = slots[mask], bases.take(index[mask] - first) + offset[mask]
+        if not len(own):
+            continue
+        everything = len(own) == len(slots)
+        # Windows of four bytes, one at each byte: a single gather reads where all values begin.
+        windows = np.ndarray((len(data) - 3,), np.uint32, data, 0, (1,))
+        differs = windows[where] != (prefix if everything else prefix[mask])
+        if differs.any():
+            expected = f"the value's first 4 bytes as the view's prefix in slot {own[int(differs.argmax())]}"
+            raise body_error(path, expected, "others", _SPEC)
+        if is_text and not is_ascii(data):
+            bad = _overlapping_failure(data, where, where + (size if everything else size[mask]))
+            if bad is not None:
+                raise body_error(path, f"UTF-8 text in slot {own[bad]}", NOT_UTF8, _SPEC)
+
+
+def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of buffers to look at together, in order: as many as are within a budget, at least one."""
+    first = total = 0
+    for number, own in enumerate(nbytes):
+        if number > first and total + own > _JOINED_NBYTES:
+            yield first, number
+            first, total = number, 0
+        total += own
+    yield first, len(nbytes)
+
+
+def _joined(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    """Return the bytes of several buffers, and where each begins; a zero byte keeps their texts apart."""
+    if len(buffers) == 1:
+        return buffers[0], np.zeros(1, np.int64)
+    ends = np.cumsum([len(buffer) + 1 for buffer in buffers], dtype=np.int64)
+    gap = np.zeros(1, np.uint8)
+    return np.concatenate([part for buffer in buffers for part in (buffer, gap)]), np.append(0, ends[:-1])
 
 
 def _overlapping_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
@@ -204,14 +225,17 @@ def _union_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray
     while first < len(starts):
         behind = int(np.searchsorted(total, total[first] + CHUNK_NBYTES, "right")) - 1
         behind = max(behind, first + 1)
-        where = total[first : behind + 1] - total[first]
-        if behind == first + 1:
-            text = data[int(starts[first]) : int(ends[first])]
-        else:
-            shift = np.repeat(starts[first:behind] - where[:-1], np.diff(where))
-            text = data[np.arange(int(where[-1])) + shift]
-        bad = text_failure(text, where)
-        if bad is not None:
-            return int(starts[first + bad]) + (invalid_utf8(text[int(where[bad]) : int(where[bad + 1])]) or 0)
+        # What lies between ranges is mostly sound too (or nothing): then nothing has to be gathered.
+        span = data[int(starts[first]) : int(ends[behind - 1])]
+        cuts = ends[first : behind - 1] - starts[first]
+        if continues(span[cuts]).any() or invalid_utf8(span) is not None:
+            where = total[first : behind + 1] - total[first]
+            text = span
+            if behind > first + 1:
+                text = data[np.arange(int(where[-1])) + np.repeat(starts[first:behind] - where[:-1], np.diff(where))]
+            bad = text_failure(text, where)
+            if bad is not None:
+                bad_text = text[int(where[bad]) : int(where[bad + 1])]
+                return int(starts[first + bad]) + (invalid_utf8(bad_text) or 0)
         first = behind
     return None
