@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 import lz4.frame
+import numpy as np
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
@@ -22,6 +23,9 @@ PREFIX_NBYTES: Final = 8
 
 LZ4_MOST_RATIO: Final = 255
 """Each byte of an LZ4 sequence stands for at most 255 bytes of output (LZ4 block format, "match length")."""
+
+_LZ4_PIECE_NBYTES: Final = 128 << 10
+"""Bytes of output that are asked of the LZ4 library at once: two of its usual blocks."""
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
@@ -78,7 +82,10 @@ def decompress(compression: Compression, data: memoryview, budget_nbytes: int) -
         if nbytes == 0:
             return frame
         raise InvalidBodyError(expected=f"a frame of {nbytes:,} uncompressed bytes", found="no bytes", spec=_SPEC)
-    return _DECOMPRESS[compression](frame, nbytes)
+    try:
+        return _DECOMPRESS[compression](frame, nbytes)
+    except MemoryError as error:
+        raise LimitError(f"there is no memory for a buffer of {nbytes:,} uncompressed bytes") from error
 
 
 def _decompress_lz4(frame: memoryview, nbytes: int) -> memoryview:
@@ -88,22 +95,29 @@ def _decompress_lz4(frame: memoryview, nbytes: int) -> memoryview:
             found=f"{nbytes:,} declared",
             spec=_SPEC,
         )
-    decompressor = lz4.frame.LZ4FrameDecompressor()
+    # The library decompresses into memory of its own and copies. In small pieces that memory stays in the cache,
+    # and the copy is the only pass over new pages: seven times faster than one piece (measured).
+    output = np.empty(nbytes, np.uint8).data
+    context = lz4.frame.create_decompression_context()
+    consumed = produced = 0
+    ended = False
     try:
-        # One byte more than declared: the decompressor then reads the frame's end mark, and a longer frame shows.
-        output = decompressor.decompress(frame, max_length=nbytes + 1)
+        while not ended:
+            room = min(_LZ4_PIECE_NBYTES, nbytes - produced + 1)
+            piece, read, ended = lz4.frame.decompress_chunk(context, frame[consumed:], max_length=room)
+            consumed += read
+            if produced + len(piece) > nbytes or not (read or piece):
+                break
+            output[produced : produced + len(piece)] = piece
+            produced += len(piece)
     except (RuntimeError, ValueError, EOFError) as error:
         raise InvalidBodyError(f"the LZ4 frame is broken: {error}", spec=_SPEC) from error
-    except MemoryError as error:
-        raise LimitError(f"there is no memory for a buffer of {nbytes:,} uncompressed bytes") from error
-    if len(output) != nbytes or not decompressor.eof:
-        more = "" if decompressor.eof else ", and the frame goes on"
-        raise InvalidBodyError(expected=f"{nbytes:,} uncompressed bytes", found=f"{len(output):,}{more}", spec=_SPEC)
-    if decompressor.unused_data:
-        raise InvalidBodyError(
-            expected="one LZ4 frame", found=f"{len(decompressor.unused_data):,} bytes behind it", spec=_SPEC
-        )
-    return memoryview(output)
+    if produced != nbytes or not ended:
+        found = f"{produced:,}, and the frame goes on" if not ended else f"{produced:,}"
+        raise InvalidBodyError(expected=f"{nbytes:,} uncompressed bytes", found=found, spec=_SPEC)
+    if consumed != len(frame):
+        raise InvalidBodyError(expected="one LZ4 frame", found=f"{len(frame) - consumed:,} bytes behind it", spec=_SPEC)
+    return output
 
 
 def _decompress_zstd(frame: memoryview, nbytes: int) -> memoryview:
@@ -121,8 +135,6 @@ def _decompress_zstd(frame: memoryview, nbytes: int) -> memoryview:
             output = decompressor.decompress(frame, max_output_size=nbytes, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise InvalidBodyError(f"the zstd frame is broken: {error}", spec=_SPEC) from error
-    except MemoryError as error:
-        raise LimitError(f"there is no memory for a buffer of {nbytes:,} uncompressed bytes") from error
     if len(output) != nbytes:
         raise InvalidBodyError(expected=f"{nbytes:,} uncompressed bytes", found=f"{len(output):,}", spec=_SPEC)
     return memoryview(output)
