@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.filesystem import FileStatus, status
 from spark_arrow_ipc.dataset.listing import DataFile
 from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, error_context
-from spark_arrow_ipc.ipc.reader import Columns, Validation
+from spark_arrow_ipc.ipc.selected_columns import Columns, Validation
 
 __all__ = ["ScannedFile", "read_schema", "scan"]
 

@@ -106,10 +106,10 @@ def _decompress_lz4(frame: memoryview, nbytes: int) -> memoryview:
             room = min(_LZ4_PIECE_NBYTES, nbytes - produced + 1)
             piece, read, ended = lz4.frame.decompress_chunk(context, frame[consumed:], max_length=room)
             consumed += read
-            if produced + len(piece) > nbytes or not (read or piece):
+            start, produced = produced, produced + len(piece)
+            if produced > nbytes or not (read or piece):
                 break
-            output[produced : produced + len(piece)] = piece
-            produced += len(piece)
+            output[start:produced] = piece
     except (RuntimeError, ValueError, EOFError) as error:
         raise InvalidBodyError(f"the LZ4 frame is broken: {error}", spec=_SPEC) from error
     if produced != nbytes or not ended:

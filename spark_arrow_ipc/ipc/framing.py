@@ -128,7 +128,7 @@ def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
     if nbytes < least:
         raise InvalidFramingError(
             expected=f"an Arrow IPC file of at least {least} bytes",
-            found=f"{nbytes}: the file is truncated",
+            found=f"{nbytes}: the file is truncated; copy or write it again",
             byte_offset=0,
             spec=_FILE_SPEC,
         )
@@ -137,7 +137,7 @@ def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
     if bytes(tail[4:]) != MAGIC:
         raise InvalidFramingError(
             expected=f"the magic {MAGIC.decode()} at the end of the file",
-            found=f"{bytes(tail[4:])!r}: the file is truncated, or its writer did not finish",
+            found=f"{bytes(tail[4:])!r}: the file is truncated, or its writer did not finish; copy or write it again",
             byte_offset=nbytes - len(MAGIC),
             spec=_FILE_SPEC,
         )

@@ -9,11 +9,10 @@ ranges that those columns need. Every error that leaves here names the path, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import Self, TypeVar
 
-from spark_arrow_ipc.arrow import validate
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -25,9 +24,8 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
     error_context,
 )
-from spark_arrow_ipc.ipc.body import BodyPlace, read_body
+from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.constants import Format, HeaderKind, MetadataVersion
-from spark_arrow_ipc.ipc.decode import FindDictionary, check_header, decode_columns, wanted_ranges
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries, StreamDictionaries
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
 from spark_arrow_ipc.ipc.limits import Limits
@@ -41,17 +39,11 @@ from spark_arrow_ipc.ipc.metadata import (
     decode_footer,
     decode_message,
 )
-from spark_arrow_ipc.ipc.plan import ColumnPath, Plan, Selection, compile_plan, select_columns
-from spark_arrow_ipc.ipc.schema_message import SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.schema_message import decode_schema
+from spark_arrow_ipc.ipc.selected_columns import Columns, SelectedColumns, Validation
 from spark_arrow_ipc.ipc.sniff import sniff_source
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open_source
-from spark_arrow_ipc.ipc.swap import NATIVE
-
-Validation: TypeAlias = Literal["full", "structural"]
-"""``full`` looks at the values too; ``structural`` only at what could harm memory or lose rows."""
-
-Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
-"""Names, positions or struct paths; or a function that finds them in the file's schema."""
 
 _VALIDATIONS = ("full", "structural")
 _DEFAULT_LIMITS = Limits()
@@ -68,71 +60,12 @@ def _inside(byte_offset: int) -> Iterator[None]:
         raise
 
 
-class _Columns:
-    """What is read of each batch: the selected columns, by plans compiled once for each metadata version."""
-
-    def __init__(self, message: SchemaMessage, columns: Columns | None, validation: Validation, limits: Limits) -> None:
-        self._message = message
-        self._selection: Selection | None = None
-        positions: tuple[int, ...] = ()
-        if columns is not None:
-            chosen = columns(message.schema) if callable(columns) else columns
-            self._selection, positions = select_columns(message.schema, chosen)
-        self._plans: dict[MetadataVersion, Plan] = {}
-        self._validates = validation == "full"
-        self._swaps = message.schema.endianness != NATIVE
-        self.limits = limits
-        # Steps keep the order of the schema; `_order` puts their columns into the order that was asked for.
-        kept = sorted(positions)
-        self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)
-        whole = message.schema
-        fields = self.plan(MetadataVersion.V5).fields
-        if self._order is not None:
-            fields = tuple(fields[i] for i in self._order)
-        self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
-
-    def plan(self, version: MetadataVersion) -> Plan:
-        """Return the plan for messages of a version."""
-        plan = self._plans.get(version)
-        if plan is None:
-            message = self._message
-            plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
-            self._plans[version] = plan
-        return plan
-
-    def read_batch(self, message: Message, place: BodyPlace, find: FindDictionary) -> RecordBatch:
-        """Return the selected columns of the batch whose body lies at `place`."""
-        header = message.header
-        assert isinstance(header, RecordBatchHeader)
-        plan = self.plan(message.version)
-        columns = self._read_columns(header, plan, place, find)
-        if self._order is not None:
-            columns = tuple(columns[i] for i in self._order)
-        return RecordBatch(self.schema, columns, header.length, message.custom_metadata)
-
-    def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
-        """Return the values of the dictionary batch whose body lies at `place`."""
-        (values,) = self._read_columns(header, plan, place, find)
-        return values
-
-    def _read_columns(
-        self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary
-    ) -> tuple[Array, ...]:
-        layout = check_header(header, plan, place.nbytes, self.limits)
-        body = read_body(place, None if plan.is_whole else wanted_ranges(plan, layout))
-        columns = decode_columns(header, plan, layout, body, find, limits=self.limits, swaps=self._swaps)
-        if self._validates:
-            for column, field in zip(columns, plan.fields, strict=True):
-                validate.check_values(column, field.name, dictionaries=False)
-        return columns
-
-
 class _Reader:
     """What both readers share: a schema, a path, and the end of `with`."""
 
     format: str
 
-    def __init__(self, source: ByteSource, columns: _Columns) -> None:
+    def __init__(self, source: ByteSource, columns: SelectedColumns) -> None:
         self._source = source
         self._columns = columns
 
@@ -169,7 +102,7 @@ class FileReader(_Reader):
 
     format = Format.FILE.value
 
-    def __init__(self, source: ByteSource, columns: _Columns, footer: Footer) -> None:
+    def __init__(self, source: ByteSource, columns: SelectedColumns, footer: Footer) -> None:
         super().__init__(source, columns)
         self._footer = footer
         self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
@@ -272,7 +205,7 @@ class StreamReader(_Reader):
 
     format = Format.STREAM.value
 
-    def __init__(self, source: ByteSource, columns: _Columns, byte_offset: int) -> None:
+    def __init__(self, source: ByteSource, columns: SelectedColumns, byte_offset: int) -> None:
         super().__init__(source, columns)
         self._byte_offset = byte_offset
         self._dictionaries = StreamDictionaries()
@@ -458,7 +391,7 @@ def _open_file(source: ByteSource, columns: Columns | None, validation: Validati
     with _inside(byte_offset):
         footer = decode_footer(flatbuffer, byte_offset, limits)
         message = decode_schema(footer.schema.view, limits)
-    return FileReader(source, _Columns(message, columns, validation, limits), footer)
+    return FileReader(source, SelectedColumns(message, columns, validation, limits), footer)
 
 
 def _open_stream(source: ByteSource, columns: Columns | None, validation: Validation, limits: Limits) -> StreamReader:
@@ -470,4 +403,4 @@ def _open_stream(source: ByteSource, columns: Columns | None, validation: Valida
         message = decode_message(flatbuffer, limits)
         header = _expect(message, HeaderKind.SCHEMA, SchemaHeader)
         schema = decode_schema(header.view, limits)
-    return StreamReader(source, _Columns(schema, columns, validation, limits), body_offset + message.body_nbytes)
+    return StreamReader(source, SelectedColumns(schema, columns, validation, limits), body_offset + message.body_nbytes)

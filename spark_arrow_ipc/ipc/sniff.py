@@ -53,7 +53,7 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
         return Format.STREAM
     expected = "an Arrow IPC file (ARROW1) or stream"
     if not head:
-        raise InvalidFramingError(expected=expected, found="an empty file", byte_offset=0)
+        raise InvalidFramingError(expected=expected, found="an empty file; write it again, or remove it", byte_offset=0)
     for signature, guess in _SIGNATURES:
         if head.startswith(signature):
             raise InvalidFramingError(expected=expected, found=f"what looks like {guess}", byte_offset=0)
@@ -62,10 +62,10 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
         return Format.STREAM
     if head.startswith(b"\0\0\0\0"):
         found = "an end-of-stream marker without a schema before it"
+    elif MAGIC.startswith(head):
+        found = f"only {len(head)} bytes: the file is truncated; copy or write it again"
     elif _is_text(head):
         found = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
-    elif MAGIC.startswith(head):
-        found = f"only {len(head)} bytes: the file is truncated"
     else:
         found = f"the bytes {head.hex(' ')}"
     raise InvalidFramingError(expected=expected, found=found, byte_offset=0)

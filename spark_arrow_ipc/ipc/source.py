@@ -12,9 +12,10 @@ typed error, never a SIGBUS and never data that change while they are used.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
-from typing import BinaryIO, Final, Protocol, TypeAlias
+from typing import BinaryIO, Final, Protocol, TypeAlias, cast
 
 from spark_arrow_ipc.errors import InvalidFramingError
 
@@ -59,7 +60,8 @@ def _exact(data: memoryview, byte_offset: int, nbytes: int) -> memoryview:
     if len(data) != nbytes:
         raise InvalidFramingError(
             expected=f"{nbytes:,} bytes",
-            found=f"{len(data):,}: the file ends at byte {byte_offset + len(data):,}, it is truncated",
+            found=f"{len(data):,}: the file ends at byte {byte_offset + len(data):,}, it is truncated; "
+            "copy or write it again",
             byte_offset=byte_offset,
         )
     return data
@@ -96,6 +98,8 @@ class FileSource(_ExactReads):
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return the bytes from `byte_offset` on, at most `nbytes`; one copy, from the page cache."""
         assert self.nbytes is not None
+        if self._descriptor < 0:
+            raise ValueError(f"{self.path}: the reader is closed")
         left = min(nbytes, self.nbytes - byte_offset)
         if left <= 0:
             return memoryview(b"")
@@ -229,6 +233,10 @@ def open_source(source: Openable) -> ByteSource:
         return FileSource.open(os.fspath(source))
     if isinstance(source, bytes | bytearray | memoryview):
         return BufferSource(memoryview(source).toreadonly().cast("B"))
+    if isinstance(cast("object", source), io.TextIOBase):
+        raise TypeError(
+            "expected a path, bytes or a binary file object, found a file opened as text; open it with 'rb'"
+        )
     if callable(getattr(source, "read", None)):
         seekable = getattr(source, "seekable", None)
         return SeekableSource(source) if seekable is not None and seekable() else ForwardSource(source)

@@ -1,0 +1,249 @@
+"""``arrowipc doctor``: what Spark and the codec need, what is here, and the command that mends the rest.
+
+Strategy
+--------
+Every check returns one `Finding` and raises nothing. Nothing but the standard library is imported at the top,
+because this is the command for environments in which other imports fail. A package counts as found when it can
+be imported, not when its files are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from spark_arrow_ipc import __version__
+from spark_arrow_ipc.cli import render
+
+__all__ = ["Finding", "add_arguments", "examine", "java", "run"]
+
+JAVA_MINIMUM = 17
+"""Spark 4 starts on Java 17 and later."""
+
+_ANSWER_SECONDS = 30
+"""A program that takes longer to say its version is stuck."""
+
+_JAVA_INSTALLERS: Mapping[str, str] = {
+    "apt-get": "sudo apt-get install openjdk-17-jre-headless",
+    "dnf": "sudo dnf install java-17-openjdk-headless",
+    "apk": "sudo apk add openjdk17-jre-headless",
+    "brew": "brew install openjdk@17",
+    "winget": "winget install Microsoft.OpenJDK.17",
+}
+"""Package manager -> its command, in the order in which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of one check.
+
+    Parameters
+    ----------
+    name
+        What was looked for.
+    found
+        What is here; empty if nothing.
+    ok
+        False: `arrowipc` in Spark does not work until it is mended.
+    remedy
+        The command, or the sentence, that mends or betters it; empty if nothing is to be done.
+    """
+
+    name: str
+    found: str
+    ok: bool
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A Python package that is needed: its distribution, its module, and the versions that will do."""
+
+    distribution: str
+    module: str
+    minimum: tuple[int, ...]
+    below: tuple[int, ...] | None = None
+    install: str | None = None
+    advised_below: tuple[int, ...] | None = None
+    advice: str = ""
+
+    @property
+    def requirement(self) -> str:
+        """The text that pip understands."""
+        if self.install:
+            return self.install
+        return f"{self.distribution}>={_dotted(self.minimum)}"
+
+
+PACKAGES = (
+    Package("numpy", "numpy", (2, 0)),
+    Package("flatbuffers", "flatbuffers", (24, 3, 25)),
+    Package("lz4", "lz4.frame", (4, 3)),
+    Package("zstandard", "zstandard", (0, 22)),
+    Package("pyspark", "pyspark.sql.datasource", (4, 1), (5,), "pyspark[sql]>=4.1,<5"),
+    Package("pyarrow", "pyarrow", (15,)),
+    Package(
+        "pandas",
+        "pandas",
+        (2, 2),
+        install="pandas>=2.2,<3",
+        advised_below=(3,),
+        advice="PySpark prints a warning about pandas 3 at every start; to be rid of it:",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc doctor``."""
+    parser.add_argument("--json", action="store_true", help="one JSON array instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings; return 0 if all is well, else 1."""
+    findings = examine()
+    sound = all(finding.ok for finding in findings)
+    if arguments.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+        return 0 if sound else 1
+    rows = [
+        ("ok" if finding.ok else "MISSING" if not finding.found else "WRONG", finding.name, finding.found or "-")
+        for finding in findings
+    ]
+    print(f"arrowipc {__version__} at {Path(__file__).parents[1]}")
+    for line in render.table(("", "what", "found"), rows):
+        print(line)
+    for finding in findings:
+        if finding.remedy:
+            print(f"\n{finding.name}: {finding.remedy}")
+    print("\nAll that Spark needs is here." if sound else "\nNot all that Spark needs is here.")
+    return 0 if sound else 1
+
+
+def examine() -> tuple[Finding, ...]:
+    """Return the findings of all checks, in the order of a person's questions."""
+    return (_python(), java(), *map(_package, PACKAGES), _discovery(), _workers())
+
+
+def java() -> Finding:
+    """Return whether the Java that Spark would start is there, and recent enough.
+
+    Looks where Spark looks: in JAVA_HOME if it is set, else on PATH. Starts ``java -version``.
+    """
+    name = f"Java {JAVA_MINIMUM} or later"
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if program is None and home:
+        return Finding(name, "", ok=False, remedy=f"JAVA_HOME is {home}, where there is no bin/java: {_java_install()}")
+    if program is None:
+        return Finding(name, "", ok=False, remedy=_java_install())
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program that Spark itself would start
+            [program, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(name, f"{program}: {error}", ok=False, remedy=_java_install())
+    version = _java_version(answer.stderr + answer.stdout)
+    if version is None:
+        return Finding(name, f"{program}, which names no version", ok=False, remedy=_java_install())
+    if version < JAVA_MINIMUM:
+        return Finding(name, f"Java {version} at {program}", ok=False, remedy=_java_install())
+    return Finding(name, f"Java {version} at {program}", ok=True)
+
+
+def _java_version(words: str) -> int | None:
+    match = re.search(r'version "(?:1\.)?(\d+)', words)
+    return int(match[1]) if match else None
+
+
+def _java_install() -> str:
+    for program, command in _JAVA_INSTALLERS.items():
+        if shutil.which(program):
+            return command
+    return f"install Java {JAVA_MINIMUM} or later, from https://adoptium.net for example"
+
+
+def _python() -> Finding:
+    sound = (3, 11) <= sys.version_info[:2] < (3, 14)
+    found = f"{platform.python_version()} at {sys.executable}"
+    return Finding("Python 3.11 to 3.13", found, ok=sound, remedy="" if sound else "use Python 3.11, 3.12 or 3.13")
+
+
+def _package(package: Package) -> Finding:
+    install = f"{sys.executable} -m pip install '{package.requirement}'"
+    name = package.requirement
+    try:
+        module = importlib.import_module(package.module)
+    except Exception as error:  # noqa: BLE001 - a broken build may raise anything at import, and is the finding
+        missing = isinstance(error, ModuleNotFoundError)
+        found = "" if missing else render.cut(f"{type(error).__name__}: {error}")
+        return Finding(name, found, ok=False, remedy=install)
+    text = _version_text(package, module)
+    version = tuple(map(int, re.findall(r"\d+", text)[:3]))
+    if version < package.minimum or (package.below is not None and version >= package.below):
+        return Finding(name, text, ok=False, remedy=install)
+    if package.advised_below is not None and version >= package.advised_below:
+        return Finding(name, text, ok=True, remedy=f"{package.advice} {install}")
+    return Finding(name, text, ok=True)
+
+
+def _version_text(package: Package, module: object) -> str:
+    try:
+        return metadata.version(package.distribution)
+    except metadata.PackageNotFoundError:  # unpacked by hand or run from a zip
+        root = sys.modules[package.module.partition(".")[0]]
+        return str(getattr(module, "__version__", getattr(root, "__version__", "0")))
+
+
+def _discovery() -> Finding:
+    name = "discovery by Spark (module pyspark_arrowipc)"
+    checkout = Path(__file__).parents[2]
+    what = str(checkout) if (checkout / "pyproject.toml").is_file() else "<the wheel of spark-arrow-ipc>"
+    remedy = f"{sys.executable} -m pip install {what}"
+    spec = util.find_spec("pyspark_arrowipc")
+    if spec is None:
+        return Finding(name, "", ok=False, remedy=remedy)
+    source = getattr(importlib.import_module("pyspark_arrowipc"), "DefaultSource", None)
+    if source is None:
+        return Finding(name, f"{spec.origin}, without pyspark", ok=False, remedy="install pyspark as said above")
+    why = getattr(source, "why", None)
+    if why is not None:
+        return Finding(name, f"{spec.origin}: {render.cut(why)}", ok=False, remedy=f"mend what is named, or {remedy}")
+    return Finding(name, str(spec.origin), ok=True)
+
+
+def _workers() -> Finding:
+    """Return whether the Python that Spark would start is this one; without PYSPARK_PYTHON it takes PATH's."""
+    name = "Python of Spark's own processes"
+    remedy = f"export PYSPARK_PYTHON={sys.executable}"
+    given = os.environ.get("PYSPARK_PYTHON", "python3")
+    program = shutil.which(given)
+    if program is None:
+        return Finding(name, "", ok=False, remedy=f"there is no {given} on PATH: {remedy}")
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program that Spark itself would start
+            [program, "-c", "import sys; print(sys.prefix)"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(name, f"{program}: {error}", ok=False, remedy=remedy)
+    same = answer.stdout.strip() == sys.prefix
+    found = program if same else f"{program}, which is another environment than this one"
+    return Finding(name, found, ok=same, remedy="" if same else remedy)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

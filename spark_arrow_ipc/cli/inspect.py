@@ -1,0 +1,175 @@
+"""``arrowipc inspect``: what a file says about itself, for a person or, with ``--json``, for a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.cli.outline import BatchOutline, Outline, read_outline
+from spark_arrow_ipc.errors import ArrowIpcError
+
+__all__ = ["add_arguments", "run"]
+
+_SHOWN_BATCHES = 20
+"""Rows of a table of batches that a person gets; ``--all`` shows the rest."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc inspect``."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Arrow IPC files or streams")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
+    parser.add_argument("--all", action="store_true", help=f"all batches, not only the first {_SHOWN_BATCHES}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one outline a path; a file that cannot be read does not keep the others from being shown."""
+    status = 0
+    for i, path in enumerate(arguments.paths):
+        try:
+            outline = read_outline(path)
+        except (ArrowIpcError, OSError) as error:
+            # The file system's words do not name the path when it could be opened and not be read: a directory.
+            words = str(error) if path in str(error) else f"{path}: {error}"
+            print(f"arrowipc: {render.printable(words)}", file=sys.stderr)
+            status = 1
+            continue
+        if arguments.json:
+            print(json.dumps(to_json(outline)))
+        else:
+            print("\n".join([*([""] if i else []), *describe(outline, most=None if arguments.all else _SHOWN_BATCHES)]))
+    return status
+
+
+def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    schema = outline.schema
+    yield render.printable(outline.path)
+    yield f"  Arrow IPC {outline.format}, {render.count(outline.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
+    batches = render.count(len(outline.record_batches), "record batch", "record batches")
+    codecs = ", ".join(outline.compressions) or "none"
+    yield f"  {render.count(outline.num_rows, 'row')} in {batches}, compression {codecs}"
+    yield ""
+    yield f"schema: {render.count(len(schema), 'column')}"
+    rows = [
+        (str(i), render.cut(f.name), render.cut(str(f.type), 200), "yes" if f.nullable else "no")
+        for i, f in enumerate(schema.fields)
+    ]
+    yield from render.table(("#", "name", "type", "nullable"), rows, render.RIGHT)
+    for field in schema.fields:
+        yield from _pairs(f"custom metadata of column {render.printable(field.name)}", field.custom_metadata)
+    yield from _pairs("custom metadata of the schema", schema.custom_metadata)
+    yield from _pairs("custom metadata of the footer", outline.custom_metadata)
+    yield from _dictionaries(outline, most)
+    yield from _record_batches(outline, most)
+
+
+def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
+    if pairs:
+        yield ""
+        yield f"{title}:"
+        yield from (f"  {render.cut(key)}: {render.cut(value)}" for key, value in pairs)
+
+
+def _dictionaries(outline: Outline, most: int | None) -> Iterator[str]:
+    if not outline.dictionaries:
+        return
+    yield ""
+    yield f"dictionaries: {render.count(len(outline.dictionaries), 'batch', 'batches')}"
+    rows = [
+        (
+            *_place(batch),
+            str(batch.dictionary_id),
+            "yes" if batch.is_delta else "no",
+            render.cut(", ".join(outline.dictionary_fields.get(batch.dictionary_id or 0, ())) or "none"),
+        )
+        for batch in outline.dictionaries[:most]
+    ]
+    head = ("byte offset", "metadata", "body", "values", "compression", "id", "delta", "fields")
+    yield from render.table(head, rows, render.RIGHT * 4 + render.LEFT + render.RIGHT)
+    yield from _rest(len(outline.dictionaries), most)
+
+
+def _record_batches(outline: Outline, most: int | None) -> Iterator[str]:
+    if not outline.record_batches:
+        return
+    yield ""
+    yield "record batches:"
+    rows = [(str(i), *_place(batch)) for i, batch in enumerate(outline.record_batches[:most])]
+    head = ("#", "byte offset", "metadata", "body", "rows", "compression")
+    yield from render.table(head, rows, render.RIGHT * 5)
+    yield from _rest(len(outline.record_batches), most)
+    for i, batch in enumerate(outline.record_batches[:most]):
+        yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
+
+
+def _place(batch: BatchOutline) -> tuple[str, ...]:
+    block = batch.block
+    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.length)
+    return (*(f"{number:,}" for number in numbers), batch.compression or "none")
+
+
+def _rest(count: int, most: int | None) -> Iterator[str]:
+    if most is not None and count > most:
+        yield f"  ... and {count - most:,} more; --all shows them"
+
+
+def to_json(outline: Outline) -> dict[str, Any]:
+    """Return the outline as what `json.dumps` takes; nothing is cut or escaped."""
+    schema = outline.schema
+    return {
+        "path": outline.path,
+        "format": outline.format,
+        "nbytes": outline.nbytes,
+        "num_rows": outline.num_rows,
+        "compression": list(outline.compressions),
+        "schema": {
+            "endianness": schema.endianness.name.lower(),
+            "fields": [_field_json(field) for field in schema.fields],
+            "custom_metadata": _pairs_json(schema.custom_metadata),
+        },
+        "custom_metadata": _pairs_json(outline.custom_metadata),
+        "record_batches": [_batch_json(batch) for batch in outline.record_batches],
+        "dictionaries": [
+            {
+                "id": batch.dictionary_id,
+                "is_delta": batch.is_delta,
+                "fields": list(outline.dictionary_fields.get(batch.dictionary_id or 0, ())),
+                **_batch_json(batch),
+            }
+            for batch in outline.dictionaries
+        ],
+    }
+
+
+def _field_json(field: t.Field) -> dict[str, Any]:
+    # The children of a dictionary-encoded field are those of its values.
+    type_ = field.type.value if isinstance(field.type, t.Dictionary) else field.type
+    return {
+        "name": field.name,
+        "type": str(field.type),
+        "nullable": field.nullable,
+        "custom_metadata": _pairs_json(field.custom_metadata),
+        "children": [_field_json(child) for child in type_.children],
+    }
+
+
+def _batch_json(batch: BatchOutline) -> dict[str, Any]:
+    return {
+        "byte_offset": batch.block.byte_offset,
+        "metadata_nbytes": batch.block.metadata_nbytes,
+        "body_nbytes": batch.block.body_nbytes,
+        "length": batch.length,
+        "compression": batch.compression,
+        "metadata_version": batch.metadata_version,
+        "custom_metadata": _pairs_json(batch.custom_metadata),
+    }
+
+
+def _pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
+    # A list and not an object: a key may occur twice, and the order is the file's.
+    return [{"key": key, "value": value} for key, value in pairs]

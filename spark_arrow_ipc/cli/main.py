@@ -1,0 +1,102 @@
+"""The entry point of ``arrowipc``: a table of commands, and one place where errors become words.
+
+Strategy
+--------
+A command is a module with `add_arguments` and `run`, named in `COMMANDS`. Only the module of the command that is
+asked for is imported, so that ``arrowipc doctor`` runs where numpy is missing. Errors of files
+(`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other
+exception is a fault of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+from spark_arrow_ipc import __version__
+from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.errors import ArrowIpcError
+
+__all__ = ["COMMANDS", "Command", "main"]
+
+
+class CommandModule(Protocol):
+    """What the module of a command offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do what was asked; return the exit status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A row of `COMMANDS`: one line of help, and the module to import."""
+
+    summary: str
+    module: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "inspect": Command("show what a file holds, from its metadata alone", "spark_arrow_ipc.cli.inspect"),
+    "doctor": Command("check this environment, and name what mends it", "spark_arrow_ipc.cli.doctor"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status.
+
+    Parameters
+    ----------
+    argv
+        The arguments after the program's name; None: those of this process.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    parser, commands = _parser()
+    name = argv[0] if argv and argv[0] in COMMANDS else None
+    if name is None:
+        parser.parse_args(argv)  # --version, --help and what is not a command end here
+        parser.print_help()
+        return 2
+    try:
+        module = cast("CommandModule", import_module(COMMANDS[name].module))
+    except ModuleNotFoundError as error:
+        return _fail(f"{error}; 'arrowipc doctor' names the command that mends it")
+    module.add_arguments(commands[name])
+    arguments = parser.parse_args(argv)
+    try:
+        status = module.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is wrong, and the interpreter must not try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ArrowIpcError, OSError) as error:
+        return _fail(str(error))
+    return status
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    parser = argparse.ArgumentParser(prog="arrowipc", description="Look at Arrow IPC files, without Spark.")
+    parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
+    group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
+    added = {
+        name: group.add_parser(name, help=command.summary, description=f"{command.summary.capitalize()}.")
+        for name, command in COMMANDS.items()
+    }
+    return parser, added
+
+
+def _fail(words: str) -> int:
+    print(f"arrowipc: {render.printable(words)}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

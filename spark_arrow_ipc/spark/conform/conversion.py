@@ -1,0 +1,165 @@
+"""A `Conversion`: how the arrays of one field become pyarrow arrays of the type that Spark expects.
+
+Strategy
+--------
+Conversions are compiled once a file schema and called once a batch. Each looks only at whole buffers.
+
+Slots that nobody can see hold anything: those under a null, and all below a null struct or outside a list. A check
+(overflow, a decimal's digits, NOT NULL) must not trip over them, so a conversion that `checks` gets the slots that
+are *live*: reachable from above. Whether a live slot is itself null, it sees by its own validity bitmap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.options import ReadOptions
+
+Mask: TypeAlias = npt.NDArray[np.bool_] | None
+"""One boolean a slot; None stands for all true."""
+
+Numbers: TypeAlias = npt.NDArray[Any]
+
+_MAX_OFFSET = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How arrays of one Arrow field become pyarrow arrays.
+
+    Parameters
+    ----------
+    convert
+        Takes an array and which of its slots are live, and returns as many slots of the expected type.
+    checks
+        Whether `convert` looks at `live` at all; parents need not find it out otherwise.
+    """
+
+    convert: Callable[[Array, Mask], pa.Array]
+    checks: bool = False
+
+
+class Compile(Protocol):
+    """Compiles the conversion of a child."""
+
+    def __call__(self, field: t.Field, target: s.DataType, path: str, *, nullable: bool) -> Conversion:
+        """Return how `field` becomes the Spark type `target`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where in a schema a conversion is compiled.
+
+    Parameters
+    ----------
+    path
+        The field's place, for errors.
+    options
+        The options of the read.
+    compile
+        Compiles a child.
+    """
+
+    path: str
+    options: ReadOptions
+    compile: Compile
+
+
+def data(array: Array, dtype: npt.DTypeLike) -> Numbers:
+    """Return the DATA buffer's slots as numbers: a view, shape ``(length,)``."""
+    return fixed(array, 1, dtype, array.length)
+
+
+def fixed(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
+    """Return `count` elements of one buffer from the array's offset on: a view."""
+    buffer = array.buffers[buffer_number]
+    assert buffer is not None
+    dtype = np.dtype(dtype)
+    if count == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype, count, array.offset * dtype.itemsize)
+
+
+def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:
+    """Return the ``length + 1`` value offsets of an array: a view, or one zero for an array without slots."""
+    return fixed(array, 1, dtype, array.length + 1) if array.length else np.zeros(1, dtype)
+
+
+def validity(array: Array) -> pa.Buffer | None:
+    """Return the validity bitmap from slot 0 on: shared where the offset is a multiple of 8, else copied."""
+    bits = array.validity
+    if bits is None or array.null_count == 0:
+        return None
+    return pa.py_buffer(bitmap.slice_bits(bits, array.offset, array.length) if array.offset else bits)
+
+
+def valid(array: Array) -> Mask:
+    """Return which slots are not null by the validity bitmap."""
+    bits = array.validity
+    if bits is None or array.count_nulls() == 0:
+        return None
+    return bitmap.unpack(bits, array.offset, array.length)
+
+
+def both(one: Mask, other: Mask) -> Mask:
+    """Return where both masks are true."""
+    return other if one is None else one if other is None else one & other
+
+
+def seen(array: Array, live: Mask) -> Mask:
+    """Return which slots hold a value that somebody can see."""
+    return both(valid(array), live)
+
+
+def shared(type_: pa.DataType, array: Array) -> pa.Array:
+    """Return the array itself under the type that Spark expects, without copying."""
+    return pa.Array.from_buffers(type_, array.length, bridge.buffers_of(array), array.null_count, array.offset)
+
+
+def rebuilt(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
+    """Return an array of new buffers (numpy arrays or views, from slot 0 on) and the validity of `array`."""
+    made = [validity(array), *(pa.py_buffer(buffer) for buffer in buffers)]
+    return pa.Array.from_buffers(type_, array.length, made, array.null_count)
+
+
+def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
+    """Return value offsets that begin at 0 as the 32-bit ones of Spark.
+
+    Raises
+    ------
+    LimitError
+        They do not fit. Batches are cut before they are converted, so a single row is too large.
+    """
+    if values[-1] > _MAX_OFFSET:
+        raise LimitError(
+            f"a row has {int(values[-1]):,} bytes or elements, and Spark's value offsets end at {_MAX_OFFSET:,}",
+            field_path=path,
+        )
+    return values.astype(np.int32)
+
+
+def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | None:
+    """Return the first slot that is bad and can be seen, or None."""
+    if not bad.any():
+        return None
+    mask = seen(array, live)
+    if mask is not None:
+        bad = bad & mask
+    return int(bad.argmax()) if bad.any() else None
+
+
+def share(type_: pa.DataType) -> Conversion:
+    """Return the conversion of a type whose memory already is what Spark expects. O(1)."""
+    return Conversion(lambda array, _live: shared(type_, array))

@@ -1,0 +1,323 @@
+"""Conversions of nested and encoded types: lists, structs, maps, unions, dictionaries, run ends.
+
+Strategy
+--------
+A nested conversion cuts the children to what the array shows, finds out which of their slots are live if a child
+wants to know, converts them, and puts its own validity and offsets around them, shared where they fit. Encoded
+types convert the values once and gather them by index with pyarrow's `take`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.column_names import find_columns
+from spark_arrow_ipc.spark.conform.conversion import (
+    Conversion,
+    Mask,
+    Numbers,
+    Site,
+    both,
+    data,
+    fixed,
+    narrowed,
+    offsets,
+    seen,
+    valid,
+    validity,
+)
+from spark_arrow_ipc.spark.conform.expected import expected_type
+from spark_arrow_ipc.spark.conform.map_keys import distinct_entries
+from spark_arrow_ipc.spark.mappings import union_names
+
+
+def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
+    """Return the conversion of List and LargeList: the element's, within offsets of 32 bits."""
+    to = expected_type(target, site.path)
+    element = _element(field, target, site)
+    dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeList) else np.int32)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        own = offsets(array, dtype)
+        start, stop = int(own[0]), int(own[-1])
+        child = array.children[0].slice(start, stop - start)
+        converted = element.convert(child, _live_below(element, array, live, own))
+        narrow = own if start == 0 and dtype.itemsize == 4 else narrowed(own - start, site.path)
+        return _around(to, array, converted, narrow)
+
+    return Conversion(convert, element.checks)
+
+
+def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
+    """Return the conversion of FixedSizeList: the element's, with offsets made for it."""
+    to = expected_type(target, site.path)
+    element = _element(field, target, site)
+    assert isinstance(field.type, t.FixedSizeList)
+    size = field.type.list_size
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        made = narrowed(np.arange(array.length + 1, dtype=np.int64) * size, site.path)
+        child = array.children[0].slice(array.offset * size, array.length * size)
+        converted = element.convert(child, _live_below(element, array, live, made))
+        return _around(to, array, converted, made)
+
+    return Conversion(convert, element.checks)
+
+
+def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
+    """Return the conversion of ListView and LargeListView: the elements gathered in the order of the lists."""
+    to = expected_type(target, site.path)
+    element = _element(field, target, site)
+    dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeListView) else np.int32)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        starts = fixed(array, 1, dtype, array.length).astype(np.int64)
+        sizes = fixed(array, 2, dtype, array.length).astype(np.int64)
+        mask = seen(array, live)
+        if mask is not None:
+            sizes = np.where(mask, sizes, 0)
+        made = _offsets_of_sizes(sizes)
+        narrow = narrowed(made, site.path)
+        picked = np.repeat(starts - made[:-1], sizes) + np.arange(made[-1], dtype=np.int64)
+        child = array.children[0]
+        child_live = None
+        if element.checks:
+            child_live = np.zeros(child.length, np.bool_)
+            child_live[picked] = True
+        converted = element.convert(child, child_live)
+        if len(picked) != child.length or not np.array_equal(picked, np.arange(child.length)):
+            converted = converted.take(pa.array(picked))
+        return _around(to, array, converted, narrow)
+
+    return Conversion(convert, element.checks)
+
+
+def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
+    """Return the conversion of Struct: those of the fields asked for, found by name."""
+    to = expected_type(target, site.path)
+    children = field.type.children
+    positions = find_columns([child.name for child in children], target.names, site.path)
+    conversions = [
+        site.compile(children[i], asked.dataType, f"{site.path}.{asked.name}", nullable=asked.nullable)
+        for i, asked in zip(positions, target.fields, strict=True)
+    ]
+    checks = any(conversion.checks for conversion in conversions)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        mask = seen(array, live) if checks else None
+        parts = [
+            conversion.convert(array.children[i].slice(array.offset, array.length), mask)
+            for i, conversion in zip(positions, conversions, strict=True)
+        ]
+        return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=parts)
+
+    return Conversion(convert, checks)
+
+
+def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
+    """Return the conversion of Map, with its keys checked: none null, none twice."""
+    to = expected_type(target, site.path)
+    type_ = field.type
+    assert isinstance(type_, t.Map)
+    # Nulls among keys are looked for here, because pyarrow ends the process on them.
+    key = site.compile(type_.key, target.keyType, f"{site.path}[].{type_.key.name}", nullable=True)
+    value = site.compile(
+        type_.item, target.valueType, f"{site.path}[].{type_.item.name}", nullable=target.valueContainsNull
+    )
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        own = offsets(array, np.int32)
+        start, stop = int(own[0]), int(own[-1])
+        entries = array.children[0].slice(start, stop - start)
+        sizes = np.diff(own).astype(np.int64)
+        mask = seen(array, live)
+        live_entries = None if mask is None else np.repeat(mask, sizes)
+        if live_entries is not None and live_entries.all():
+            live_entries = None
+        keys, values = (child.slice(entries.offset, entries.length) for child in entries.children)
+        _check_keys(entries, keys, live_entries, site.path)
+        keys, values = key.convert(keys, live_entries), value.convert(values, live_entries)
+        if live_entries is not None:
+            assert mask is not None
+            kept = pa.array(np.flatnonzero(live_entries))
+            keys, values, sizes = keys.take(kept), values.take(kept), np.where(mask, sizes, 0)
+        once = distinct_entries(keys, sizes, site.options.map_keys, site.path)
+        if once is not None:
+            firsts, lasts, sizes = once
+            keys, values = keys.take(pa.array(firsts)), values.take(pa.array(lasts))
+        unchanged = once is None and live_entries is None and start == 0
+        narrow = own if unchanged else _offsets_of_sizes(sizes).astype(np.int32)
+        pairs = pa.StructArray.from_arrays([keys, values], fields=[to.key_field, to.item_field])
+        return _around(to, array, pairs, narrow)
+
+    return Conversion(convert, checks=True)
+
+
+def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
+    """Return the conversion of a union to a struct of its children, of which the selected one is set."""
+    to = expected_type(target, site.path)
+    type_ = field.type
+    assert isinstance(type_, t.SparseUnion | t.DenseUnion)
+    names = union_names(type_)
+    positions = find_columns(names, target.names, site.path)
+    children = [
+        site.compile(type_.fields[i], asked.dataType, f"{site.path}.{asked.name}", nullable=asked.nullable)
+        for i, asked in zip(positions, target.fields, strict=True)
+    ]
+    dense = isinstance(type_, t.DenseUnion)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        type_ids = fixed(array, 0, np.int8, array.length)
+        parts = []
+        for i, asked, conversion in zip(positions, target.fields, children, strict=True):
+            selected = type_ids == type_.type_ids[i]
+            if not asked.nullable and not (selected if live is None else selected | ~live).all():
+                raise _null_found(f"{site.path}.{asked.name}")
+            child, picks = array.children[i], fixed(array, 1, np.int32, array.length) if dense else None
+            if picks is None:
+                child = child.slice(array.offset, array.length)
+            parts.append(_selected(conversion, child, both(selected, live), picks))
+        return pa.Array.from_buffers(to, array.length, [None], 0, children=parts)
+
+    return Conversion(convert, any(not f.nullable for f in target.fields) or any(c.checks for c in children))
+
+
+def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of Dictionary: that of the values, gathered by index.
+
+    The values of the last dictionary are kept converted, for it is the same for all batches of a file.
+    """
+    type_ = field.type
+    assert isinstance(type_, t.Dictionary)
+    values = site.compile(replace(field, type=type_.value), target, site.path, nullable=True)
+    memo = _LastDictionary(values)
+
+    def convert(array: Array, _live: Mask) -> pa.Array:
+        assert array.dictionary is not None
+        index_type = bridge.type_to_pyarrow(type_.index)
+        made = bridge.buffers_of(array)
+        indices = pa.Array.from_buffers(index_type, array.length, made, array.null_count, array.offset)
+        return _taken(memo.converted(array.dictionary), indices, site.path)
+
+    return Conversion(convert)
+
+
+def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of RunEndEncoded: that of the values, each as often as its run is long."""
+    type_ = field.type
+    assert isinstance(type_, t.RunEndEncoded)
+    values = site.compile(type_.values, target, site.path, nullable=True)
+    ends_type = type_.run_ends.type
+    assert isinstance(ends_type, t.Int)
+    dtype = np.dtype(f"i{ends_type.bit_width // 8}")
+
+    def convert(array: Array, _live: Mask) -> pa.Array:
+        first, lengths = runs(array, dtype)
+        child = array.children[1].slice(first, len(lengths))
+        picked = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        return values.convert(child, None).take(pa.array(picked))
+
+    return Conversion(convert)
+
+
+def runs(array: Array, dtype: npt.DTypeLike) -> tuple[int, npt.NDArray[np.int64]]:
+    """Return the first run that a run-end encoded array shows, and the lengths of it and the following ones."""
+    if array.length == 0:
+        return 0, np.zeros(0, np.int64)
+    ends = data(array.children[0], dtype).astype(np.int64)
+    first = int(np.searchsorted(ends, array.offset, side="right"))
+    last = int(np.searchsorted(ends, array.offset + array.length - 1, side="right"))
+    if last >= len(ends):
+        raise InvalidBodyError(
+            expected=f"run ends up to {array.offset + array.length}", found=f"up to {ends[-1] if len(ends) else 0}"
+        )
+    shown = np.minimum(ends[first : last + 1], array.offset + array.length)
+    return first, np.diff(shown, prepend=array.offset)
+
+
+def _null_found(path: str) -> SchemaMismatchError:
+    return SchemaMismatchError("expected no nulls (the schema says NOT NULL), found some", field_path=path)
+
+
+def _element(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
+    return site.compile(field.type.children[0], target.elementType, f"{site.path}[]", nullable=target.containsNull)
+
+
+def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> pa.Array:
+    """Return a list or map array: the validity of `array`, offsets from slot 0 on, and a converted child."""
+    made = [validity(array), pa.py_buffer(np.ascontiguousarray(narrow))]
+    return pa.Array.from_buffers(to, array.length, made, array.null_count, children=[child])
+
+
+def _live_below(element: Conversion, array: Array, live: Mask, own: Numbers) -> Mask:
+    """Return which elements between the first and the last offset can be seen."""
+    mask = seen(array, live) if element.checks else None
+    return None if mask is None else np.repeat(mask, np.diff(own))
+
+
+def _offsets_of_sizes(sizes: Numbers) -> npt.NDArray[np.int64]:
+    made = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=made[1:])
+    return made
+
+
+def _check_keys(entries: Array, keys: Array, live: Mask, path: str) -> None:
+    mask = both(valid(entries), valid(keys))
+    if mask is None:
+        return
+    bad = ~mask if live is None else ~mask & live
+    if bad.any():
+        raise InvalidBodyError(
+            expected="map keys that are not null",
+            found=f"a null key in entry {int(bad.argmax())}",
+            field_path=path,
+            spec='Columnar.rst "Map"',
+        )
+
+
+def _selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbers | None) -> pa.Array:
+    """Return a union's child with as many slots as the union, null where it is not selected."""
+    assert selected is not None
+    child_live: Mask = selected
+    if picks is not None:
+        child_live = np.zeros(child.length, np.bool_)
+        child_live[picks[selected]] = True
+    converted = conversion.convert(child, child_live)
+    if not selected.any():
+        return pa.nulls(len(selected), converted.type)
+    if picks is None and selected.all():
+        return converted
+    indices = np.where(selected, np.arange(len(selected)) if picks is None else picks, 0)
+    return converted.take(pa.array(indices.astype(np.int64), mask=~selected))
+
+
+def _taken(values: pa.Array, indices: pa.Array, path: str) -> pa.Array:
+    try:
+        return values.take(indices)
+    except (pa.ArrowIndexError, IndexError) as error:
+        raise InvalidBodyError(
+            expected=f"dictionary indices below {len(values):,}", found=str(error), field_path=path
+        ) from error
+
+
+class _LastDictionary:
+    """Remembers one dictionary and its converted values."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._conversion = conversion
+        self._last: tuple[Array, pa.Array] | None = None
+
+    def converted(self, dictionary: Array) -> pa.Array:
+        """Return a dictionary's values converted, from memory when it is the one of the last call."""
+        if self._last is None or self._last[0] is not dictionary:
+            self._last = (dictionary, self._conversion.convert(dictionary, None))
+        return self._last[1]

@@ -1,0 +1,281 @@
+"""`compile_conform`: once a file schema, a plan that makes every record batch what Spark was promised.
+
+Strategy
+--------
+Columns are found by name. For each, the type that it naturally becomes (``spark/mappings.py``) must be the one asked
+for, or widen to it (``spark/widenings.py``); nested types compare their parts. What does not fit is an error here,
+before any value is read, that names the column, both types, and an option that would make it fit if there is one.
+
+Compiling costs one walk of the schema; a batch costs one call a field, and no Python a value, except decimals of
+more than 38 digits and map keys of nested types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.slicing import split_rows
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.spark import mappings
+from spark_arrow_ipc.spark.column_names import find_columns
+from spark_arrow_ipc.spark.conform import instants, nested, numbers, octets
+from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Site, share
+from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
+from spark_arrow_ipc.spark.options import ExtensionTypes, Nanoseconds, ReadOptions, Times, Validation
+from spark_arrow_ipc.spark.widenings import widens
+from spark_arrow_ipc.spark.written_types import storage_type
+
+PIECE_NBYTES = 64 << 20
+"""Bytes of a batch that goes to the JVM at once; larger ones cost it memory and bring nothing (measured)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conform:
+    """A compiled plan for the batches of one file schema.
+
+    Parameters
+    ----------
+    schema
+        What every batch that comes out equals.
+    positions
+        Which columns of a file's batch are needed, in the order of `schema`.
+    conversions
+        One for each column of `schema`.
+    max_rows
+        Rows of a batch at most.
+    checked
+        Whether the decoder has checked the values of what comes in (``validation=full``).
+    """
+
+    schema: pa.Schema
+    positions: tuple[int, ...]
+    conversions: tuple[Conversion, ...]
+    max_rows: int
+    checked: bool
+
+    def conform(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch as Spark expects them, in pieces of at most `max_rows` rows and about 64 MiB.
+
+        Memory that fits already is shared with `batch`. A batch without rows gives one without rows.
+
+        Raises
+        ------
+        SchemaMismatchError
+            A null where the schema says NOT NULL, or a key twice in a map.
+        InvalidBodyError
+            A decimal of too many digits, or a null key; with ``validation=structural`` also offsets or indices
+            that point nowhere, where they are met.
+        UnsupportedError
+            A value that Spark cannot hold.
+        """
+        needed = batch.select(self.positions)
+        try:
+            for piece in split_rows(needed, max_rows=self.max_rows, max_nbytes=PIECE_NBYTES):
+                yield self._piece(piece.columns, piece.num_rows)
+        except ArrowIpcError:
+            raise
+        except (IndexError, ValueError) as error:
+            # numpy's and pyarrow's words for offsets and indices that point nowhere.
+            if self.checked:
+                raise
+            raise InvalidBodyError(
+                f"offsets, sizes or indices are broken ({error}); validation=full tells where"
+            ) from error
+
+    def _piece(self, columns: tuple[Array, ...], rows: int) -> pa.RecordBatch:
+        if not columns:
+            # A record batch of pyarrow has the row count of its columns: only a struct knows one without any.
+            return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
+        made = [conversion.convert(column, None) for conversion, column in zip(self.conversions, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+
+
+def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> Conform:
+    """Return the plan that makes batches of `arrow_schema` batches of `spark_schema`.
+
+    Parameters
+    ----------
+    arrow_schema
+        The schema of the batches: a file's, projected.
+    spark_schema
+        What Spark was promised: from `spark_schema()`, or the user's own.
+    options
+        The options of the read.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A column or a field of a struct that is asked for is not in the file.
+    SchemaMismatchError
+        A column has another type than the one asked for, and does not widen to it.
+    UnsupportedError
+        A type does not go into Spark.
+    """
+    expected = expected_arrow_schema(spark_schema)
+    positions = find_columns(arrow_schema.names, spark_schema.names)
+    conversions = tuple(
+        _compile(options, arrow_schema.fields[i], asked.dataType, asked.name, nullable=asked.nullable)
+        for i, asked in zip(positions, spark_schema.fields, strict=True)
+    )
+    return Conform(
+        expected, tuple(positions), conversions, options.output_batch_rows, options.validation is Validation.FULL
+    )
+
+
+def _compile(options: ReadOptions, field: t.Field, target: s.DataType, path: str, *, nullable: bool) -> Conversion:
+    """Return the conversion of one field to the type that is asked for."""
+    target = storage_type(target)
+    site = Site(path, options, partial(_compile, options))
+    extension = mappings.extension_of(field, options)
+    row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
+    if row is None:
+        leaf = EXTENDED[field.extension_name or ""] if extension is not None else LEAVES[type(field.type)]
+        conversion = _leaf(leaf, field, target, site)
+    elif row.target is not None and not isinstance(target, row.target):
+        raise _mismatch(field, target, site)
+    else:
+        conversion = row.build(field, target, site)
+    return conversion if nullable else _not_null(conversion, path)
+
+
+def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Conversion:
+    natural = mappings.spark_type(field, site.options, site.path)
+    if _is_same(natural, target):
+        return leaf(field.type, target, site)
+    if not widens(natural, target):
+        raise _mismatch(field, target, site)
+    narrow = leaf(field.type, natural, site)
+    to = expected_type(target, site.path)
+    if isinstance(target, s.TimestampNTZType):
+        return Conversion(
+            lambda array, live: instants.days_to_microseconds(narrow.convert(array, live), to, site.path), narrow.checks
+        )
+    return Conversion(lambda array, live: narrow.convert(array, live).cast(to), narrow.checks)
+
+
+def _is_same(natural: s.DataType, target: s.DataType) -> bool:
+    """Return whether two leaf types hold the same values: a collation and NOT NULL inside do not count."""
+    if isinstance(natural, s.StructType) and isinstance(target, s.StructType):
+        pairs = [[(field.name, field.dataType) for field in struct.fields] for struct in (natural, target)]
+        return pairs[0] == pairs[1]
+    return natural == target or type(natural) is type(target) is s.StringType
+
+
+def _not_null(conversion: Conversion, path: str) -> Conversion:
+    def convert(array: Array, live: Mask) -> pa.Array:
+        made = conversion.convert(array, live)
+        if made.null_count:
+            nulls = made.is_null().to_numpy(zero_copy_only=False)
+            shown = nulls if live is None else nulls & live
+            if shown.any():
+                raise SchemaMismatchError(
+                    f"expected no nulls (the schema says NOT NULL), found {int(np.count_nonzero(shown)):,} "
+                    f"in {len(shown):,} slots",
+                    field_path=path,
+                )
+        return made
+
+    return Conversion(convert, checks=True)
+
+
+def _mismatch(field: t.Field, target: s.DataType, site: Site) -> SchemaMismatchError:
+    try:
+        natural = mappings.spark_type(field, site.options, site.path).simpleString()
+    except (SchemaMismatchError, UnsupportedError) as error:
+        natural = f"not readable ({error})"
+    return SchemaMismatchError(
+        f"the schema asks for {target.simpleString()}, and the file's {field.type} is {natural} in Spark, "
+        f"which does not widen to it{_hint(field, target, site)}",
+        field_path=site.path,
+    )
+
+
+def _hint(field: t.Field, target: s.DataType, site: Site) -> str:
+    """Return which option would give the type that is asked for, or nothing."""
+    for name, options in _alternatives(site.options):
+        try:
+            natural = mappings.spark_type(field, options, site.path)
+        except (SchemaMismatchError, UnsupportedError):
+            continue
+        if natural == target or widens(natural, target):
+            return f"; read it with {name}"
+    return ""
+
+
+def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
+    for times in Times:
+        yield f"times={times.value}", replace(options, times=times)
+    for nanoseconds in Nanoseconds:
+        yield f"nanoseconds={nanoseconds.value}", replace(options, nanoseconds=nanoseconds)
+    for extension_types in ExtensionTypes:
+        yield f"extensionTypes={extension_types.value}", replace(options, extension_types=extension_types)
+
+
+Leaf = Callable[[Any, s.DataType, Site], Conversion]
+"""Builds the conversion of an Arrow type to the Spark type that it naturally is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """How a type with parts is converted: which Spark type it needs (None: that of its values), and the builder."""
+
+    target: type[s.DataType] | None
+    build: Callable[[t.Field, Any, Site], Conversion]
+
+
+LEAVES: Mapping[type[t.DataType], Leaf] = {
+    t.Null: lambda _type, _natural, _site: Conversion(lambda array, _live: pa.nulls(array.length)),
+    t.Bool: lambda _type, natural, site: share(expected_type(natural, site.path)),
+    t.Int: numbers.integer,
+    t.FloatingPoint: numbers.floating_point,
+    t.Decimal: numbers.decimal,
+    t.Date: instants.date,
+    t.Time: instants.time,
+    t.Timestamp: instants.timestamp,
+    t.Duration: instants.duration,
+    t.IntervalYearMonth: instants.year_month,
+    t.IntervalDayTime: instants.day_time,
+    t.IntervalMonthDayNano: instants.month_day_nano,
+    t.FixedSizeBinary: octets.fixed_width,
+    t.Binary: octets.short_offsets,
+    t.LargeBinary: octets.long_offsets,
+    t.BinaryView: octets.views,
+    t.Utf8: octets.short_offsets,
+    t.LargeUtf8: octets.long_offsets,
+    t.Utf8View: octets.views,
+}
+"""By Arrow type class: types without parts."""
+
+NESTED: Mapping[type[t.DataType], Nested] = {
+    t.List: Nested(s.ArrayType, nested.list_of),
+    t.LargeList: Nested(s.ArrayType, nested.list_of),
+    t.FixedSizeList: Nested(s.ArrayType, nested.fixed_size_list),
+    t.ListView: Nested(s.ArrayType, nested.list_view),
+    t.LargeListView: Nested(s.ArrayType, nested.list_view),
+    t.Struct: Nested(s.StructType, nested.struct),
+    t.Map: Nested(s.MapType, nested.map_of),
+    t.SparseUnion: Nested(s.StructType, nested.union),
+    t.DenseUnion: Nested(s.StructType, nested.union),
+    t.Dictionary: Nested(None, nested.dictionary),
+    t.RunEndEncoded: Nested(None, nested.run_ends),
+}
+"""By Arrow type class: types with parts, which compare and widen by their parts. A test proves both tables total."""
+
+EXTENDED: Mapping[str, Leaf] = {
+    "arrow.uuid": octets.uuid,
+    "arrow.bool8": octets.bool8,
+    "arrow.json": octets.json,
+    "arrow.parquet.variant": octets.variant,
+}
+"""By name: the rows of ``mappings.EXTENSIONS``."""

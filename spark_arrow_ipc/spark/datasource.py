@@ -1,0 +1,87 @@
+"""`ArrowIpcDataSource`: what Spark instantiates for ``format("arrowipc")``.
+
+Strategy
+--------
+Spark makes the source, its reader and its writer in several Python processes and moves them by pickle, so each
+holds plain frozen values only. Nothing is decided here: options are parsed, files listed and schemas mapped by
+the modules that own those facts. No class of ours defines ``pushFilters``: Spark's push-down for Python sources
+leaks the filters of one query into the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSource
+
+from spark_arrow_ipc.dataset.listing import list_files
+from spark_arrow_ipc.dataset.scan import read_schema
+from spark_arrow_ipc.errors import OptionError, error_context
+from spark_arrow_ipc.spark.batch_reader import ArrowIpcBatchReader
+from spark_arrow_ipc.spark.batch_writer import ArrowIpcBatchWriter
+from spark_arrow_ipc.spark.column_selection import select_referenced
+from spark_arrow_ipc.spark.mappings import spark_schema
+from spark_arrow_ipc.spark.options import ReadOptions, SparkWriteOptions
+
+__all__ = ["ArrowIpcDataSource"]
+
+_NO_TABLE = (
+    "A table of Spark's catalog (CREATE TABLE ... USING arrowipc, saveAsTable) reaches this source without its path "
+    "and options, because Spark does not pass them on to a Python data source; "
+    "use CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '...') instead"
+)
+_NO_PATH = f"there is no path: give one to load(path) or save(path). {_NO_TABLE}"
+
+_TABLE_KEY = "provider"
+"""What Spark passes only where it asks for the schema of a table that is being created."""
+
+
+class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """Arrow IPC files and streams as a batch source and sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that users write in ``format(...)``."""
+        return "arrowipc"
+
+    def schema(self) -> s.StructType:
+        """Return the Spark schema of the first file, every column nullable.
+
+        Raises
+        ------
+        OptionError, NoFilesError, ArrowIpcError
+            An option is wrong, there is nothing to read, or the first file is broken.
+        """
+        options = read_options(self.options)
+        files = list_files(options.paths)
+        arrow_schema = read_schema(files, columns=select_referenced(options.columns))
+        with error_context(path=files[0].path):
+            return spark_schema(arrow_schema, options)
+
+    def reader(self, schema: s.StructType) -> ArrowIpcBatchReader:
+        """Return the reader of the columns of `schema`: ours, or what the user gave to ``.schema(...)``."""
+        return ArrowIpcBatchReader(schema, read_options(self.options))
+
+    def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
+        """Return the writer of one job; its staging directory exists from here on."""
+        options = SparkWriteOptions.parse(self.options)
+        if options.path is None:
+            raise OptionError(_NO_PATH)
+        return ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """Return the options of a read, which must name a path.
+
+    Raises
+    ------
+    OptionError
+        An option is wrong, or there is no path, or the path is that of a table, which could not be read later.
+    """
+    if _TABLE_KEY in options:
+        raise OptionError(_NO_TABLE)
+    parsed = ReadOptions.parse(options)
+    if not parsed.paths:
+        raise OptionError(_NO_PATH)
+    return parsed

@@ -1,0 +1,38 @@
+"""The tables of the documentation that are printed from the code: `refreshed` puts them between their markers.
+
+Strategy
+--------
+A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands between them is printed from the table
+of that name in `TABLES`. A test compares the pages of ``docs/`` with what is printed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from spark_arrow_ipc.spark.mappings import extensions_table, types_table
+from spark_arrow_ipc.spark.options import Side, options_table
+from spark_arrow_ipc.spark.written_types import written_table
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "read options": lambda: options_table(Side.READ),
+    "write options": lambda: options_table(Side.WRITE),
+    "types": types_table,
+    "extension types": extensions_table,
+    "written types": written_table,
+}
+"""By the name in the markers."""
+
+_REGION = re.compile(r"(<!-- begin ([a-z ]+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+
+def refreshed(page: str) -> str:
+    """Return a page of the documentation with its tables as the code has them.
+
+    Raises
+    ------
+    KeyError
+        A marker names a table that there is none of.
+    """
+    return _REGION.sub(lambda region: f"{region[1]}{TABLES[region[2]]()}\n{region[3]}", page)

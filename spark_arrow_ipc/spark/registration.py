@@ -1,0 +1,61 @@
+"""`register`: the explicit way in, which also proves that Spark's own Python processes find the package.
+
+Strategy
+--------
+Spark creates, plans and commits a Python data source in processes of its own, and they receive the class by
+name, not by value. A package that only this interpreter can import (a wheel given to ``--py-files`` alone, or a
+``sys.path`` of one's own) is therefore registered without complaint and fails at the first ``load``, far from the
+cause. So `register` asks Spark once to make the source, without a path, and tells apart the two answers: our own
+error about the missing path (all is well) and a failed import (it says what is not enough, and what is).
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+
+__all__ = ["register"]
+
+_CANNOT_IMPORT = ("No module named", "ModuleNotFoundError", "ImportError", "cannot be imported here")
+"""Words of an error of Spark's planner that mean: the package, or something that it needs, is not there."""
+
+_ADVICE = (
+    "the data source 'arrowipc' is registered, but the Python process in which Spark plans cannot import it. "
+    "A wheel given to --py-files or addPyFile alone is not enough: Spark puts only .zip, .egg and .jar files "
+    "on the path of its own Python processes. "
+    "Install spark-arrow-ipc in the environment that PYSPARK_PYTHON names, "
+    "or start with PYTHONPATH=<wheel> spark-submit --py-files <wheel>, "
+    "or give --py-files a copy of the wheel that ends in .zip and call register(spark) again, "
+    "or ship a packed environment with --archives; docs/deploy.md shows each."
+)
+
+
+def register(spark: SparkSession) -> None:
+    """Register ``arrowipc`` with a session; rarely needed, as an installed package is found by itself.
+
+    Parameters
+    ----------
+    spark
+        The session, classic or Connect.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Spark's planner cannot import the package; the text says what to do. Costs one planner process, about
+        a quarter of a second.
+    """
+    spark.dataSource.register(ArrowIpcDataSource)
+    try:
+        # Without a path no source can be made, so nothing is read, whatever the answer is.
+        spark.read.format(ArrowIpcDataSource.name()).load()
+    except PySparkException as error:
+        words = str(error)
+        if any(word in words for word in _CANNOT_IMPORT):
+            raise ModuleNotFoundError(f"{_ADVICE}\nSpark's own words: {_last_line(words)}") from error
+
+
+def _last_line(words: str) -> str:
+    named = [line.strip() for line in words.splitlines() if any(word in line for word in _CANNOT_IMPORT)]
+    return named[-1] if named else words

@@ -1,0 +1,121 @@
+"""Spark's record batches as ours, in exactly the schema that is written.
+
+Strategy
+--------
+Spark hands a writer pyarrow batches whose types differ from run to run: timestamps carry the session's time zone,
+``useLargeVarTypes`` makes texts large, TIME comes in nanoseconds, names of list elements are Spark's own. What
+is written depends on the DataFrame's schema alone (`written_types`), so each array is given its written type here:
+the same memory under another name wherever the layouts agree, a vectorised conversion (`_CONVERSIONS`) where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import bitmap, numpy_values, slicing
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import NOT_COUNTED, Array
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
+from spark_arrow_ipc.spark import bridge
+
+_INT32_MAX = 2**31 - 1
+_NS_PER_US = 1000
+
+
+def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
+    """Return a batch that Spark handed over, with the types of `schema`; memory is shared where layouts agree.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Spark gave a type that this package does not expect for the column.
+    LimitError
+        The texts of one batch need more than 2 GiB.
+    """
+    arrays = tuple(map(bridge.from_pyarrow, batch.columns))
+    columns = []
+    for array, field in zip(arrays, schema.fields, strict=True):
+        with error_context(field_path=field.name):
+            columns.append(_as_type(array, field.type))
+    return RecordBatch(schema, tuple(columns), batch.num_rows)
+
+
+def _as_type(array: Array, type_: t.DataType) -> Array:
+    if array.type == type_:
+        return array
+    convert = _CONVERSIONS.get((type(array.type), type(type_)))
+    if convert is not None:
+        return convert(array, type_)
+    if type(array.type) is not type(type_) or len(array.type.children) != len(type_.children):
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    children = tuple(_as_type(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
+    return replace(array, type=type_, children=children)
+
+
+def _struct(array: Array, type_: t.DataType) -> Array:
+    """Return a struct by its names: Spark's variant has value and metadata in another order than Arrow's."""
+    by_name = {field.name: child for field, child in zip(array.type.children, array.children, strict=True)}
+    names = [field.name for field in type_.children]
+    same = len(by_name) == len(array.children) and set(names) == set(by_name)
+    children = [by_name[name] for name in names] if same else list(array.children)
+    if len(children) != len(names):
+        raise SchemaMismatchError(expected=f"a struct that can be written as {type_}", found=f"{array.type} from Spark")
+    typed = tuple(_as_type(child, field.type) for child, field in zip(children, type_.children, strict=True))
+    return replace(array, type=type_, children=typed)
+
+
+def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
+    array = slicing.compact(array)
+    offsets = numpy_values.value_offsets(array)
+    if offsets[-1] > _INT32_MAX:
+        raise LimitError(
+            f"the texts of one batch from Spark take {offsets[-1]:,} bytes, and Arrow's {type_} holds at most "
+            f"{_INT32_MAX:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower"
+        )
+    return replace(
+        array, type=type_, buffers=(array.buffers[0], offsets.astype(np.int32).data.cast("B"), *array.buffers[2:])
+    )
+
+
+def _time(array: Array, type_: t.DataType) -> Array:
+    assert isinstance(array.type, t.Time)
+    assert isinstance(type_, t.Time)
+    if array.type.unit == type_.unit:
+        return replace(array, type=type_)
+    if (array.type.unit, type_.unit) != (t.TimeUnit.NANOSECOND, t.TimeUnit.MICROSECOND):
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    array = slicing.compact(array)
+    values = numpy_values.data_values(array).view(np.int64) // _NS_PER_US
+    return replace(array, type=type_, buffers=(array.buffers[0], values.data.cast("B")))
+
+
+def _well_known_binary(array: Array, type_: t.DataType) -> Array:
+    """Return the bytes of Spark's geometry, which comes as a struct of them and a reference system."""
+    names = [field.name for field in array.type.children]
+    if "wkb" not in names:
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    nbytes = array.children[names.index("wkb")].slice(array.offset, array.length)
+    nbytes = slicing.compact(_as_type(nbytes, type_))
+    present = numpy_values.validity_mask(array)
+    if present is None:
+        return nbytes
+    own = numpy_values.validity_mask(nbytes)
+    both = present if own is None else present & own
+    return replace(nbytes, null_count=NOT_COUNTED, buffers=(bitmap.pack(both), *nbytes.buffers[1:]))
+
+
+_Convert = Callable[[Array, t.DataType], Array]
+
+_CONVERSIONS: Mapping[tuple[type[t.DataType], type[t.DataType]], _Convert] = {
+    (t.Struct, t.Struct): _struct,
+    (t.LargeUtf8, t.Utf8): _narrow_offsets,
+    (t.LargeBinary, t.Binary): _narrow_offsets,
+    (t.Time, t.Time): _time,
+    (t.Struct, t.Binary): _well_known_binary,
+}
+"""By type classes that Spark gives and that are written: what is more than another name for the same memory."""

@@ -1,0 +1,29 @@
+"""The tables of the documentation are those of the code."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_arrow_ipc.spark.docs_tables import TABLES, refreshed
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ["options.md", "types.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tables_of_a_page_are_fresh(page):
+    """When they are not: write ``refreshed(text)`` of the page back to it."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert refreshed(text) == text
+
+
+def test_every_table_is_printed_somewhere():
+    pages = "".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES)
+    assert [] == [name for name in TABLES if f"<!-- begin {name} -->" not in pages]
+
+
+def test_what_stands_between_markers_is_replaced_and_nothing_else():
+    made = refreshed("a\n<!-- begin written types -->\nold\n<!-- end written types -->\nb\n")
+    assert made.startswith("a\n<!-- begin written types -->\n| Spark | Arrow |\n")
+    assert made.endswith("\n<!-- end written types -->\nb\n")
+    assert "old" not in made
