@@ -1,0 +1,310 @@
+"""The rules of the house: what imports what, what costs what, and what the papers promise."""
+
+import ast
+import importlib
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import spark_arrow_ipc
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "spark_arrow_ipc"
+MOST_LINES = 450
+UNLIMITED = {"spark_arrow_ipc/ipc/flatbuf/tables.py", "spark_arrow_ipc/arrow/types.py"}
+"""A declaration of every table, or of every type, of the format is as long as the format is."""
+
+SOURCES = sorted([*PACKAGE.rglob("*.py"), ROOT / "pyspark_arrowipc.py"])
+README = (ROOT / "README.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def run_python(script, **environment):
+    """Run a script in a fresh interpreter that finds the package as this one does."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+    )
+
+
+# ---- imports
+
+
+def test_imports_go_only_downward():
+    program = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("import-linter is not installed")
+    answer = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert 0 == answer.returncode, answer.stdout
+
+
+@pytest.mark.parametrize("module", ["pyspark", "pyarrow", "pandas"])
+def test_optional_libraries_are_imported_in_their_places_only(module):
+    places = {
+        "pyspark": ("spark_arrow_ipc/spark/", "pyspark_arrowipc.py"),
+        "pyarrow": ("spark_arrow_ipc/spark/",),
+        "pandas": (),
+    }
+    importing = [name_of(path) for path in SOURCES if module in imported_roots(path)]
+    assert [] == [name for name in importing if not name.startswith(places[module])]
+
+
+def imported_roots(path):
+    roots = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            roots.add(node.module.partition(".")[0])
+    return roots
+
+
+FORBIDDEN_PYARROW = re.compile(r"pyarrow\.(ipc|feather|dataset|parquet)|\bpa\.(ipc|feather|dataset|parquet)\b")
+
+
+def test_pyarrow_never_reads_or_writes_a_file_for_us():
+    found = [name_of(path) for path in SOURCES if FORBIDDEN_PYARROW.search(code_of(path))]
+    assert [] == found
+
+
+def code_of(path):
+    """The module without its docstrings and comments."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value.value = ""
+    return ast.unparse(tree)
+
+
+def test_the_codec_imports_without_spark_and_pyarrow():
+    script = (
+        "import sys\n"
+        "for name in ('pyspark', 'pyarrow', 'pandas'): sys.modules[name] = None\n"
+        "import spark_arrow_ipc, spark_arrow_ipc.ipc, spark_arrow_ipc.arrow, spark_arrow_ipc.cli.inspect\n"
+        "assert spark_arrow_ipc.ipc.open\n"
+    )
+    answer = run_python(script)
+    assert (0, "") == (answer.returncode, answer.stderr)
+
+
+def test_importing_the_package_imports_nothing_else():
+    script = (
+        "import sys, spark_arrow_ipc\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] in ('numpy', 'pyspark', 'pyarrow', 'lz4')))\n"
+        "print(*(name for name in sys.modules if name.startswith('spark_arrow_ipc.')))\n"
+    )
+    assert "\n\n" == run_python(script).stdout
+
+
+# ---- discovery
+
+
+def test_the_discovery_module_imports_nothing_of_ours():
+    script = "import sys, pyspark_arrowipc; print(*(n for n in sys.modules if n.startswith(('spark_', 'numpy', 'pyspark.'))))"
+    assert "\n" == run_python(script).stdout
+
+
+def test_the_discovery_module_costs_less_than_5_ms():
+    """CPU time of the module alone, the best of five fresh interpreters."""
+    script = "import time; t = time.process_time(); import pyspark_arrowipc; print(time.process_time() - t)"
+    assert min(float(run_python(script).stdout) for _ in range(5)) < 0.005
+
+
+def test_the_discovery_module_knows_no_other_name():
+    module = importlib.import_module("pyspark_arrowipc")
+    assert ["DefaultSource"] == module.__all__
+    assert not hasattr(module, "OtherSource")
+
+
+BROKEN = [
+    ("numpy is missing", "sys.modules['numpy'] = None"),
+    ("lz4 is missing", "sys.modules['lz4'] = None"),
+    ("the package is missing", "sys.modules['spark_arrow_ipc'] = None"),
+    ("pyarrow is missing", "sys.modules['pyarrow'] = None"),
+]
+
+
+@pytest.mark.parametrize("breakage", [c[1] for c in BROKEN], ids=[c[0] for c in BROKEN])
+def test_a_broken_environment_harms_nobody_and_says_why_when_used(breakage):
+    """Spark's own lookup, word for word, in an environment where the source cannot be imported."""
+    pytest.importorskip("pyspark")
+    script = f"""
+import pickle, sys
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource
+{breakage}
+import pyspark_arrowipc as mod
+assert hasattr(mod, "DefaultSource") and issubclass(mod.DefaultSource, DataSource)
+assert mod.DefaultSource.name() == "arrowipc"
+try:
+    pickle.loads(cloudpickle.dumps(mod.DefaultSource))(options={{}})
+except ImportError as error:
+    print(error)
+"""
+    answer = run_python(script)
+    assert (0, "") == (answer.returncode, answer.stderr)
+    assert "arrowipc doctor" in answer.stdout
+
+
+def test_without_pyspark_there_is_no_source_and_no_error():
+    script = (
+        "import sys; sys.modules['pyspark'] = None; import pyspark_arrowipc as m; print(hasattr(m, 'DefaultSource'))"
+    )
+    answer = run_python(script)
+    assert ("False\n", "") == (answer.stdout, answer.stderr)
+
+
+def test_in_a_sound_environment_the_source_is_ours():
+    pytest.importorskip("pyspark")
+    module = importlib.import_module("pyspark_arrowipc")
+    assert "spark_arrow_ipc.spark.datasource" == module.DefaultSource.__module__
+    assert "arrowipc" == module.DefaultSource.name()
+
+
+def test_spark_finds_the_module_at_the_top_level():
+    assert "pyspark_arrowipc" in {info.name for info in pkgutil.iter_modules() if info.name.startswith("pyspark_")}
+
+
+# ---- names
+
+
+PUBLIC = {
+    "spark_arrow_ipc": ["__version__", "ipc", "register"],
+    "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "Schema", "types"],
+    "spark_arrow_ipc.ipc": [
+        "Block", "FileReader", "Format", "Limits", "StreamReader", "WriteOptions", "Writer",
+        "create", "open", "open_file", "open_stream", "read_schema", "write",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_pinned(module):
+    assert PUBLIC[module] == sorted(importlib.import_module(module).__all__)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_exist(module):
+    loaded = importlib.import_module(module)
+    if module == "spark_arrow_ipc":
+        pytest.importorskip("pyspark")
+    assert [] == [name for name in loaded.__all__ if not hasattr(loaded, name)]
+
+
+def test_the_package_has_no_other_name():
+    assert not hasattr(spark_arrow_ipc, "no_such_name")
+
+
+def test_the_version_is_said_once_and_the_same():
+    assert PROJECT["project"]["version"] == spark_arrow_ipc.__version__
+
+
+# ---- files
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_no_module_is_long(path):
+    if name_of(path) not in UNLIMITED:
+        assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.:/])/(work|tmp|home|root|Users|opt|mnt|private)/[\w.]")
+
+
+def test_no_file_names_a_path_of_some_machine():
+    """A path that exists on one machine only is of no use to anybody else."""
+    endings = {".py", ".md", ".toml", ".conf", ".properties", ".fbs", ""}
+    skipped = {".git", ".venv", ".hypothesis", "build", "dist", "__pycache__", "data"}
+    found = []
+    for path in sorted(ROOT.rglob("*")):
+        parts = set(path.relative_to(ROOT).parts)
+        if not path.is_file() or parts & skipped or any(p.endswith(("_cache", ".egg-info")) for p in parts):
+            continue
+        if path.suffix in endings and path.name != "LICENSE" and path != Path(__file__):
+            text = path.read_text(errors="replace")
+            found += [f"{name_of(path)}: {match[0]}" for match in MACHINE_PATH.finditer(text)]
+    assert [] == found
+
+
+def test_every_package_has_an_init():
+    """A folder without one is not found by setuptools, nor imported from a zip."""
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert [] == [name_of(folder) for folder in folders if not (folder / "__init__.py").is_file()]
+
+
+def test_no_module_needs_its_own_place_on_disk():
+    """The package runs from a zip: only the doctor, which reports it, may look at ``__file__``."""
+    using = {name_of(path) for path in SOURCES if "__file__" in code_of(path)}
+    assert using <= {"spark_arrow_ipc/cli/doctor.py"}
+
+
+def test_the_licence_is_the_whole_text():
+    licence = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+    assert "Apache-2.0" == PROJECT["project"]["license"]
+
+
+# ---- papers
+
+
+def commands(text):
+    blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def test_ci_runs_the_readmes_test_command_letter_by_letter():
+    tests = [command for command in commands(README) if "-m pytest" in command]
+    assert 1 == len(tests)
+    assert tests[0] in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_the_readme_has_one_command_for_the_main_job():
+    assert 1 == sum("examples/quickstart.py" in command for command in commands(README))
+
+
+def test_the_readmes_extras_scripts_and_subcommands_exist():
+    text = "\n".join(commands(README))
+    extras = {extra for group in re.findall(r"\.\[([\w,]+)\]", text) for extra in group.split(",")}
+    assert extras <= set(PROJECT["project"]["optional-dependencies"])
+    assert all((ROOT / script).is_file() for script in re.findall(r"examples/\w+\.py", text))
+    assert "arrowipc" in PROJECT["project"]["scripts"]
+    main = importlib.import_module("spark_arrow_ipc.cli.main")
+    papers = "\n".join(path.read_text() for path in PAPERS if path.name != "CHANGELOG.md")
+    named = set(re.findall(r"`arrowipc ([a-z]+)", papers)) | set(
+        re.findall(r"^\$ arrowipc ([a-z]+)", papers, re.MULTILINE)
+    )
+    assert named
+    assert named <= set(main.COMMANDS)
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name_of)
+def test_links_lead_somewhere(path):
+    targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text())
+    local = [target for target in targets if "://" not in target]
+    assert [] == [target for target in local if not (path.parent / target).exists()]
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=name_of)
+def test_python_in_the_papers_is_python(path):
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL):
+        ast.parse(block)
+
+
+def test_shell_scripts_are_executable():
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
