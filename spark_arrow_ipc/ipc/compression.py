@@ -8,7 +8,7 @@ or has bytes behind it, is an error.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import lz4.frame
@@ -24,8 +24,21 @@ PREFIX_NBYTES: Final = 8
 LZ4_MOST_RATIO: Final = 255
 """Each byte of an LZ4 sequence stands for at most 255 bytes of output (LZ4 block format, "match length")."""
 
-_LZ4_PIECE_NBYTES: Final = 128 << 10
+_PIECE_NBYTES: Final = 128 << 10
 """Bytes of output that are asked of the LZ4 library at once: two of its usual blocks."""
+
+_ARENA_NBYTES: Final = 256 << 20
+"""Largest memory that is taken at once for all buffers of a batch."""
+
+_ARENA_ALIGNMENT: Final = 64
+
+_BELIEVABLE_RATIO: Final = 255
+"""Memory is taken in advance only for lengths below this multiple of the compressed ones."""
+
+_ZSTD_BLOCK_HEADER_NBYTES: Final = 3
+_ZSTD_CHECKSUM_NBYTES: Final = 4
+_ZSTD_RLE_BLOCK: Final = 1
+"""Block type of one byte that is repeated: its size counts output (RFC 8878, 3.1.1.2.2)."""
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
@@ -50,97 +63,169 @@ def uncompressed_nbytes(data: memoryview) -> int:
 
 
 def decompress(compression: Compression, data: memoryview, budget_nbytes: int) -> memoryview:
-    """Return the bytes of one compressed buffer: a view where they are stored raw, else new memory.
+    """Return the bytes of one compressed buffer; see `Decompressor`."""
+    return Decompressor(compression, budget_nbytes).decompress(data)
+
+
+class Decompressor:
+    """Decompresses the buffers of one batch, all into one piece of memory where its size is known before.
+
+    One allocation a batch is what the C library's allocator reuses for the next batch; five large ones go back to
+    the system and cost more in page faults than LZ4 costs in work (measured: 0.8 against 0.3 ms for 2.5 MB).
 
     Parameters
     ----------
     compression
         Codec of the batch.
-    data
-        Length prefix and frame, not empty.
     budget_nbytes
-        Most bytes that the caller allows.
-
-    Raises
-    ------
-    InvalidBodyError
-        The prefix is impossible, the frame broken, or its output is not as long as declared.
-    LimitError
-        The declared length is above the budget.
+        Most bytes that all buffers may come to.
+    buffers
+        The buffers that will be decompressed, for the size of the memory; others get memory of their own.
     """
-    nbytes = uncompressed_nbytes(data)
-    frame = data[PREFIX_NBYTES:]
-    if nbytes > budget_nbytes:
-        raise LimitError(
-            f"a buffer of {len(data):,} compressed bytes declares {nbytes:,}, which is more than the budget "
-            f"max_batch_bytes leaves ({budget_nbytes:,}); raise it where this file is trusted"
-        )
-    if _INT64.unpack_from(data)[0] == RAW_BUFFER:
-        return frame
-    if not len(frame):
-        # arrow-java writes an empty buffer as a length of 0 with no frame behind it.
-        if nbytes == 0:
+
+    def __init__(self, compression: Compression, budget_nbytes: int, buffers: Iterable[memoryview] = ()) -> None:
+        self._into = _INTO[compression]
+        self._zstd = zstandard.ZstdDecompressor() if compression is Compression.ZSTD else None
+        self._budget_nbytes = budget_nbytes
+        self._arena = memoryview(b"")
+        wanted = sum(_padded(_believable_nbytes(data)) for data in buffers)
+        if wanted <= min(budget_nbytes, _ARENA_NBYTES):
+            self._arena = np.empty(wanted, np.uint8).data
+
+    def decompress(self, data: memoryview) -> memoryview:
+        """Return the bytes of one compressed buffer: a view where they are stored raw, else new memory.
+
+        Parameters
+        ----------
+        data
+            Length prefix and frame, not empty.
+
+        Raises
+        ------
+        InvalidBodyError
+            The prefix is impossible, the frame broken, or its output is not as long as declared.
+        LimitError
+            The declared length is above what is left of the budget, or there is no memory for it.
+        """
+        nbytes = uncompressed_nbytes(data)
+        frame = data[PREFIX_NBYTES:]
+        if nbytes > self._budget_nbytes:
+            raise LimitError(
+                f"a buffer of {len(data):,} compressed bytes declares {nbytes:,}, which is more than the budget "
+                f"max_batch_bytes leaves ({self._budget_nbytes:,}); raise it where this file is trusted"
+            )
+        self._budget_nbytes -= nbytes
+        if _INT64.unpack_from(data)[0] == RAW_BUFFER:
             return frame
-        raise InvalidBodyError(expected=f"a frame of {nbytes:,} uncompressed bytes", found="no bytes", spec=_SPEC)
-    try:
-        return _DECOMPRESS[compression](frame, nbytes)
-    except MemoryError as error:
-        raise LimitError(f"there is no memory for a buffer of {nbytes:,} uncompressed bytes") from error
+        if not len(frame):
+            # arrow-java writes an empty buffer as a length of 0 with no frame behind it.
+            if nbytes == 0:
+                return frame
+            raise InvalidBodyError(expected=f"a frame of {nbytes:,} uncompressed bytes", found="no bytes", spec=_SPEC)
+        if self._zstd is None and nbytes > LZ4_MOST_RATIO * len(frame):
+            raise InvalidBodyError(
+                expected=f"at most {LZ4_MOST_RATIO * len(frame):,} bytes from an LZ4 frame of {len(frame):,}",
+                found=f"{nbytes:,} declared",
+                spec=_SPEC,
+            )
+        try:
+            output = self._room(nbytes)
+            self._into(frame, output, self._zstd)
+        except MemoryError as error:
+            raise LimitError(f"there is no memory for a buffer of {nbytes:,} uncompressed bytes") from error
+        return output
+
+    def _room(self, nbytes: int) -> memoryview:
+        if nbytes > len(self._arena):
+            return np.empty(nbytes, np.uint8).data
+        room = self._arena[:nbytes]
+        self._arena = self._arena[_padded(nbytes) :]
+        return room
 
 
-def _decompress_lz4(frame: memoryview, nbytes: int) -> memoryview:
-    if nbytes > LZ4_MOST_RATIO * len(frame):
-        raise InvalidBodyError(
-            expected=f"at most {LZ4_MOST_RATIO * len(frame):,} bytes from an LZ4 frame of {len(frame):,}",
-            found=f"{nbytes:,} declared",
-            spec=_SPEC,
-        )
+def _padded(nbytes: int) -> int:
+    return nbytes + -nbytes % _ARENA_ALIGNMENT
+
+
+def _believable_nbytes(data: memoryview) -> int:
+    """Return what a buffer's prefix declares, or 0 where it needs no memory or cannot be true."""
+    if len(data) <= PREFIX_NBYTES:
+        return 0
+    declared: int = _INT64.unpack_from(data)[0]
+    return declared if 0 < declared <= _BELIEVABLE_RATIO * len(data) else 0
+
+
+def _decompress_lz4(frame: memoryview, output: memoryview, _: object) -> None:
     # The library decompresses into memory of its own and copies. In small pieces that memory stays in the cache,
     # and the copy is the only pass over new pages: seven times faster than one piece (measured).
-    output = np.empty(nbytes, np.uint8).data
     context = lz4.frame.create_decompression_context()
     consumed = produced = 0
     ended = False
     try:
         while not ended:
-            room = min(_LZ4_PIECE_NBYTES, nbytes - produced + 1)
+            # One byte more than there is room for: a frame that is too long shows, one that fits ends.
+            room = min(_PIECE_NBYTES, len(output) - produced + 1)
             piece, read, ended = lz4.frame.decompress_chunk(context, frame[consumed:], max_length=room)
             consumed += read
-            start, produced = produced, produced + len(piece)
-            if produced > nbytes or not (read or piece):
+            if produced + len(piece) <= len(output):
+                output[produced : produced + len(piece)] = piece
+            produced += len(piece)
+            if produced > len(output) or not (read or piece):
                 break
-            output[start:produced] = piece
     except (RuntimeError, ValueError, EOFError) as error:
         raise InvalidBodyError(f"the LZ4 frame is broken: {error}", spec=_SPEC) from error
-    if produced != nbytes or not ended:
-        found = f"{produced:,}, and the frame goes on" if not ended else f"{produced:,}"
-        raise InvalidBodyError(expected=f"{nbytes:,} uncompressed bytes", found=found, spec=_SPEC)
-    if consumed != len(frame):
-        raise InvalidBodyError(expected="one LZ4 frame", found=f"{len(frame) - consumed:,} bytes behind it", spec=_SPEC)
-    return output
+    if produced != len(output) or not ended:
+        found = f"{produced:,}" if ended or produced > len(output) else f"{produced:,}, and the frame goes on"
+        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=found, spec=_SPEC)
+    _check_end("LZ4", consumed, frame)
 
 
-def _decompress_zstd(frame: memoryview, nbytes: int) -> memoryview:
+def _decompress_zstd(frame: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor | None) -> None:
+    assert decompressor is not None
     try:
         content_nbytes = zstandard.frame_content_size(frame)
-        if content_nbytes not in {-1, nbytes}:
-            raise InvalidBodyError(
-                expected=f"a zstd frame of {nbytes:,} bytes", found=f"one of {content_nbytes:,}", spec=_SPEC
-            )
-        if nbytes == 0:
-            # Without a content size the library takes 0 for "unknown".
-            output = zstandard.ZstdDecompressor().decompressobj().decompress(frame)
-        else:
-            decompressor = zstandard.ZstdDecompressor()
-            output = decompressor.decompress(frame, max_output_size=nbytes, allow_extra_data=False)
+        if content_nbytes not in {-1, len(output)}:
+            expected = f"a zstd frame of {len(output):,} bytes"
+            raise InvalidBodyError(expected=expected, found=f"one of {content_nbytes:,}", spec=_SPEC)
+        _check_end("zstd", _zstd_frame_nbytes(frame), frame)
+        with decompressor.stream_reader(frame, closefd=False) as stream:
+            produced = 0
+            while produced < len(output):
+                read = stream.readinto(output[produced:])
+                if not read:
+                    break
+                produced += read
+            goes_on = bool(stream.read(1))
     except zstandard.ZstdError as error:
         raise InvalidBodyError(f"the zstd frame is broken: {error}", spec=_SPEC) from error
-    if len(output) != nbytes:
-        raise InvalidBodyError(expected=f"{nbytes:,} uncompressed bytes", found=f"{len(output):,}", spec=_SPEC)
-    return memoryview(output)
+    if produced != len(output) or goes_on:
+        found = f"{produced:,}, and the frame goes on" if goes_on else f"{produced:,}"
+        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=found, spec=_SPEC)
 
 
-_DECOMPRESS: Final[dict[Compression, Callable[[memoryview, int], memoryview]]] = {
+def _zstd_frame_nbytes(frame: memoryview) -> int:
+    """Return the compressed bytes of the frame at the start of `frame`, by its block headers (RFC 8878, 3.1.1)."""
+    end = zstandard.frame_header_size(frame)
+    is_last = False
+    while not is_last:
+        if end + _ZSTD_BLOCK_HEADER_NBYTES > len(frame):
+            raise InvalidBodyError(expected="a whole zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
+        header = int.from_bytes(frame[end : end + _ZSTD_BLOCK_HEADER_NBYTES], "little")
+        is_last, kind, nbytes = bool(header & 1), header >> 1 & 3, header >> 3
+        end += _ZSTD_BLOCK_HEADER_NBYTES + (1 if kind == _ZSTD_RLE_BLOCK else nbytes)
+    has_checksum = zstandard.get_frame_parameters(frame).has_checksum
+    return end + (_ZSTD_CHECKSUM_NBYTES if has_checksum else 0)
+
+
+def _check_end(codec: str, consumed: int, frame: memoryview) -> None:
+    if consumed > len(frame):
+        raise InvalidBodyError(expected=f"a whole {codec} frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
+    if consumed < len(frame):
+        found = f"{len(frame) - consumed:,} bytes behind it"
+        raise InvalidBodyError(expected=f"one {codec} frame", found=found, spec=_SPEC)
+
+
+_INTO: Final[dict[Compression, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {
     Compression.LZ4_FRAME: _decompress_lz4,
     Compression.ZSTD: _decompress_zstd,
 }

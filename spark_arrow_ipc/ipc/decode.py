@@ -27,8 +27,8 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
 )
 from spark_arrow_ipc.ipc.body import Body
-from spark_arrow_ipc.ipc.compression import decompress
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Compression
+from spark_arrow_ipc.ipc.compression import Decompressor
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
@@ -121,15 +121,12 @@ def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
 
 
 class _Decoder:
-    """One batch being decoded: its memory and what is left of its budget."""
+    """One batch being decoded."""
 
-    def __init__(
-        self, body: Body, layout: BatchLayout, compression: Compression | None, budget: int, *, swaps: bool
-    ) -> None:
+    def __init__(self, body: Body, layout: BatchLayout, decompressor: Decompressor | None, *, swaps: bool) -> None:
         self.body = body
         self.layout = layout
-        self.compression = compression
-        self.budget = budget
+        self.decompressor = decompressor
         self.swaps = swaps
         self.byte_offset: int | None = None
         """Where the buffer lies that is being decoded, for errors."""
@@ -139,11 +136,7 @@ class _Decoder:
         start, nbytes = self.layout.buffers[buffer_number]
         self.byte_offset = self.body.byte_offset + start
         data = self.body.slice(start, nbytes)
-        if self.compression is None or not nbytes:
-            return data
-        data = decompress(self.compression, data, self.budget)
-        self.budget -= len(data)
-        return data
+        return data if self.decompressor is None or not nbytes else self.decompressor.decompress(data)
 
     def buffer(self, number: int, buffer: BufferStep, length: int, null_count: int) -> memoryview | None:
         """Return one buffer of a step, proven to hold `length` slots; None for a validity that is not needed."""
@@ -196,7 +189,11 @@ def decode_columns(
     LimitError
         The batch decompressed is larger than the limits allow.
     """
-    decoder = _Decoder(body, layout, header.compression, limits.max_batch_bytes, swaps=swaps)
+    decompressor = None
+    if header.compression is not None:
+        buffers_of_plan = (body.slice(start, nbytes) for start, nbytes in wanted_ranges(plan, layout))
+        decompressor = Decompressor(header.compression, limits.max_batch_bytes, buffers_of_plan)
+    decoder = _Decoder(body, layout, decompressor, swaps=swaps)
     done: list[Array] = []
     for step in reversed(plan.steps):
         try:
