@@ -176,6 +176,19 @@ SLOTS: Mapping[Role, Callable[[int], int]] = {
 }
 """How many slots a buffer needs at least for an array of `length`. Bytes are bounded by what points at them."""
 
+CHILD_SLOTS: Mapping[type[t.DataType], Callable[[Any], int]] = {
+    t.Struct: lambda _: 1,
+    t.SparseUnion: lambda _: 1,
+    t.FixedSizeList: lambda type_: type_.list_size,
+}
+"""How many slots every child needs for each slot of its parent, for the types where that is fixed."""
+
+
+def child_slots(type_: t.DataType) -> int | None:
+    """Return the slots that every child needs for each slot of a type, or None where its buffers say."""
+    slots = CHILD_SLOTS.get(type(type_))
+    return None if slots is None else slots(type_)
+
 
 def layout_of(type_: t.DataType) -> Layout:
     """Return the row of `LAYOUTS` for a type as it lies in a batch (dictionary: its indices)."""

@@ -26,11 +26,12 @@ class Body:
     starts: tuple[int, ...]
     ranges: tuple[memoryview, ...]
     byte_offset: int
+    nbytes: int
 
     @classmethod
     def whole(cls, data: memoryview, byte_offset: int) -> Body:
         """Return the body that `data` is."""
-        return cls((0,), (data,), byte_offset)
+        return cls((0,), (data,), byte_offset, len(data))
 
     def slice(self, start: int, nbytes: int) -> memoryview:
         """Return a view of a buffer that was checked to lie inside the body and, where ranges were, wanted."""
@@ -67,7 +68,9 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
     if sum(end - start for start, end in ranges) > WHOLE_SHARE * nbytes:
         return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
     starts = tuple(start for start, _ in ranges)
-    return Body(starts, tuple(source.read_at(byte_offset + start, end - start) for start, end in ranges), byte_offset)
+    return Body(
+        starts, tuple(source.read_at(byte_offset + start, end - start) for start, end in ranges), byte_offset, nbytes
+    )
 
 
 def join_ranges(wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -2,9 +2,8 @@
 
 Strategy
 --------
-First the header is checked against the plan and the body, for all nodes and buffers at once in numpy. Then the
-plan's steps run backwards; each takes its buffers as views into the body (or decompresses them), proves that
-they are large enough for its slots, takes its finished children from a stack, and leaves an `Array` there.
+First the header is checked against the plan and the body. Then the buffers are views into the body, or
+decompressed. Then the plan's steps run backwards; each takes its buffers, proves that they are large enough for its slots, takes its finished children from a stack, and leaves an `Array` there.
 What buffers *hold* is not looked at here: `arrow.validate` does that.
 """
 
@@ -23,20 +22,21 @@ from spark_arrow_ipc.errors import (
     InvalidBodyError,
     InvalidDictionaryError,
     InvalidMetadataError,
-    LimitError,
     UnsupportedError,
+    error_context,
 )
 from spark_arrow_ipc.ipc.body import Body
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Compression
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
+from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.swap import SWAPS
 
 FindDictionary = Callable[[int, Plan], Array | None]
 """The values of a dictionary id, given the plan of its values; None where no batch has brought it."""
 
+_NOTHING = memoryview(b"")
 _SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
 
 
@@ -46,16 +46,15 @@ class BatchLayout:
 
     Parameters
     ----------
-    lengths, null_counts
-        Of each node.
+    nodes
+        (length, null_count) of each node.
     buffers
         (byte offset inside the body, nbytes) of each buffer.
     variadic_before
         How many variadic buffers lie before each view field, and at the end their sum.
     """
 
-    lengths: list[int]
-    null_counts: list[int]
+    nodes: list[list[int]]
     buffers: list[list[int]]
     variadic_before: tuple[int, ...]
 
@@ -67,11 +66,16 @@ class BatchLayout:
         """Return how many variadic buffers the step has in this batch."""
         return self.variadic_before[step.first_variadic + 1] - self.variadic_before[step.first_variadic]
 
+    def numbers(self, step: Step) -> range:
+        """Return the numbers of all buffers that the step uses."""
+        first = self.first_buffer(step) + step.drops_validity
+        return range(first, first + len(step.buffers) + (self.variadic_count(step) if step.is_variadic else 0))
+
 
 def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits: Limits) -> BatchLayout:
     """Return where the buffers lie, once nodes, buffers and variadic counts are proven to fit plan and body.
 
-    O(nodes + buffers), in numpy.
+    O(nodes + buffers).
 
     Raises
     ------
@@ -91,66 +95,54 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
         raise InvalidMetadataError(
             expected=f"variadic buffer counts of 0 to {len(header.buffers)}", found=str(list(counts)[:20])
         )
-    variadic_before = (0, *accumulate(counts))
-    _check_count("buffers", plan.buffers + variadic_before[-1], len(header.buffers))
-    if len(header.buffers):
-        starts, nbytes = header.buffers[:, 0], header.buffers[:, 1]
-        # `body_nbytes - nbytes` cannot overflow once nbytes lies in [0, body_nbytes].
-        bad = (starts < 0) | (nbytes < 0) | (nbytes > body_nbytes) | (starts % BODY_ALIGNMENT != 0)
-        bad |= starts > body_nbytes - nbytes.clip(0, body_nbytes)
-        if bad.any():
-            i = int(bad.argmax())
+    layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), (0, *accumulate(counts)))
+    _check_count("buffers", plan.buffers + layout.variadic_before[-1], len(layout.buffers))
+    longest = max((length for length, _ in layout.nodes), default=header.length)
+    limits.check("max_slots", longest, "an array of a batch")
+    # Python's integers: they cannot overflow, and for a few columns they are faster than calls of numpy.
+    for i, (length, null_count) in enumerate(layout.nodes):
+        if not 0 <= null_count <= length:
+            raise InvalidMetadataError(
+                expected="field nodes with 0 <= null_count <= length",
+                found=f"length {length:,}, null_count {null_count:,} in node {i}",
+                spec="Message.fbs, FieldNode",
+            )
+    for i, (start, nbytes) in enumerate(layout.buffers):
+        if not (0 <= nbytes <= body_nbytes and 0 <= start <= body_nbytes - nbytes) or start % BODY_ALIGNMENT:
             raise InvalidBodyError(
                 expected=f"a buffer at a multiple of 8 inside the body of {body_nbytes:,} bytes",
-                found=f"buffer {i} of {nbytes[i]:,} bytes at {starts[i]:,}",
-                field_path=_owner(plan, i, variadic_before),
+                found=f"buffer {i} of {nbytes:,} bytes at {start:,}",
+                field_path=_owner(plan, i, layout),
                 spec=_SPEC_BUFFERS,
             )
-    lengths, null_counts = header.nodes[:, 0].tolist(), header.nodes[:, 1].tolist()
-    return BatchLayout(lengths, null_counts, header.buffers.tolist(), variadic_before)
+    return layout
 
 
 def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
     """Return (byte offset inside the body, nbytes) of every buffer that the plan's steps use."""
-    ranges: list[tuple[int, int]] = []
-    for step in plan.steps:
-        first = layout.first_buffer(step)
-        count = step.drops_validity + len(step.buffers) + (layout.variadic_count(step) if step.is_variadic else 0)
-        ranges.extend((start, nbytes) for start, nbytes in layout.buffers[first : first + count])
-    return ranges
+    return [(layout.buffers[i][0], layout.buffers[i][1]) for step in plan.steps for i in layout.numbers(step)]
 
 
-class _Decoder:
-    """One batch being decoded."""
-
-    def __init__(self, body: Body, layout: BatchLayout, decompressor: Decompressor | None, *, swaps: bool) -> None:
-        self.body = body
-        self.layout = layout
-        self.decompressor = decompressor
-        self.swaps = swaps
-        self.byte_offset: int | None = None
-        """Where the buffer lies that is being decoded, for errors."""
-
-    def bytes_of(self, buffer_number: int) -> memoryview:
-        """Return the (decompressed) bytes of a buffer."""
-        start, nbytes = self.layout.buffers[buffer_number]
-        self.byte_offset = self.body.byte_offset + start
-        data = self.body.slice(start, nbytes)
-        return data if self.decompressor is None or not nbytes else self.decompressor.decompress(data)
-
-    def buffer(self, number: int, buffer: BufferStep, length: int, null_count: int) -> memoryview | None:
-        """Return one buffer of a step, proven to hold `length` slots; None for a validity that is not needed."""
-        data = self.bytes_of(number)
-        needed = ((length + buffer.extra) * buffer.bit_width + 7) >> 3 if length else 0
-        if len(data) < needed:
-            if buffer.role is Role.VALIDITY and null_count == 0 and not len(data):
-                return None
-            raise InvalidBodyError(
-                expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{len(data):,}"
-            )
-        if buffer.role is Role.VALIDITY and not len(data):
-            return None
-        return SWAPS[buffer.swap](data, buffer.unit_bit_width) if self.swaps else data
+def _read_buffers(
+    plan: Plan, layout: BatchLayout, body: Body, compression: Compression | None, limits: Limits
+) -> Sequence[memoryview]:
+    """Return the bytes of every buffer by its number, decompressed; empty ones for those that no step uses."""
+    if compression is None and plan.is_whole:
+        data = body.slice(0, body.nbytes)
+        return [data[start : start + nbytes] for start, nbytes in layout.buffers]
+    wanted = [number for step in plan.steps for number in layout.numbers(step)]
+    found = [_NOTHING] * len(layout.buffers)
+    for number in wanted:
+        found[number] = body.slice(*layout.buffers[number])
+    if compression is not None:
+        decompressor = Decompressor(compression, limits.max_batch_bytes, (found[number] for number in wanted))
+        for number in wanted:
+            if found[number]:
+                with error_context(
+                    field_path=_owner(plan, number, layout), byte_offset=body.byte_offset + layout.buffers[number][0]
+                ):
+                    found[number] = decompressor.decompress(found[number])
+    return found
 
 
 _NOUNS = {
@@ -189,43 +181,64 @@ def decode_columns(
     LimitError
         The batch decompressed is larger than the limits allow.
     """
-    decompressor = None
-    if header.compression is not None:
-        buffers_of_plan = (body.slice(start, nbytes) for start, nbytes in wanted_ranges(plan, layout))
-        decompressor = Decompressor(header.compression, limits.max_batch_bytes, buffers_of_plan)
-    decoder = _Decoder(body, layout, decompressor, swaps=swaps)
+    found = _read_buffers(plan, layout, body, header.compression, limits)
     done: list[Array] = []
     for step in reversed(plan.steps):
+        length, null_count = layout.nodes[step.node]
         try:
-            length, null_count = layout.lengths[step.node], layout.null_counts[step.node]
             if step.is_top and length != header.length:
                 raise InvalidBodyError(expected=f"a column of {header.length:,} rows", found=f"{length:,}")
-            children = tuple(done.pop() for _ in range(step.children))
-            _check_children(step.type, length, children)
-            buffers = _decode_buffers(decoder, step, length, null_count)
+            children: tuple[Array, ...] = ()
+            if step.children:
+                children = tuple(done.pop() for _ in range(step.children))
+                _check_children(step, length, children)
+            buffers = _buffers_of(step, layout, found, length, null_count)
+            if swaps:
+                buffers = _swapped(step, buffers)
             dictionary = None
             if step.dictionary_id is not None:
                 dictionary = _dictionary_of(step, plan, length, null_count, find_dictionary)
-        except (InvalidArrowError, LimitError, UnsupportedError) as error:
+        except (InvalidArrowError, UnsupportedError) as error:
             error.field_path = error.field_path or step.path
-            if error.byte_offset is None:
-                error.byte_offset = decoder.byte_offset
+            if error.byte_offset is None and step.buffers:
+                error.byte_offset = body.byte_offset + layout.buffers[layout.first_buffer(step)][0]
             raise
         done.append(Array(step.type, length, null_count, buffers, children, dictionary))
     return tuple(reversed(done))
 
 
-def _decode_buffers(decoder: _Decoder, step: Step, length: int, null_count: int) -> tuple[memoryview | None, ...]:
-    number = decoder.layout.first_buffer(step)
+def _buffers_of(
+    step: Step, layout: BatchLayout, found: Sequence[memoryview], length: int, null_count: int
+) -> tuple[memoryview | None, ...]:
+    """Return the buffers of one step, each proven to hold `length` slots; None for a validity that is not there."""
+    number = layout.first_buffer(step)
     if step.drops_validity:
         if null_count:
             raise UnsupportedError("a union of metadata V4 with nulls of its own, which V5 cannot express")
         number += 1
-    buffers = [decoder.buffer(number + i, buffer, length, null_count) for i, buffer in enumerate(step.buffers)]
+    buffers: list[memoryview | None] = []
+    for buffer in step.buffers:
+        data = found[number]
+        number += 1
+        needed = (length + buffer.extra) * buffer.bit_width + 7 >> 3 if length else 0
+        if buffer.role is Role.VALIDITY and not len(data) and not null_count:
+            buffers.append(None)
+            continue
+        if len(data) < needed:
+            raise InvalidBodyError(
+                expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{len(data):,}"
+            )
+        buffers.append(data)
     if step.is_variadic:
-        first = number + len(step.buffers)
-        buffers += [decoder.bytes_of(i) for i in range(first, first + decoder.layout.variadic_count(step))]
+        buffers += found[number : number + layout.variadic_count(step)]
     return tuple(buffers)
+
+
+def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
+    """Return the buffers in this machine's byte order; variadic ones hold bytes and stay."""
+    steps = zip(step.buffers, buffers, strict=False)
+    swapped = [data and SWAPS[buffer.swap](data, buffer.unit_bit_width) for buffer, data in steps]
+    return (*swapped, *buffers[len(swapped) :])
 
 
 def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_dictionary: FindDictionary) -> Array:
@@ -233,6 +246,10 @@ def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_di
     assert isinstance(step.type, t.Dictionary)
     found = find_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id])
     if found is not None:
+        if found.type != step.type.value:
+            raise InvalidDictionaryError(
+                expected=f"values of {step.type.value} in dictionary {step.dictionary_id}", found=str(found.type)
+            )
         return found
     if null_count == length:
         # A dictionary need not precede a batch whose slots are all null (Columnar.rst, "Dictionary messages").
@@ -244,18 +261,12 @@ def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_di
     )
 
 
-_SAME_LENGTH = (t.Struct, t.SparseUnion)
-
-
-def _check_children(type_: t.DataType, length: int, children: Sequence[Array]) -> None:
+def _check_children(step: Step, length: int, children: Sequence[Array]) -> None:
     """Prove that children have the slots that the parent's length implies; value offsets are checked later."""
-    if isinstance(type_, _SAME_LENGTH):
-        needed = length
-    elif isinstance(type_, t.FixedSizeList):
-        needed = length * type_.list_size
-    else:
+    if step.child_slots is None:
         return
-    for child, field in zip(children, type_.children, strict=True):
+    needed = length * step.child_slots
+    for child, field in zip(children, step.type.children, strict=True):
         if child.length < needed:
             raise InvalidBodyError(
                 expected=f"child {field.name!r} of at least {needed:,} slots", found=f"{child.length:,}"
@@ -267,8 +278,9 @@ def _check_count(what: str, expected: int, found: int) -> None:
         raise InvalidMetadataError(expected=f"{expected} {what}, as the schema implies", found=str(found))
 
 
-def _owner(plan: Plan, buffer_number: int, variadic_before: tuple[int, ...]) -> str | None:
+def _owner(plan: Plan, buffer_number: int, layout: BatchLayout) -> str | None:
+    """Return the path of the step that a buffer belongs to, or of the one before it."""
     for step in reversed(plan.steps):
-        if step.first_buffer + variadic_before[step.first_variadic] <= buffer_number:
+        if layout.first_buffer(step) <= buffer_number:
             return step.path
     return None

@@ -212,19 +212,9 @@ def _decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata
     length = int(view.scalar("length"))
     if length < 0:
         raise InvalidMetadataError(expected="a record batch length of at least 0", found=f"{length}")
-    nodes = view.structs("nodes")
-    if len(nodes):
-        bad = (nodes[:, 0] < 0) | (nodes[:, 1] < 0) | (nodes[:, 1] > nodes[:, 0])
-        if bad.any():
-            i = int(bad.argmax())
-            raise InvalidMetadataError(
-                expected="field nodes with 0 <= null_count <= length",
-                found=f"length {nodes[i, 0]:,}, null_count {nodes[i, 1]:,} in node {i}",
-                spec="Message.fbs, FieldNode",
-            )
     return RecordBatchHeader(
         length,
-        nodes,
+        view.structs("nodes"),
         view.structs("buffers"),
         _decode_compression(view, custom_metadata),
         tuple(view.scalars("variadicBufferCounts").tolist()) if view.has("variadicBufferCounts") else (),

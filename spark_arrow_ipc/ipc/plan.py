@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import SLOTS, BufferLayout, Role, Swap, bit_width_of, layout_of
+from spark_arrow_ipc.arrow.layout import SLOTS, BufferLayout, Role, Swap, bit_width_of, child_slots, layout_of
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.walk import child_path
 from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidDictionaryError
@@ -65,6 +65,8 @@ class Step:
         A union of metadata V4, whose first buffer is a validity bitmap that V5 abolished.
     is_top
         Whether this is a column, whose length is that of the batch.
+    child_slots
+        Slots that every child needs for each slot of its own, or None where value offsets say.
     """
 
     path: str
@@ -78,6 +80,7 @@ class Step:
     dictionary_id: int | None
     drops_validity: bool
     is_top: bool
+    child_slots: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ class _Compiling:
             self.steps.append(
                 Step(
                     path, type_, node, first_buffer, first_variadic, steps, layout.is_variadic,
-                    len(type_.children), dictionary_id, drops_validity, top,
+                    len(type_.children), dictionary_id, drops_validity, top, child_slots(type_),
                 )
             )  # fmt: skip
         kept = []
