@@ -50,6 +50,4 @@ def _only(found: list[int], name: str, names: Sequence[str], above: str | None) 
         )
     likely = ", ".join(f"#{i} {names[i]!r}" for i in found)
     way = "choose by position with the option columns" if above is None else "read the struct as a whole"
-    raise ColumnNotFoundError(
-        f"the name {name!r} may stand for {likely}; {way}, or write it as in the file", field_path=place
-    )
+    raise ColumnNotFoundError(f"the name {name!r} may stand for {likely}; {way}", field_path=place)

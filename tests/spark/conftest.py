@@ -12,6 +12,21 @@ from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 
+# pyspark.pandas, which assertDataFrameEqual imports before Spark 4.2, warns where this is not set.
+os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+
+SPARKS_OWN = (
+    # py4j and Spark leave sockets to the garbage collector; Python 3.13 says so inside whatever test runs then.
+    "ignore:unclosed <socket:ResourceWarning",
+    "ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning",
+)
+"""Warnings that tell about Spark's own Python, and nothing about this package."""
+
+
+def pytest_configure(config):
+    for line in SPARKS_OWN:
+        config.addinivalue_line("filterwarnings", line)
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
