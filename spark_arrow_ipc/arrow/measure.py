@@ -149,10 +149,21 @@ def _stored_runs(array: Array, decoded: bool) -> Measure:
 def _decoded_runs(array: Array) -> Measure:
     run_ends, values = array.children
     ends = numpy_values.data_values(run_ends).astype(np.int64)
+    if not len(ends):
+        return lambda first, _: np.zeros_like(first)
     runs = np.arange(len(ends))
     of_runs = measure(values, decoded=True)(runs, runs + 1)
-    slots = np.arange(array.offset, array.offset + array.length)
-    return _sum_of(of_runs[np.searchsorted(ends, slots, "right")])
+    starts = np.concatenate([[0], ends[:-1]])
+    before = np.concatenate([[0], np.cumsum(of_runs * (ends - starts))])
+    offset = array.offset
+
+    def until(slots: Slots) -> Slots:
+        """Return the bytes of all slots before some, run by run: slots may be many more than runs."""
+        run = np.minimum(np.searchsorted(ends, slots, "right"), len(ends) - 1)
+        total: Slots = before[run] + (slots - starts[run]) * of_runs[run]
+        return total
+
+    return lambda first, behind: until(behind + offset) - until(first + offset)
 
 
 def _decoded_dictionary(array: Array) -> Measure:

@@ -158,12 +158,11 @@ _DATA: Mapping[type[t.DataType], Callable[[Array], NDArray]] = {t.Bool: _bools, 
 
 
 def value_offsets(array: Array) -> NDArray:
-    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero for an empty buffer."""
+    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero where there are no slots."""
     bit_width = next(b.bit_width for b in LAYOUTS[type(array.type)].buffers if b.role is Role.OFFSETS)
-    buffer = buffer_of(array, Role.OFFSETS)
-    if array.length == 0 and (buffer is None or buffer.nbytes * 8 < (array.offset + 1) * bit_width):
+    if array.length == 0:
         return np.zeros(1, _SIGNED[bit_width])
-    return typed(buffer, _SIGNED[bit_width], array.offset, array.length + 1)
+    return typed(buffer_of(array, Role.OFFSETS), _SIGNED[bit_width], array.offset, array.length + 1)
 
 
 def positions(array: Array) -> NDArray:

@@ -87,8 +87,8 @@ def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | N
     """Yield the rows of all batches, in order, in batches of a given size.
 
     With only `rows`, every batch has exactly so many, save the last. With `nbytes`, batches are cut and joined
-    so that none has more decoded bytes (a single row may), nor more than `rows` rows, if given. With neither,
-    batches pass as they are. A batch that fits as it is is not copied. Empty batches are dropped, unless there
+    so that none has more decoded bytes (a single row may), nor more than `rows` rows, if given, which are reached
+    wherever the bytes allow. With neither, batches pass as they are. A batch that fits as it is is not copied. Empty batches are dropped, unless there
     is nothing else: then the first is yielded.
 
     Raises
@@ -134,23 +134,33 @@ def _by_rows(batches: Iterable[RecordBatch], rows: int | None) -> Iterator[list[
 
 
 def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int) -> Iterator[list[RecordBatch]]:
-    """Yield lists of slices that are within both budgets together."""
+    """Yield lists of slices that are within both budgets together; `rows` are filled, bytes are not cut to fill."""
     held: list[RecordBatch] = []
     held_rows = held_nbytes = 0
     for batch in batches:
-        for portion in split_rows(batch, max_rows=rows or batch.num_rows, max_nbytes=max_nbytes):
-            taken = _decoded_nbytes(portion)
-            too_long = rows is not None and held_rows + portion.num_rows > rows
-            if held and (too_long or held_nbytes + taken > max_nbytes):
+        measures = [measure(column, decoded=True) for column in batch.columns]
+        first = 0
+        while first < batch.num_rows:
+            behind = batch.num_rows if rows is None else min(first + rows - held_rows, batch.num_rows)
+            taken = _nbytes_of(measures, first, behind)
+            if held and held_nbytes + taken > max_nbytes:
                 yield held
                 held, held_rows, held_nbytes = [], 0, 0
-            held.append(portion)
-            held_rows += portion.num_rows
+                continue
+            if taken > max_nbytes:
+                behind = _longest(measures, first, behind, max_nbytes)
+                taken = _nbytes_of(measures, first, behind)
+            held.append(_rows(batch, first, behind - first))
+            held_rows += behind - first
             held_nbytes += taken
+            first = behind
+            if held_rows == rows:
+                yield held
+                held, held_rows, held_nbytes = [], 0, 0
     if held:
         yield held
 
 
-def _decoded_nbytes(batch: RecordBatch) -> int:
-    first, behind = np.array([0]), np.array([batch.num_rows])
-    return sum(int(measure(column, decoded=True)(first, behind)[0]) for column in batch.columns)
+def _nbytes_of(measures: list[Measure], first: int, behind: int) -> int:
+    starts, ends = np.array([first]), np.array([behind])
+    return sum(int(of_column(starts, ends)[0]) for of_column in measures)

@@ -15,9 +15,10 @@ decimals, times and dates are not checked: sound files break them, and readers a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_values
 from spark_arrow_ipc.arrow import types as t
@@ -239,6 +240,9 @@ def _check_map(array: Array, path: str) -> None:
     first, behind = int(offsets[0]), int(offsets[-1])
     if first == behind:
         return
+    if isinstance(array.type.children[0].type.children[0].type, t.Null):
+        _check_no_entries(array, path, offsets)
+        return
     entries = array.children[0].slice(first, behind - first)
     keys = array.children[0].children[0].slice(entries.offset, entries.length)
     held: Bools | None = None
@@ -255,6 +259,15 @@ def _check_map(array: Array, path: str) -> None:
             entry = first + int(bad.argmax())
             slot = int(np.searchsorted(offsets, offsets.dtype.type(entry), "right")) - 1
             raise body_error(path, f"map {what} that are not null", f"a null in slot {slot}", _MAP)
+
+
+def _check_no_entries(array: Array, path: str, offsets: npt.NDArray[Any]) -> None:
+    """Check that no valid map has an entry: all keys are null, and however many there are, they take no bytes."""
+    some = np.diff(offsets) > 0
+    valid = numpy_values.validity_mask(array)
+    bad = some if valid is None else some & valid
+    if bad.any():
+        raise body_error(path, "map keys that are not null", f"a null in slot {int(bad.argmax())}", _MAP)
 
 
 def _check_list_view(array: Array, path: str) -> None:

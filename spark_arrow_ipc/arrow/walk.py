@@ -9,9 +9,21 @@ from spark_arrow_ipc.arrow import types as t
 _ELEMENTS = (t.List, t.LargeList, t.FixedSizeList, t.ListView, t.LargeListView, t.Map)
 
 
+_LONGEST_PATH = 500
+"""Characters of a path. Every field below has its own copy: a name of megabytes over many fields would fill memory."""
+
+
 def child_path(parent: t.DataType, path: str, child: t.Field) -> str:
-    """Return the path of a child: ``path[]`` for elements and map entries, ``path.name`` for all else."""
-    return f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}"
+    """Return the path of a child: ``path[]`` for elements and map entries, ``path.name`` for all else.
+
+    Paths are for people to read: of a long one the beginning is cut off.
+    """
+    return shortened(f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}")
+
+
+def shortened(path: str) -> str:
+    """Return a path whose beginning is cut off where it is too long to be read."""
+    return path if len(path) <= _LONGEST_PATH else f"...{path[-_LONGEST_PATH:]}"
 
 
 def walk_fields(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, t.Field]]:

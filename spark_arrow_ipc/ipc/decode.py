@@ -9,9 +9,10 @@ What buffers *hold* is not looked at here: `arrow.validate` does that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
 from spark_arrow_ipc.arrow import build
 from spark_arrow_ipc.arrow import types as t
@@ -158,6 +159,14 @@ _NOUNS = {
 }
 
 
+_NULL_COUNTS: Final[Mapping[type[t.DataType], Callable[[int], int]]] = {
+    t.Null: lambda length: length,
+    t.SparseUnion: lambda _: 0,
+    t.DenseUnion: lambda _: 0,
+}
+"""From the length to the null count, for types that have no validity bitmap: writers put anything into their nodes."""
+
+
 def decode_columns(
     header: RecordBatchHeader,
     plan: Plan,
@@ -203,6 +212,8 @@ def decode_columns(
             if error.byte_offset is None and step.buffers:
                 error.byte_offset = body.byte_offset + layout.buffers[layout.first_buffer(step)][0]
             raise
+        if type(step.type) in _NULL_COUNTS:
+            null_count = _NULL_COUNTS[type(step.type)](length)
         done.append(Array(step.type, length, null_count, buffers, children, dictionary))
     return tuple(reversed(done))
 

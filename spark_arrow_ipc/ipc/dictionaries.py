@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from spark_arrow_ipc.arrow import concat
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.errors import InvalidDictionaryError, error_context
+from spark_arrow_ipc.errors import InvalidDictionaryError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.plan import Plan
 
 _SPEC = 'Columnar.rst "Dictionary Messages"'
@@ -44,8 +44,16 @@ class StreamDictionaries:
                 raise InvalidDictionaryError(
                     expected=f"dictionary {dictionary_id} before a delta to it", found="none", spec=_SPEC
                 )
-            values = concat.concat([before, values])
+            values = _joined(dictionary_id, [before, values])
         self._values[dictionary_id] = values
+
+
+def _joined(dictionary_id: int, parts: list[Array]) -> Array:
+    """Return a dictionary and its deltas as one array."""
+    try:
+        return concat.concat(parts)
+    except ValueError as error:
+        raise UnsupportedError(f"dictionary {dictionary_id} cannot be joined with its deltas: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ class FileDictionaries:
             parts = [self.decode_block(number, plan) for number in numbers]
         finally:
             self._open.discard(dictionary_id)
-        values = parts[0] if len(parts) == 1 else concat.concat(parts)
+        values = parts[0] if len(parts) == 1 else _joined(dictionary_id, parts)
         self._values[dictionary_id] = values
         return values
 

@@ -17,6 +17,8 @@ class Limits:
     ----------
     max_batch_bytes
         Bytes of one record or dictionary batch: its body as it lies in the file, and all its buffers decompressed.
+    max_slots
+        Slots of one array. Nulls and runs take no bytes of the file, however many there are.
     max_metadata_bytes
         Bytes of one message's metadata, and of a footer.
     max_columns
@@ -26,6 +28,7 @@ class Limits:
     """
 
     max_batch_bytes: int = 2048 * _MIB
+    max_slots: int = 2**31 - 1
     max_metadata_bytes: int = 256 * _MIB
     max_columns: int = 1_000_000
     max_depth: int = 64

@@ -141,6 +141,7 @@ class FileReader(_Reader):
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             source: ByteSource = self._source
+            self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._columns.plan(MetadataVersion.V5).is_whole:
                 source = _Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
             message = self._read_message(source, block)
@@ -209,6 +210,7 @@ class StreamReader(_Reader):
         super().__init__(source, columns)
         self._byte_offset = byte_offset
         self._dictionaries = StreamDictionaries()
+        self._ended = False
         self._counts = dict.fromkeys((HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH), 0)
 
     def __iter__(self) -> Iterator[RecordBatch]:
@@ -222,18 +224,20 @@ class StreamReader(_Reader):
         ArrowIpcError
             The bytes are broken, or end inside a message.
         """
-        while True:
+        while not self._ended:
             batch = self._read_message()
             if batch is not None:
                 return batch
+        raise StopIteration
 
     def _read_message(self) -> RecordBatch | None:
-        """Read one message: a record batch is returned, a dictionary batch is taken in; at the end, stop."""
+        """Read one message: a record batch is returned, a dictionary batch is taken in; None also at the end."""
         limits = self._columns.limits
         with error_context(path=self.path, byte_offset=self._byte_offset):
             found = read_stream_message(self._source, self._byte_offset, limits)
             if found is None:
-                raise StopIteration
+                self._ended = True
+                return None
             flatbuffer, body_offset = found
             with _inside(body_offset - len(flatbuffer)):
                 message = decode_message(flatbuffer, limits)
@@ -246,9 +250,22 @@ class StreamReader(_Reader):
         number = self._counts[kind]
         with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
             batch = self._decode(message, body_offset)
+            self._pass_body(body_offset, message.body_nbytes)
         self._counts[kind] += 1
         self._byte_offset = body_offset + message.body_nbytes
         return batch
+
+    def _pass_body(self, byte_offset: int, nbytes: int) -> None:
+        """Prove that a body is there to its end, read or not: behind a cut, batches would be missing silently."""
+        known, end = self._source.nbytes, byte_offset + nbytes
+        if known is None:
+            self._source.read_up_to(end, 0)
+        elif known < end:
+            raise InvalidFramingError(
+                expected=f"a body of {nbytes:,} bytes",
+                found=f"{known - byte_offset:,}: the file ends at byte {known:,}, it is truncated",
+                byte_offset=byte_offset,
+            )
 
     def _decode(self, message: Message, body_offset: int) -> RecordBatch | None:
         find = self._dictionaries.find
@@ -402,5 +419,10 @@ def _open_stream(source: ByteSource, columns: Columns | None, validation: Valida
     with _inside(body_offset - len(flatbuffer)):
         message = decode_message(flatbuffer, limits)
         header = _expect(message, HeaderKind.SCHEMA, SchemaHeader)
+        if message.body_nbytes:
+            # A wrong length would take the reader past all batches, to what looks like the end.
+            raise InvalidMetadataError(
+                expected="a schema without a body", found=f"one of {message.body_nbytes:,} bytes"
+            )
         schema = decode_schema(header.view, limits)
     return StreamReader(source, SelectedColumns(schema, columns, validation, limits), body_offset + message.body_nbytes)

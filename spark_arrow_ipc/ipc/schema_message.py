@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
-from spark_arrow_ipc.arrow.walk import walk_fields
+from spark_arrow_ipc.arrow.walk import shortened, walk_fields
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
@@ -225,7 +225,7 @@ class _Decoding:
         if depth > limits.max_depth:
             limits.check("max_depth", depth, "the nesting of a field")
         name = view.string("name") or ""
-        path = f"{parent_path}.{name}" if parent_path else name
+        path = shortened(f"{parent_path}.{name}") if parent_path else name
         encoding = view.table("dictionary")
         if encoding is not None:
             self.dictionary_ids.append(int(encoding.scalar("id")))
@@ -235,6 +235,8 @@ class _Decoding:
             raise InvalidMetadataError(expected="a type", found="none", field_path=path, spec="Schema.fbs, Field.type")
         try:
             type_ = TYPES[discriminant].decode(type_view, children)
+            if len(type_.children) != len(children):
+                raise ValueError(f"expected no child fields of {type_}, found {len(children)}")
             if encoding is not None:
                 type_ = _decode_encoding(encoding, type_)
         except LimitError:

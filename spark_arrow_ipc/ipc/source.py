@@ -56,25 +56,28 @@ class ByteSource(Protocol):
         """Give back what the source opened itself."""
 
 
-def _exact(data: memoryview, byte_offset: int, nbytes: int) -> memoryview:
-    if len(data) != nbytes:
-        raise InvalidFramingError(
-            expected=f"{nbytes:,} bytes",
-            found=f"{len(data):,}: the file ends at byte {byte_offset + len(data):,}, it is truncated; "
-            "copy or write it again",
-            byte_offset=byte_offset,
-        )
-    return data
-
-
 class _ExactReads:
     """`read_at` from `read_up_to`."""
+
+    nbytes: int | None
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         raise NotImplementedError
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
-        return _exact(self.read_up_to(byte_offset, nbytes), byte_offset, nbytes)
+        data = self.read_up_to(byte_offset, nbytes)
+        if len(data) != nbytes:
+            end = byte_offset + len(data)
+            raise _truncated(nbytes, len(data), byte_offset, end if self.nbytes is None else min(end, self.nbytes))
+        return data
+
+
+def _truncated(nbytes: int, found: int, byte_offset: int, end: int) -> InvalidFramingError:
+    return InvalidFramingError(
+        expected=f"{nbytes:,} bytes",
+        found=f"{found:,}: the file ends at byte {end:,}, it is truncated; copy or write it again",
+        byte_offset=byte_offset,
+    )
 
 
 class FileSource(_ExactReads):
@@ -121,6 +124,10 @@ class FileSource(_ExactReads):
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def __del__(self) -> None:
+        """Close the file of a reader that nobody closed, as Python does for its own files."""
+        self.close()
 
 
 class BufferSource(_ExactReads):
@@ -177,12 +184,18 @@ class ForwardSource(_ExactReads):
         return self._ahead[:nbytes]
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`; what lies before is read and dropped."""
+        """Return the bytes from `byte_offset` on, at most `nbytes`; what lies before is read and dropped.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end before `byte_offset`.
+        """
         assert byte_offset >= self._position, "an unseekable stream is read forward only"
         while self._position < byte_offset:
             skipped = self._next(min(byte_offset - self._position, _PIECE_NBYTES))
             if not skipped:
-                return memoryview(b"")
+                raise _truncated(nbytes, 0, byte_offset, self._position)
         return self._next(nbytes)
 
     def _next(self, nbytes: int) -> memoryview:

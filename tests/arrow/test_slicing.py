@@ -144,6 +144,9 @@ RECHUNKS = [
     ("bytes cut", [10], None, 32, [4, 4, 2]),
     ("bytes joined", [2, 2, 2, 2], None, 32, [4, 4]),
     ("bytes and rows", [10, 1, 1], 3, 32, [3, 3, 3, 3]),
+    ("rows are filled where bytes allow", [10, 10, 10], 8, 1000, [8, 8, 8, 6]),
+    ("bytes are not cut to fill", [3, 3, 3], 8, 32, [3, 3, 3]),
+    ("a row larger than the bytes", [2, 1], 8, 4, [1, 1, 1]),
 ]
 
 

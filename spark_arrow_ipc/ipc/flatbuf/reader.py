@@ -49,7 +49,7 @@ _vtable_head: Unpack = Struct("<HH").unpack_from
 class _Walk:
     """What the views of one root share: the buffer and what is left of the budget."""
 
-    __slots__ = ("buffer", "last", "max_depth", "max_tables", "nbytes", "remaining")
+    __slots__ = ("buffer", "last", "max_depth", "max_tables", "nbytes", "remaining", "strings")
 
     def __init__(self, buffer: memoryview, max_tables: int, max_depth: int) -> None:
         self.buffer = buffer
@@ -59,6 +59,8 @@ class _Walk:
         self.max_tables = max_tables
         self.max_depth = max_depth
         self.remaining = max_tables
+        # By position: many tables may refer to one string, and each must not get a copy.
+        self.strings: dict[int, str] = {}
 
 
 def _invalid(expected: str, found: object, byte_offset: int) -> NoReturn:
@@ -237,6 +239,9 @@ class TableView:
         at = self._target(name, number)
         if not at:
             return None
+        known = self._walk.strings.get(at)
+        if known is not None:
+            return known
         buffer = self._walk.buffer
         start = at + 4
         nbytes = _u32(buffer, at)[0]
@@ -246,7 +251,7 @@ class TableView:
         if buffer[end]:
             _invalid(f"{self._shape.definition.name}.{name} to end in NUL", f"byte {buffer[end]}", end)
         try:
-            return str(buffer[start:end], "utf-8")
+            text = str(buffer[start:end], "utf-8")
         except UnicodeDecodeError as error:
             raise InvalidMetadataError(
                 expected=f"{self._shape.definition.name}.{name} in UTF-8",
@@ -254,6 +259,8 @@ class TableView:
                 byte_offset=start + error.start,
                 spec=SPEC,
             ) from error
+        self._walk.strings[at] = text
+        return text
 
     def table(self, name: str) -> TableView | None:
         """Return a view of a table, or None if absent."""
