@@ -1,7 +1,7 @@
 """From arrays to the header and body of a record batch: the way back along the same plan.
 
-Buffers are written as they lie, where they are neither sliced nor longer than their slots need; padding is zero.
-A validity bitmap without nulls is left out.
+Buffers are written as they lie, where they are neither sliced nor longer than their slots need; padding is zero,
+and so is what lies under a null. A validity bitmap without nulls is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import slicing
+from spark_arrow_ipc.arrow import slicing, zeroing
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.ipc.compression import Compressor
@@ -92,7 +92,7 @@ def encode_columns(
     variadic_counts: list[int] = []
     pending = [slicing.compact(column) for column in reversed(columns)]
     for step in plan.steps:
-        array = pending.pop()
+        array = zeroing.zero_nulls(pending.pop())
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
         _add_buffers(encoding, step, array, null_count)
