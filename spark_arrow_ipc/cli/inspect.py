@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc inspect``."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Arrow IPC files or streams")
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
-    parser.add_argument("--all", action="store_true", help=f"all batches, not only the first {_SHOWN_BATCHES}")
+    parser.add_argument(
+        "--all", action="store_true", help=f"all batches, not only the first {_SHOWN_BATCHES}; --json has them always"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     status = 0
     for i, path in enumerate(arguments.paths):
         try:
-            outline = read_outline(path)
+            outline = read_outline(path, measure=None if arguments.json or arguments.all else _SHOWN_BATCHES)
         except (ArrowIpcError, OSError) as error:
             # The file system's words do not name the path when it could be opened and not be read: a directory.
             words = str(error) if path in str(error) else f"{path}: {error}"
@@ -53,6 +55,7 @@ def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
     batches = render.count(len(outline.record_batches), "record batch", "record batches")
     codecs = ", ".join(outline.compressions) or "none"
     yield f"  {render.count(outline.num_rows, 'row')} in {batches}, compression {codecs}"
+    yield from _sizes(outline)
     yield ""
     yield f"schema: {render.count(len(schema), 'column')}"
     rows = [
@@ -66,6 +69,17 @@ def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
     yield from _pairs("custom metadata of the footer", outline.custom_metadata)
     yield from _dictionaries(outline, most)
     yield from _record_batches(outline, most)
+
+
+def _sizes(outline: Outline) -> Iterator[str]:
+    every = (*outline.record_batches, *outline.dictionaries)
+    metadata, bodies = (sum(getattr(b.block, part) for b in every) for part in ("metadata_nbytes", "body_nbytes"))
+    yield f"  bodies of {render.count(bodies, 'byte')}, their metadata {render.count(metadata, 'byte')}"
+    measured, body_nbytes, uncompressed_nbytes = outline.measured
+    if measured and body_nbytes:
+        which = "" if measured == len(every) else f", in {measured:,} of {render.count(len(every), 'batch', 'batches')}"
+        ratio = f"{uncompressed_nbytes / body_nbytes:,.2f}"
+        yield f"  compression ratio {ratio}: {uncompressed_nbytes:,} bytes in {body_nbytes:,}{which}"
 
 
 def _pairs(title: str, pairs: t.CustomMetadata) -> Iterator[str]:
@@ -89,8 +103,8 @@ def _dictionaries(outline: Outline, most: int | None) -> Iterator[str]:
         )
         for batch in outline.dictionaries[:most]
     ]
-    head = ("byte offset", "metadata", "body", "values", "compression", "id", "delta", "fields")
-    yield from render.table(head, rows, render.RIGHT * 4 + render.LEFT + render.RIGHT)
+    head = ("byte offset", "metadata", "body", "uncompressed", "values", "compression", "id", "delta", "fields")
+    yield from render.table(head, rows, render.RIGHT * 5 + render.LEFT + render.RIGHT)
     yield from _rest(len(outline.dictionaries), most)
 
 
@@ -100,8 +114,8 @@ def _record_batches(outline: Outline, most: int | None) -> Iterator[str]:
     yield ""
     yield "record batches:"
     rows = [(str(i), *_place(batch)) for i, batch in enumerate(outline.record_batches[:most])]
-    head = ("#", "byte offset", "metadata", "body", "rows", "compression")
-    yield from render.table(head, rows, render.RIGHT * 5)
+    head = ("#", "byte offset", "metadata", "body", "uncompressed", "rows", "compression")
+    yield from render.table(head, rows, render.RIGHT * 6)
     yield from _rest(len(outline.record_batches), most)
     for i, batch in enumerate(outline.record_batches[:most]):
         yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
@@ -109,8 +123,8 @@ def _record_batches(outline: Outline, most: int | None) -> Iterator[str]:
 
 def _place(batch: BatchOutline) -> tuple[str, ...]:
     block = batch.block
-    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.length)
-    return (*(f"{number:,}" for number in numbers), batch.compression or "none")
+    numbers = (block.byte_offset, block.metadata_nbytes, block.body_nbytes, batch.uncompressed_nbytes, batch.length)
+    return (*("-" if number is None else f"{number:,}" for number in numbers), batch.compression or "none")
 
 
 def _rest(count: int, most: int | None) -> Iterator[str]:
@@ -163,6 +177,7 @@ def _batch_json(batch: BatchOutline) -> dict[str, Any]:
         "byte_offset": batch.block.byte_offset,
         "metadata_nbytes": batch.block.metadata_nbytes,
         "body_nbytes": batch.block.body_nbytes,
+        "uncompressed_nbytes": batch.uncompressed_nbytes,
         "length": batch.length,
         "compression": batch.compression,
         "metadata_version": batch.metadata_version,

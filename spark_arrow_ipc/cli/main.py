@@ -44,7 +44,11 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "inspect": Command("show what a file holds, from its metadata alone", "spark_arrow_ipc.cli.inspect"),
+    "inspect": Command("show what a file says about itself, without decoding it", "spark_arrow_ipc.cli.inspect"),
+    "validate": Command("check every value of files, and exit with 1 if one is bad", "spark_arrow_ipc.cli.validate"),
+    "integration": Command(
+        "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"
+    ),
     "doctor": Command("check this environment, and name what mends it", "spark_arrow_ipc.cli.doctor"),
 }
 

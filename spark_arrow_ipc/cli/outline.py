@@ -5,6 +5,9 @@ Strategy
 `read_outline` goes from header to header, over the footer's blocks in a file and from message to message in a
 stream, so a file of any size costs its metadata only. It trusts as little as the readers do: every step goes
 through the same checked functions. What it does not prove is that the bodies hold what the headers promise.
+
+One thing about bodies stands in the bodies: how long compressed buffers are uncompressed, in the 8 bytes before
+each. They are read for the first batches only, as many as are asked for, because that costs a read a buffer.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from dataclasses import dataclass
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.walk import walk_fields
-from spark_arrow_ipc.errors import InvalidFramingError, error_context
-from spark_arrow_ipc.ipc.constants import Compression, Format
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
+from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Compression, Format, HeaderKind
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import (
@@ -56,6 +60,9 @@ class BatchOutline:
         None for a record batch.
     is_delta
         Whether it extends a dictionary.
+    uncompressed_nbytes
+        Of all buffers of a compressed body, without padding; None where the body is not compressed, was not
+        measured, or says nothing sensible.
     """
 
     block: Block
@@ -65,6 +72,7 @@ class BatchOutline:
     custom_metadata: t.CustomMetadata
     dictionary_id: int | None = None
     is_delta: bool = False
+    uncompressed_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,8 @@ class Outline:
         In the order of the footer, or of the stream.
     custom_metadata
         Pairs of the footer; a stream has none.
+    end_offset
+        Where the messages of a stream end, and its end marker should stand; None for a file.
     """
 
     path: str
@@ -97,6 +107,7 @@ class Outline:
     record_batches: tuple[BatchOutline, ...]
     dictionaries: tuple[BatchOutline, ...]
     custom_metadata: t.CustomMetadata
+    end_offset: int | None = None
 
     @property
     def num_rows(self) -> int:
@@ -108,9 +119,26 @@ class Outline:
         """Every codec that a batch of any kind uses, in alphabetical order; "none" among them."""
         return tuple(sorted({batch.compression or "none" for batch in (*self.record_batches, *self.dictionaries)}))
 
+    @property
+    def measured(self) -> tuple[int, int, int]:
+        """Of the compressed batches that were measured: how many, their bodies' bytes, and those uncompressed."""
+        every = (*self.record_batches, *self.dictionaries)
+        sizes = [(b.block.body_nbytes, b.uncompressed_nbytes) for b in every if b.uncompressed_nbytes is not None]
+        return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
-def read_outline(path: str, limits: Limits | None = None) -> Outline:
-    """Return the outline of a file or stream. Reads metadata only.
+
+def read_outline(path: str, limits: Limits | None = None, *, measure: int | None = 0) -> Outline:
+    """Return the outline of a file or stream. Reads metadata, and 8 bytes of each compressed buffer measured.
+
+    Parameters
+    ----------
+    path
+        A file or stream.
+    limits
+        Budgets; None for the usual ones.
+    measure
+        Of how many record batches, and of how many dictionary batches, the uncompressed sizes are read: the
+        first so many, None for all.
 
     Raises
     ------
@@ -122,42 +150,83 @@ def read_outline(path: str, limits: Limits | None = None) -> Outline:
     limits = limits or Limits()
     with error_context(path=path), closing(open_source(path)) as source:
         read = _read_file if sniff_source(source) is Format.FILE else _read_stream
-        return read(path, source, limits)
+        return read(path, source, limits, _Measure(source, measure))
 
 
-def _read_file(path: str, source: ByteSource, limits: Limits) -> Outline:
+class _Measure:
+    """Reads what the buffers of the first compressed batches of each kind say of their uncompressed length."""
+
+    def __init__(self, source: ByteSource, most: int | None) -> None:
+        self._source = source
+        self._left = dict.fromkeys((HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH), most)
+
+    def __call__(self, kind: HeaderKind, header: RecordBatchHeader, body_offset: int, body_nbytes: int) -> int | None:
+        """Return the uncompressed bytes of a body, or None where there is nothing to say."""
+        left = self._left[kind]
+        if left is not None:
+            self._left[kind] = left - 1
+        if header.compression is None or (left is not None and left <= 0):
+            return None
+        try:
+            return sum(
+                _uncompressed(self._source, body_offset + start, nbytes)
+                for start, nbytes in header.buffers.tolist()
+                if nbytes and 0 <= start <= body_nbytes - nbytes
+            )
+        except ArrowIpcError:
+            # Bodies are not what an outline judges: `validate` says what is wrong.
+            return None
+
+
+def _uncompressed(source: ByteSource, byte_offset: int, nbytes: int) -> int:
+    prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
+    declared = uncompressed_nbytes(prefix)
+    return declared if int.from_bytes(prefix, "little", signed=True) != RAW_BUFFER else nbytes - PREFIX_NBYTES
+
+
+def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> Outline:
     flatbuffer, footer_offset = read_footer(source, limits)
     with error_context(byte_offset=footer_offset):
         footer = decode_footer(flatbuffer, footer_offset, limits)
         schema = decode_schema(footer.schema.view, limits)
     dictionaries = [
-        _read_block(source, i, block, limits, "dictionary batch") for i, block in enumerate(footer.dictionaries)
+        _read_block(source, i, block, limits, measure=measure, kind="dictionary batch")
+        for i, block in enumerate(footer.dictionaries)
     ]
-    batches = [_read_block(source, i, block, limits, "record batch") for i, block in enumerate(footer.record_batches)]
+    batches = [
+        _read_block(source, i, block, limits, measure=measure, kind="record batch")
+        for i, block in enumerate(footer.record_batches)
+    ]
     return _outline(source, schema, [*dictionaries, *batches], path=path, custom_metadata=footer.custom_metadata)
 
 
-def _read_block(source: ByteSource, number: int, block: Block, limits: Limits, kind: str) -> BatchOutline:
+def _read_block(
+    source: ByteSource, number: int, block: Block, limits: Limits, *, measure: _Measure, kind: str
+) -> BatchOutline:
     with error_context(block_kind=kind, block_number=number, byte_offset=block.byte_offset):
         limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
         metadata = source.read_at(block.byte_offset, block.metadata_nbytes)
         message = decode_message(split_block(metadata, block), limits)
-        batch = _batch(message, block)
+        batch = _batch(message, block, measure)
         found = "record batch" if batch.dictionary_id is None else "dictionary batch"
         if found != kind:
             raise InvalidFramingError(expected=f"a {kind}, as the footer says", found=f"a {found}", spec="File.fbs")
         return batch
 
 
-def _read_stream(path: str, source: ByteSource, limits: Limits) -> Outline:
+def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> Outline:
     messages = _stream_messages(source, limits)
     first = next(messages, None)
     if first is None or not isinstance(first[0].header, SchemaHeader):
         found = "the end of the stream" if first is None else f"a {first[0].kind.noun}"
         raise InvalidFramingError(expected="a schema as the first message", found=found, byte_offset=0)
     schema = decode_schema(first[0].header.view, limits)
-    batches = [_batch(message, block) for message, block in messages]
-    return _outline(source, schema, batches, path=path)
+    end_offset = first[1].nbytes
+    batches = []
+    for message, block in messages:
+        batches.append(_batch(message, block, measure))
+        end_offset = block.byte_offset + block.nbytes
+    return _outline(source, schema, batches, path=path, end_offset=end_offset)
 
 
 def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Message, Block]]:
@@ -173,18 +242,25 @@ def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Messa
         byte_offset = body_offset + message.body_nbytes
 
 
-def _batch(message: Message, block: Block) -> BatchOutline:
+def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
     header = message.header
-    version, pairs = message.version.name, message.custom_metadata
+    dictionary_id, is_delta = None, False
     if isinstance(header, DictionaryBatchHeader):
-        data = header.data
-        codec = _word(data.compression)
-        return BatchOutline(block, data.length, codec, version, pairs, header.id, header.is_delta)
+        dictionary_id, is_delta, header = header.id, header.is_delta, header.data
     if not isinstance(header, RecordBatchHeader):
         raise InvalidFramingError(
             expected="a record batch or dictionary batch", found=f"a {message.kind.noun}", byte_offset=block.byte_offset
         )
-    return BatchOutline(block, header.length, _word(header.compression), version, pairs)
+    return BatchOutline(
+        block,
+        header.length,
+        _word(header.compression),
+        message.version.name,
+        message.custom_metadata,
+        dictionary_id,
+        is_delta,
+        measure(message.kind, header, block.byte_offset + block.metadata_nbytes, block.body_nbytes),
+    )
 
 
 def _word(compression: Compression | None) -> str | None:
@@ -198,6 +274,7 @@ def _outline(
     *,
     path: str,
     custom_metadata: t.CustomMetadata | None = None,
+    end_offset: int | None = None,
 ) -> Outline:
     encoded = [path for path, field in walk_fields(message.schema.fields) if isinstance(field.type, t.Dictionary)]
     fields: dict[int, tuple[str, ...]] = {}
@@ -212,4 +289,5 @@ def _outline(
         record_batches=tuple(batch for batch in batches if batch.dictionary_id is None),
         dictionaries=tuple(batch for batch in batches if batch.dictionary_id is not None),
         custom_metadata=custom_metadata or (),
+        end_offset=end_offset,
     )

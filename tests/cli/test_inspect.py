@@ -197,3 +197,52 @@ def test_an_unknown_command_names_those_that_there_are(capsys):
         main(["inspct"])
     assert 2 == stopped.value.code
     assert "'inspect'" in capsys.readouterr().err
+
+
+# ---- sizes uncompressed
+
+
+def uncompressed_by_pyarrow(path):
+    """The bytes of each batch's buffers, as pyarrow writes the same table without a codec."""
+    plain = write(f"{path}.plain")
+    return [batch.block.body_nbytes for batch in read_outline(plain).record_batches]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_json_has_the_uncompressed_size_of_every_batch(capsys, tmp_path, codec, stream):
+    path = write(str(tmp_path / "table"), stream=stream, compression=codec)
+    _, out, _ = inspected(capsys, "--json", path)
+    found = [batch["uncompressed_nbytes"] for batch in json.loads(out)["record_batches"]]
+    # Without a codec, each of the 7 buffers is padded to 8 bytes.
+    padded = uncompressed_by_pyarrow(path)
+    assert len(padded) == len(found)
+    assert all(0 <= whole - own < 7 * 8 for whole, own in zip(padded, found, strict=True))
+
+
+def test_batches_that_are_not_compressed_have_no_uncompressed_size(capsys, tmp_path):
+    path = write(str(tmp_path / "table"))
+    _, out, _ = inspected(capsys, "--json", path)
+    assert {None} == {batch["uncompressed_nbytes"] for batch in json.loads(out)["record_batches"]}
+    _, out, _ = inspected(capsys, path)
+    assert "compression ratio" not in out
+
+
+def test_the_ratio_is_said_of_what_was_measured(capsys, tmp_path):
+    path = write(str(tmp_path / "many.arrow"), compression="zstd", rows_a_batch=10)
+    _, short, _ = inspected(capsys, path)
+    _, full, _ = inspected(capsys, "--all", path)
+    assert re.search(r"compression ratio \d+\.\d\d: [\d,]+ bytes in [\d,]+, in 21 of 26 batches", short)
+    assert re.search(r"compression ratio \d+\.\d\d: [\d,]+ bytes in [\d,]+\n", full)
+
+
+def test_a_body_that_makes_no_sense_does_not_hide_the_outline(tmp_path):
+    path = Path(write(str(tmp_path / "table"), compression="zstd"))
+    block = read_outline(str(path)).record_batches[0].block
+    content = bytearray(path.read_bytes())
+    start = block.byte_offset + block.metadata_nbytes
+    content[start : start + block.body_nbytes] = b"\x81" * block.body_nbytes
+    path.write_bytes(content)
+    outline = read_outline(str(path), measure=None)
+    assert (None, 100) == (outline.record_batches[0].uncompressed_nbytes, outline.record_batches[0].length)
+    assert outline.record_batches[1].uncompressed_nbytes

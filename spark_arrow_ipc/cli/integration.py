@@ -1,0 +1,87 @@
+"""``arrowipc integration``: what the cross-language harness of Apache Arrow asks of an implementation.
+
+Strategy
+--------
+The harness (archery) runs one program for each implementation, in three modes, with a file of Arrow's integration
+JSON and one of Arrow IPC: make the second from the first, the first from the second, or read both and say where
+they differ. A document of the integration JSON is read whole; it is a test's format, not one for data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.cli.differences import Comparison
+
+__all__ = ["add_arguments", "run"]
+
+_STREAM_SUFFIXES = (".stream", ".arrows")
+"""Names that the harness and Arrow's recommendation give to streams; all others are files."""
+
+_COMPARISON = Comparison("the JSON", "the Arrow file")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc integration``."""
+    parser.add_argument(
+        "--mode",
+        required=True,
+        choices=tuple(_MODES),
+        help="compare both, or write the second from the first",
+    )
+    parser.add_argument("--json", required=True, metavar="PATH", help="integration JSON, plain or gzip")
+    parser.add_argument("--arrow", required=True, metavar="PATH", help="Arrow IPC file or stream")
+    parser.add_argument(
+        "--format",
+        choices=tuple(form.value for form in ipc.Format),
+        help=f"what JSON_TO_ARROW writes; by default a stream where the name ends in {' or '.join(_STREAM_SUFFIXES)}",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the mode says; return 1 if the contents differ."""
+    return _MODES[arguments.mode](arguments)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    document = arrow_json.read(arguments.json)
+    with ipc.open(arguments.arrow) as reader:
+        difference = _COMPARISON.of_schemas(document.schema, reader.schema)
+        difference = difference or _COMPARISON.of_batches(document.batches, reader)
+    if difference is None:
+        return 0
+    print(
+        f"arrowipc: {render.printable(f'{arguments.json} and {arguments.arrow} differ: {difference}')}", file=sys.stderr
+    )
+    return 1
+
+
+def _arrow_to_json(arguments: argparse.Namespace) -> int:
+    with ipc.open(arguments.arrow) as reader:
+        document = arrow_json.to_json(reader.schema, tuple(reader))
+    content = json.dumps(document).encode()
+    path = Path(arguments.json)
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return 0
+
+
+def _json_to_arrow(arguments: argparse.Namespace) -> int:
+    document = arrow_json.read(arguments.json)
+    form = arguments.format or ("stream" if arguments.arrow.endswith(_STREAM_SUFFIXES) else "file")
+    options = ipc.WriteOptions(format="stream" if form == "stream" else "file")
+    ipc.write(arguments.arrow, document.batches, document.schema, options)
+    return 0
+
+
+_MODES: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "VALIDATE": _validate,
+    "ARROW_TO_JSON": _arrow_to_json,
+    "JSON_TO_ARROW": _json_to_arrow,
+}
