@@ -30,6 +30,10 @@ class StreamDictionaries:
         """Return the values in force, or None."""
         return self._values.get(dictionary_id)
 
+    def has(self, dictionary_id: int) -> bool:
+        """Return whether values of this id are in force."""
+        return dictionary_id in self._values
+
     def bring(self, dictionary_id: int, values: Array, *, is_delta: bool) -> None:
         """Put new values in force, or append a delta.
 

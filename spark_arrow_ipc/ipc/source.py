@@ -17,6 +17,8 @@ import os
 from collections.abc import Callable
 from typing import BinaryIO, Final, Protocol, TypeAlias, cast
 
+import numpy as np
+
 from spark_arrow_ipc.errors import InvalidFramingError
 
 Openable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
@@ -26,7 +28,10 @@ _PIECE_NBYTES: Final = 64 << 20
 """Most bytes that are asked of a source of unknown length at once."""
 
 _PREAD_NBYTES: Final = 1 << 30
-"""Most bytes of one ``pread``: Linux transfers at most 2 GiB - 4 KiB."""
+"""Most bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
+
+_STEP_NBYTES: Final = 4 << 10
+"""Memory for a read is taken in steps of this size, and of a sixteenth of what is read where that is more."""
 
 
 class ByteSource(Protocol):
@@ -106,18 +111,18 @@ class FileSource(_ExactReads):
         left = min(nbytes, self.nbytes - byte_offset)
         if left <= 0:
             return memoryview(b"")
-        first = os.pread(self._descriptor, min(left, _PREAD_NBYTES), byte_offset)
-        if len(first) == left or not first:
-            return memoryview(first)
-        parts = [first]
-        done = len(first)
+        # Exact sizes differ a little from batch to batch, and memory that is given back and taken anew costs a page
+        # fault for every 4 KiB; of a few sizes the allocator reuses what the last batch but one left (measured:
+        # 49,000 faults a scan of 400 MB, and 1,300 with rounded sizes).
+        step = max(_STEP_NBYTES, (1 << left.bit_length()) >> 4)
+        data = np.empty(-(-left // step) * step, np.uint8).data[:left]
+        done = 0
         while done < left:
-            part = os.pread(self._descriptor, min(left - done, _PREAD_NBYTES), byte_offset + done)
-            if not part:
+            count = os.preadv(self._descriptor, [data[done : done + _PREAD_NBYTES]], byte_offset + done)
+            if not count:
                 break
-            parts.append(part)
-            done += len(part)
-        return memoryview(b"".join(parts))
+            done += count
+        return data[:done].toreadonly()
 
     def close(self) -> None:
         """Close the file; closing twice does nothing."""

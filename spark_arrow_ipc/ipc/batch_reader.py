@@ -1,0 +1,101 @@
+"""What the readers of both formats share: a schema, a path, and where errors say that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self, TypeVar
+
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    InvalidMetadataError,
+)
+from spark_arrow_ipc.ipc.constants import HeaderKind
+from spark_arrow_ipc.ipc.metadata import (
+    DictionaryBatchHeader,
+    Message,
+    RecordBatchHeader,
+    SchemaHeader,
+)
+from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
+from spark_arrow_ipc.ipc.source import ByteSource
+
+_H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
+
+
+@contextmanager
+def inside(byte_offset: int) -> Iterator[None]:
+    """Turn byte offsets that count from inside a flatbuffer into those of the file."""
+    try:
+        yield
+    except ArrowIpcError as error:
+        error.byte_offset = byte_offset + (error.byte_offset or 0)
+        raise
+
+
+class BatchReader:
+    """What both readers share: a schema, a path, and the end of `with`."""
+
+    format: str
+
+    def __init__(self, source: ByteSource, columns: SelectedColumns) -> None:
+        self._source = source
+        self._columns = columns
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the batches: that of the file, or the columns that were asked for."""
+        return self._columns.schema
+
+    @property
+    def path(self) -> str | None:
+        """The file as the caller named it, or None for bytes in memory."""
+        return self._source.path
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the file, if this reader opened it. Batches that were read stay valid."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Window:
+    """A `ByteSource` over bytes of another one that were read already."""
+
+    def __init__(self, source: ByteSource, byte_offset: int, data: memoryview) -> None:
+        self.path = source.path
+        self.nbytes = source.nbytes
+        self._byte_offset = byte_offset
+        self._data = data
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the bytes from `byte_offset` on; the caller asks for none beyond the window."""
+        start = byte_offset - self._byte_offset
+        return self._data[start : start + nbytes]
+
+    read_at = read_up_to
+
+    def close(self) -> None:
+        """Do nothing: the bytes belong to whoever read them."""
+
+
+def expect(message: Message, kind: HeaderKind, header_class: type[_H]) -> _H:
+    """Return the header of a message, which must be of the given kind.
+
+    Raises
+    ------
+    InvalidMetadataError
+        It is another.
+    """
+    if not isinstance(message.header, header_class):
+        raise InvalidMetadataError(expected=f"a {kind.noun}", found=f"a {message.kind.noun}")
+    return message.header

@@ -1,0 +1,137 @@
+"""Random access to the record batches of an Arrow IPC file (Columnar.rst, "IPC File Format")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.errors import (
+    InvalidFramingError,
+    error_context,
+)
+from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
+from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.constants import Format, HeaderKind, MetadataVersion
+from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
+from spark_arrow_ipc.ipc.framing import split_block
+from spark_arrow_ipc.ipc.metadata import (
+    Block,
+    DictionaryBatchHeader,
+    Footer,
+    Message,
+    RecordBatchHeader,
+    decode_message,
+)
+from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
+from spark_arrow_ipc.ipc.source import ByteSource
+
+
+class FileReader(BatchReader):
+    """Random access to the record batches of an Arrow IPC file. Made by `open`.
+
+    Iterating yields all batches in order; each iteration starts anew. Dictionaries are read on first need, only
+    those of the columns that are read.
+    """
+
+    format = Format.FILE.value
+
+    def __init__(self, source: ByteSource, columns: SelectedColumns, footer: Footer) -> None:
+        super().__init__(source, columns)
+        self._footer = footer
+        self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
+
+    @property
+    def custom_metadata(self) -> CustomMetadata:
+        """The pairs of the footer."""
+        return self._footer.custom_metadata
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Where the record batches lie."""
+        return self._footer.record_batches
+
+    @property
+    def dictionary_blocks(self) -> tuple[Block, ...]:
+        """Where the dictionary batches lie."""
+        return self._footer.dictionaries
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return map(self.read_batch, range(len(self)))
+
+    def read_batch(self, i: int) -> RecordBatch:
+        """Return record batch `i`. One read of its block, or with `columns` of the ranges that they need.
+
+        Raises
+        ------
+        IndexError
+            There is no such batch.
+        ArrowIpcError
+            Its bytes are broken.
+        """
+        block = self._block(i)
+        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+            source: ByteSource = self._source
+            self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
+            if self._columns.plan(MetadataVersion.V5).is_whole:
+                source = Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
+            message = self._read_message(source, block)
+            expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            return self._columns.read_batch(message, place, self._dictionaries.find)
+
+    def read_header(self, i: int) -> RecordBatchHeader:
+        """Return the header of record batch `i` (its row count among others) without reading its body."""
+        block = self._block(i)
+        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+            return expect(self._read_message(self._source, block), HeaderKind.RECORD_BATCH, RecordBatchHeader)
+
+    def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
+        """Return the header of dictionary batch `i` without reading its body."""
+        block = self.dictionary_blocks[i]
+        with error_context(
+            path=self.path, block_kind="dictionary batch", block_number=i, byte_offset=block.byte_offset
+        ):
+            message = self._read_message(self._source, block)
+            return expect(message, HeaderKind.DICTIONARY_BATCH, DictionaryBatchHeader)
+
+    def _block(self, i: int) -> Block:
+        if not 0 <= i < len(self):
+            raise IndexError(f"expected a record batch number of 0 to {len(self) - 1}, found {i}")
+        return self.blocks[i]
+
+    def _read_message(self, source: ByteSource, block: Block) -> Message:
+        limits = self._columns.limits
+        limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
+        flatbuffer = split_block(source.read_at(block.byte_offset, block.metadata_nbytes), block)
+        with inside(block.byte_offset + block.metadata_nbytes - len(flatbuffer)):
+            message = decode_message(flatbuffer, limits)
+        if message.body_nbytes != block.body_nbytes:
+            raise InvalidFramingError(
+                expected=f"a body of {block.body_nbytes:,} bytes, as the footer says",
+                found=f"{message.body_nbytes:,} in the message",
+                spec="File.fbs, Block.bodyLength",
+            )
+        return message
+
+    def _read_dictionary_headers(self) -> tuple[DictionaryBlock, ...]:
+        headers = map(self.read_dictionary_header, range(len(self.dictionary_blocks)))
+        return tuple(DictionaryBlock(header.id, header.is_delta) for header in headers)
+
+    def _decode_dictionary(self, number: int, plan: Plan) -> Array:
+        block = self.dictionary_blocks[number]
+        with error_context(
+            path=self.path, block_kind="dictionary batch", block_number=number, byte_offset=block.byte_offset
+        ):
+            message = self._read_message(self._source, block)
+            header = expect(message, HeaderKind.DICTIONARY_BATCH, DictionaryBatchHeader).data
+            place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            return self._columns.read_dictionary(header, plan, place, self._dictionaries.find)
+
+    def __repr__(self) -> str:
+        return f"<Arrow IPC file {self.path or 'in memory'}: {len(self):,} record batches>\n{self.schema}"

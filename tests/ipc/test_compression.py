@@ -1,0 +1,177 @@
+"""Compressed buffers: what is declared is what comes out, within the budget, or it is an error."""
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import lz4.block
+import lz4.frame
+import pytest
+import zstandard
+
+from spark_arrow_ipc.errors import InvalidBodyError, LimitError
+from spark_arrow_ipc.ipc.compression import Compressor, check_level, decompress, uncompressed_nbytes
+from spark_arrow_ipc.ipc.constants import Compression
+
+LZ4, ZSTD = Compression.LZ4_FRAME, Compression.ZSTD
+TEXT = b"what is said twice is said twice. " * 100
+BUDGET = 1 << 20
+FRAMES = {LZ4: lz4.frame.compress, ZSTD: lambda data: zstandard.ZstdCompressor().compress(data)}
+
+
+def prefixed(nbytes, frame):
+    return memoryview(struct.pack("<q", nbytes) + frame)
+
+
+def unsized_zstd(data):
+    return zstandard.ZstdCompressor(write_content_size=False).compress(data)
+
+
+def checked_zstd(data):
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+def two_zstd_frames(data):
+    half = len(data) // 2
+    return FRAMES[ZSTD](data[:half]) + FRAMES[ZSTD](data[half:])
+
+
+SOUND = [
+    ("an lz4 frame", LZ4, prefixed(len(TEXT), FRAMES[LZ4](TEXT)), TEXT),
+    ("an lz4 frame that tells its size", LZ4, prefixed(len(TEXT), lz4.frame.compress(TEXT, store_size=True)), TEXT),
+    ("an lz4 frame of linked blocks", LZ4, prefixed(len(TEXT), lz4.frame.compress(TEXT, block_linked=True)), TEXT),
+    ("an lz4 frame with checksums", LZ4, prefixed(len(TEXT), lz4.frame.compress(TEXT, content_checksum=True)), TEXT),
+    ("a zstd frame", ZSTD, prefixed(len(TEXT), FRAMES[ZSTD](TEXT)), TEXT),
+    ("a zstd frame that does not tell its size", ZSTD, prefixed(len(TEXT), unsized_zstd(TEXT)), TEXT),
+    ("stored, lz4", LZ4, prefixed(-1, TEXT), TEXT),
+    ("stored, zstd", ZSTD, prefixed(-1, TEXT), TEXT),
+    ("stored, nothing", ZSTD, prefixed(-1, b""), b""),
+    ("no bytes and no frame", LZ4, prefixed(0, b""), b""),
+    ("no bytes in an lz4 frame", LZ4, prefixed(0, FRAMES[LZ4](b"")), b""),
+    ("no bytes in a zstd frame", ZSTD, prefixed(0, FRAMES[ZSTD](b"")), b""),
+    ("no bytes in a zstd frame without size", ZSTD, prefixed(0, unsized_zstd(b"")), b""),
+]
+
+
+@pytest.mark.parametrize(("codec", "data", "expected"), [c[1:] for c in SOUND], ids=[c[0] for c in SOUND])
+def test_sound_buffer_is_decompressed(codec, data, expected):
+    assert expected == bytes(decompress(codec, data, BUDGET))
+    assert len(expected) == uncompressed_nbytes(data)
+
+
+N = len(TEXT)
+BROKEN = [
+    ("no room for the length", LZ4, memoryview(b"1234567"), "a length of 8 bytes"),
+    ("a length below -1", LZ4, prefixed(-2, FRAMES[LZ4](TEXT)), "at least -1, found -2"),
+    ("a length far below", ZSTD, prefixed(-(1 << 63), FRAMES[ZSTD](TEXT)), "at least -1"),
+    ("lz4: one byte more declared", LZ4, prefixed(N + 1, FRAMES[LZ4](TEXT)), f"{N + 1:,} uncompressed bytes, found {N:,}"),
+    ("lz4: one byte less declared", LZ4, prefixed(N - 1, FRAMES[LZ4](TEXT)), f"{N - 1:,} uncompressed bytes, found {N:,}"),
+    ("lz4: nothing declared", LZ4, prefixed(0, FRAMES[LZ4](TEXT)), "0 uncompressed bytes"),
+    ("lz4: no frame", LZ4, prefixed(N, b""), f"a frame of {N:,} uncompressed bytes, found no bytes"),
+    ("lz4: a cut frame", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-20]), "and the frame goes on"),
+    ("lz4: no end mark", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-4]), "and the frame goes on"),
+    ("lz4: bytes behind", LZ4, prefixed(N, FRAMES[LZ4](TEXT) + b"more"), "one LZ4 frame, found 4 bytes behind it"),
+    ("lz4: two frames", LZ4, prefixed(2 * N, FRAMES[LZ4](TEXT) * 2), "uncompressed bytes"),
+    ("lz4: a raw block", LZ4, prefixed(N, lz4.block.compress(TEXT, store_size=False)), "the LZ4 frame is broken"),
+    ("lz4: zstd inside", LZ4, prefixed(N, FRAMES[ZSTD](TEXT)), "the LZ4 frame is broken"),
+    ("lz4: noise", LZ4, prefixed(N, bytes(range(256)) * 4), "the LZ4 frame is broken"),
+    ("zstd: one byte more declared", ZSTD, prefixed(N + 1, FRAMES[ZSTD](TEXT)), f"{N + 1:,} bytes, found one of {N:,}"),
+    ("zstd: one byte less declared", ZSTD, prefixed(N - 1, FRAMES[ZSTD](TEXT)), f"{N - 1:,} bytes, found one of {N:,}"),
+    ("zstd: more declared, no size inside", ZSTD, prefixed(N + 1, unsized_zstd(TEXT)), f"{N + 1:,} uncompressed bytes, found {N:,}"),
+    ("zstd: less declared, no size inside", ZSTD, prefixed(N - 1, unsized_zstd(TEXT)), "and the frame goes on"),
+    ("zstd: nothing declared", ZSTD, prefixed(0, FRAMES[ZSTD](TEXT)), "a zstd frame of 0 bytes"),
+    ("zstd: nothing declared, no size inside", ZSTD, prefixed(0, unsized_zstd(TEXT)), "0 uncompressed bytes"),
+    ("zstd: no frame", ZSTD, prefixed(N, b""), "found no bytes"),
+    ("zstd: a cut frame", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT)[:-5]), "zstd"),
+    ("zstd: bytes behind", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + b"more"), "zstd"),
+    ("zstd: two frames", ZSTD, prefixed(N, two_zstd_frames(TEXT)), "zstd"),
+    ("zstd: lz4 inside", ZSTD, prefixed(N, FRAMES[LZ4](TEXT)), "the zstd frame is broken"),
+    ("zstd: a wrong checksum", ZSTD, prefixed(N, checked_zstd(TEXT)[:-4] + b"1234"), "the zstd frame is broken"),
+    ("lz4: a wrong checksum", LZ4, prefixed(N, lz4.frame.compress(TEXT, content_checksum=True)[:-4] + b"1234"), "the LZ4 frame is broken"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "data", "text"), [c[1:] for c in BROKEN], ids=[c[0] for c in BROKEN])
+def test_broken_buffer_is_named(codec, data, text):
+    with pytest.raises(InvalidBodyError) as caught:
+        decompress(codec, data, BUDGET)
+    assert text in str(caught.value)
+
+
+BOMBS = [
+    ("zstd", ZSTD, prefixed(1 << 40, FRAMES[ZSTD](TEXT)), LimitError, "more than the budget max_batch_bytes leaves"),
+    ("lz4", LZ4, prefixed(1 << 40, FRAMES[LZ4](TEXT)), LimitError, "more than the budget max_batch_bytes leaves"),
+    ("the largest number", LZ4, prefixed((1 << 63) - 1, FRAMES[LZ4](TEXT)), LimitError, "the budget"),
+    ("one byte above the budget", ZSTD, prefixed(BUDGET + 1, FRAMES[ZSTD](bytes(BUDGET + 1))), LimitError, "the budget"),
+    ("stored above the budget", ZSTD, prefixed(-1, bytes(BUDGET + 1)), LimitError, "the budget"),
+    ("lz4 beyond what its format can", LZ4, prefixed(BUDGET, FRAMES[LZ4](b"x")), InvalidBodyError, "from an LZ4 frame of"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "data", "error", "text"), [c[1:] for c in BOMBS], ids=[c[0] for c in BOMBS])
+def test_bomb_is_refused_before_it_bursts(codec, data, error, text):
+    with pytest.raises(error, match=text):
+        decompress(codec, data, BUDGET)
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.word)
+def test_the_budget_itself_is_allowed(codec):
+    data = bytes(BUDGET)
+    assert data == bytes(decompress(codec, prefixed(BUDGET, FRAMES[codec](data)), BUDGET))
+
+
+BURST = """
+import struct, sys
+import lz4.frame, zstandard
+from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.ipc.compression import decompress
+from spark_arrow_ipc.ipc.constants import Compression
+codec = Compression(int(sys.argv[1]))
+zeros = bytes(256 << 20)
+if codec is Compression.ZSTD:
+    frame = zstandard.ZstdCompressor(write_content_size=False).compress(zeros)
+else:
+    frame = lz4.frame.compress(zeros, store_size=False)
+del zeros
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the peak counts anew from here
+try:
+    decompress(codec, memoryview(struct.pack("<q", 1 << 20) + frame), 2 << 30)
+except InvalidBodyError as error:
+    lines = dict(line.split(":") for line in open("/proc/self/status"))
+    print((int(lines["VmHWM"].split()[0]) - int(lines["VmRSS"].split()[0])) >> 10)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.word)
+def test_a_frame_of_256_mib_that_declares_one_takes_little_memory(codec):
+    done = subprocess.run(
+        [sys.executable, "-c", BURST, str(int(codec))], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(done.stdout) < 16, done.stdout
+
+
+LEVELS = [
+    (LZ4, None, True), (LZ4, -9, True), (LZ4, 0, True), (LZ4, 12, True), (LZ4, -10, False), (LZ4, 13, False),
+    (ZSTD, None, True), (ZSTD, -7, True), (ZSTD, 1, True), (ZSTD, 22, True), (ZSTD, -8, False), (ZSTD, 23, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "level", "exists"), LEVELS, ids=[f"{c.word} {level}" for c, level, _ in LEVELS])
+def test_levels(codec, level, exists):
+    if not exists:
+        with pytest.raises(ValueError, match=f"expected a {codec.word} level of -. to .., found {level}"):
+            check_level(codec, level)
+        return
+    prefix, frame = Compressor(codec, level).compress(memoryview(TEXT))
+    assert TEXT == bytes(decompress(codec, memoryview(prefix + bytes(frame)), BUDGET))
+    assert len(frame) < len(TEXT) // 5
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.word)
+def test_what_does_not_shrink_is_stored(codec):
+    noise = memoryview(bytes(range(200)))
+    prefix, frame = Compressor(codec).compress(noise)
+    assert (struct.pack("<q", -1), noise) == (prefix, frame)
