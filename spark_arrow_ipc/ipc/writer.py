@@ -25,6 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.walk import walk_fields
 from spark_arrow_ipc.ipc.compression import Compressor, check_level
 from spark_arrow_ipc.ipc.constants import (
     BODY_ALIGNMENT,
@@ -99,6 +100,13 @@ def _one_of(name: str, found: object, allowed: tuple[object, ...]) -> None:
 _DEFAULT_OPTIONS: Final = WriteOptions()
 
 
+def _check_version(schema: Schema, version: MetadataVersion) -> None:
+    # V4 is older than the type. Arrow C++ counts a validity buffer for it there, other readers do not.
+    paths = [path for path, field in walk_fields(schema.fields) if isinstance(field.type, t.RunEndEncoded)]
+    if paths and version is MetadataVersion.V4:
+        raise ValueError(f"{paths[0]}: metadata V4 does not have run-end encoded arrays; write V5")
+
+
 class _PathSink:
     """A local file that takes its name when it is finished."""
 
@@ -147,6 +155,7 @@ class Writer:
         self._options = options
         self._message = number_dictionaries(Schema(schema.fields, schema.custom_metadata, NATIVE))
         self._version = MetadataVersion[options.metadata_version]
+        _check_version(schema, self._version)
         self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
         self._compression = _CODECS[options.compression] if options.compression else None
         self._compressor = (
@@ -240,7 +249,16 @@ class Writer:
         )  # fmt: skip
 
     def _put(self, data: BytesLike) -> None:
-        self._sink.file.write(data)
+        """Write bytes whole; where that fails, positions are no longer known and the writer gives up."""
+        try:
+            left = memoryview(data)
+            while left:
+                # Unbuffered file objects may take a part; those that answer None have taken all.
+                taken = self._sink.file.write(left)
+                left = left[len(left) if taken is None else taken :]
+        except BaseException:
+            self.abort()
+            raise
         self._position += len(data)
 
     def _put_message(self, table: Any, header: dict[str, Any], encoded: EncodedBatch, pairs: t.CustomMetadata) -> None:
@@ -260,37 +278,51 @@ class Writer:
         if table in self._blocks:
             self._blocks[table].append(Block(start, metadata_nbytes, encoded.nbytes))
 
-    def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> None:
-        """Write the dictionaries below some columns that are new or have grown, inner ones first."""
+    def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> bool:
+        """Write the dictionaries below some columns that are new or have grown, inner ones first.
+
+        Returns whether one of them replaces what was there before.
+        """
         pending = list(columns)[::-1]
+        replaces = False
         for step in plan.steps:
             array = pending.pop()
             pending.extend(reversed(array.children))
             if step.dictionary_id is not None:
                 assert array.dictionary is not None
-                self._put_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id], array.dictionary)
+                inner = plan.dictionaries[step.dictionary_id]
+                replaces |= self._put_dictionary(step.dictionary_id, inner, array.dictionary)
+        return replaces
 
-    def _put_dictionary(self, dictionary_id: int, plan: Plan, values: Array) -> None:
+    def _put_dictionary(self, dictionary_id: int, plan: Plan, values: Array) -> bool:
         before = self._dictionaries.get(dictionary_id)
         if before is values:
-            return
-        self._put_dictionaries(plan, (values,))
+            return False
+        # Equal values hold other indices once an inner dictionary is replaced.
+        replaces = self._put_dictionaries(plan, (values,))
         is_delta = False
         added = values
         if before is not None:
-            if before.length <= values.length and not compare.difference(before, values.slice(0, before.length)):
+            if (
+                not replaces
+                and before.length <= values.length
+                and not compare.difference(before, values.slice(0, before.length))
+            ):
                 if before.length == values.length:
-                    return
+                    return False
                 is_delta, added = True, values.slice(before.length)
             elif self._options.format == Format.FILE.value:
                 raise ValueError(
                     "the file format holds one dictionary a field, which later batches may extend but not replace; "
                     "give all batches one dictionary, or write a stream"
                 )
+            else:
+                replaces = True
         self._dictionaries[dictionary_id] = values
         encoded = self._encode(plan, (added,), added.length)
         table, header = dictionary_values(dictionary_id, encoded.header, is_delta=is_delta)
         self._put_message(table, header, encoded, ())
+        return replaces
 
     def _put_footer(self) -> None:
         rows = {

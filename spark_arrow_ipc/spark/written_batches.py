@@ -51,7 +51,8 @@ def _as_type(array: Array, type_: t.DataType) -> Array:
     convert = _CONVERSIONS.get((type(array.type), type(type_)))
     if convert is not None:
         return convert(array, type_)
-    if type(array.type) is not type(type_) or len(array.type.children) != len(type_.children):
+    # Of one class with other parameters (int32 for int64) the memory would be read as what it is not.
+    if type(array.type) is not type(type_) or not type_.children or len(array.type.children) != len(type_.children):
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
     children = tuple(_as_type(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
     return replace(array, type=type_, children=children)
@@ -80,6 +81,15 @@ def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
     return replace(
         array, type=type_, buffers=(array.buffers[0], offsets.astype(np.int32).data.cast("B"), *array.buffers[2:])
     )
+
+
+def _timestamp(array: Array, type_: t.DataType) -> Array:
+    """Return a timestamp under the written time zone: the instants are the same under any."""
+    assert isinstance(array.type, t.Timestamp)
+    assert isinstance(type_, t.Timestamp)
+    if array.type.unit != type_.unit or (array.type.timezone is None) != (type_.timezone is None):
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    return replace(array, type=type_)
 
 
 def _time(array: Array, type_: t.DataType) -> Array:
@@ -116,6 +126,7 @@ _CONVERSIONS: Mapping[tuple[type[t.DataType], type[t.DataType]], _Convert] = {
     (t.LargeUtf8, t.Utf8): _narrow_offsets,
     (t.LargeBinary, t.Binary): _narrow_offsets,
     (t.Time, t.Time): _time,
+    (t.Timestamp, t.Timestamp): _timestamp,
     (t.Struct, t.Binary): _well_known_binary,
 }
 """By type classes that Spark gives and that are written: what is more than another name for the same memory."""

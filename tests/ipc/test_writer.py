@@ -1,0 +1,567 @@
+"""What is written is read by others, is the same every time, and appears whole or not at all."""
+
+import hashlib
+import io
+import itertools
+import struct
+from pathlib import Path
+
+import pytest
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch, Schema, build
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+
+pa = pytest.importorskip("pyarrow")
+
+import arrow_cases  # noqa: E402 - needs pyarrow
+import arrow_from_pyarrow as convert  # noqa: E402 - needs pyarrow
+
+ROWS = 11
+"""Slots of every array of arrow_cases."""
+
+
+def written(batches, schema=None, **options):
+    file = io.BytesIO()
+    ipc.write(file, batches, schema, ipc.WriteOptions(**options))
+    return file.getvalue()
+
+
+def pyarrow_reader(data):
+    return pa.ipc.open_file(data) if data[:6] == b"ARROW1" else pa.ipc.open_stream(data)
+
+
+def read_by_pyarrow(data):
+    table = pyarrow_reader(data).read_all()
+    table.validate(full=True)
+    return table
+
+
+# Every type, read by others
+
+
+def every_type():
+    arrays = dict(arrow_cases.ARRAYS)
+    schema = pa.schema([pa.field(name, array.type) for name, array in arrays.items()])
+    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+
+
+EVERY_TYPE = every_type()
+SLICED = [EVERY_TYPE.slice(*place) for place in arrow_cases.SLICES]
+
+VARIANTS = [
+    ("file", {}),
+    ("stream", {"format": "stream"}),
+    ("lz4", {"compression": "lz4"}),
+    ("lz4 9", {"compression": "lz4", "compression_level": 9}),
+    ("zstd", {"compression": "zstd"}),
+    ("zstd 19", {"compression": "zstd", "compression_level": 19}),
+    ("zstd stream", {"format": "stream", "compression": "zstd"}),
+    ("alignment 8", {"alignment": 8}),
+    ("alignment 16", {"alignment": 16, "compression": "lz4"}),
+    ("alignment 32", {"alignment": 32, "format": "stream"}),
+    ("legacy framing", {"legacy_framing": True}),
+    ("legacy framing, stream", {"legacy_framing": True, "format": "stream", "alignment": 8}),
+    ("V4", {"metadata_version": "V4"}),
+    ("V4, legacy framing", {"metadata_version": "V4", "legacy_framing": True, "format": "stream"}),
+]
+OPTIONS = pytest.mark.parametrize("options", [case[1] for case in VARIANTS], ids=[case[0] for case in VARIANTS])
+
+
+def batch_for(options):
+    if options.get("metadata_version") != "V4":
+        return EVERY_TYPE
+    return EVERY_TYPE.select([name for name in EVERY_TYPE.schema.names if not name.startswith("run_end")])
+
+
+def same(expected, found):
+    """Compare values; a dictionary-encoded column by what it stands for, a dictionary may be written longer."""
+    assert expected.schema.equals(found.schema, check_metadata=True)
+    assert expected.num_rows == found.num_rows
+    for name, left, right in zip(expected.schema.names, expected.columns, found.columns, strict=True):
+        assert left.to_pylist() == right.to_pylist(), name
+
+
+@OPTIONS
+def test_pyarrow_reads_every_type(options):
+    batch = batch_for(options)
+    data = written([convert.batch_from_pyarrow(batch)], **options)
+    same(pa.Table.from_batches([batch]), read_by_pyarrow(data))
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE.schema.names)
+def test_slices_are_written_as_what_they_show(name):
+    column = EVERY_TYPE.select([name])
+    slices = [column.slice(*place) for place in arrow_cases.SLICES]
+    for options in ({}, {"compression": "zstd"}):
+        for one in slices:
+            data = written([convert.batch_from_pyarrow(one)], **options)
+            same(pa.Table.from_batches([one]), read_by_pyarrow(data))
+
+
+@OPTIONS
+def test_our_reader_reads_them_too(options):
+    expected = convert.batch_from_pyarrow(batch_for(options))
+    with ipc.open(written([expected, expected.slice(3, 5)], **options)) as reader:
+        found = list(reader)
+    assert [expected.to_pylist(), expected.to_pylist()[3:8]] == [batch.to_pylist() for batch in found]
+    for batch in found:
+        batch.validate()
+
+
+POLARS_LACKS = ("sparse_union", "dense_union", "interval", "run_end", "list_view", "map", "duration", "decimal256", "decimal32", "decimal64", "fixed_size_list_0", "fixed_size_binary_0", "float16", "dictionary_uint8", "month")  # fmt: skip
+
+
+POLARS_TYPES = {"date64": pa.timestamp("ms")}
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_polars_reads_what_it_has_types_for(kind, compression):
+    polars = pytest.importorskip("polars")
+    names = [name for name in EVERY_TYPE.schema.names if not any(lack in name for lack in POLARS_LACKS)]
+    batch = EVERY_TYPE.select(names)
+    data = written([convert.batch_from_pyarrow(b) for b in (batch, batch.slice(2, 7))], format=kind, compression=compression)  # fmt: skip
+    read = {"file": polars.read_ipc, "stream": polars.read_ipc_stream}[kind]
+    found = read(io.BytesIO(data))
+    expected = pa.Table.from_batches([batch, batch.slice(2, 7)])
+    assert expected.num_rows == len(found)
+    for name in names:
+        assert (
+            expected[name].cast(POLARS_TYPES.get(name, batch.schema.field(name).type)).to_pylist()
+            == found[name].to_list()
+        ), name
+
+
+def test_nanoarrow_reads_a_stream():
+    nanoarrow = pytest.importorskip("nanoarrow")
+    input_stream = pytest.importorskip("nanoarrow.ipc").InputStream
+    names = ["bool", "int32", "double", "utf8", "binary", "list", "struct", "map", "large_utf8", "null", "fixed_size_list", "timestamp[us, tz=UTC]"]  # fmt: skip
+    batch = EVERY_TYPE.select(names)
+    for options in ({}, {"compression": "zstd"}, {"alignment": 8}):
+        data = written([convert.batch_from_pyarrow(batch)], format="stream", **options)
+        with input_stream.from_readable(data) as stream:
+            same(pa.Table.from_batches([batch]), pa.table(nanoarrow.ArrayStream(stream)))
+
+
+# Shapes
+
+
+EMPTY_SHAPES = [
+    ("no batch", [], []),
+    ("a batch without rows", [0], [0]),
+    ("some without rows", [0, 3, 0, 2, 0], [0, 3, 0, 2, 0]),
+]
+
+
+@pytest.mark.parametrize(("lengths", "expected"), [c[1:] for c in EMPTY_SHAPES], ids=[c[0] for c in EMPTY_SHAPES])
+@OPTIONS
+def test_batches_without_rows_are_kept(options, lengths, expected):
+    batch = batch_for(options)
+    batches = [convert.batch_from_pyarrow(batch.slice(0, n)) for n in lengths]
+    reader = pyarrow_reader(written(batches, convert.schema_from_pyarrow(batch.schema), **options))
+    assert batch.schema.equals(reader.schema)
+    found = [reader.get_batch(i) for i in range(reader.num_record_batches)] if hasattr(reader, "get_batch") else list(reader)  # fmt: skip
+    assert expected == [batch.num_rows for batch in found]
+    for batch in found:
+        batch.validate(full=True)
+
+
+@OPTIONS
+def test_rows_without_columns_are_counted(options):
+    empty = Schema.of([])
+    data = written([RecordBatch(empty, (), 5), RecordBatch(empty, (), 0), RecordBatch(empty, (), 7)], **options)
+    assert (12, 0) == (read_by_pyarrow(data).num_rows, read_by_pyarrow(data).num_columns)
+    with ipc.open(data) as reader:
+        assert [5, 0, 7] == [batch.num_rows for batch in reader]
+
+
+def test_a_schema_alone_has_to_be_given():
+    with pytest.raises(ValueError, match="expected a schema or at least one record batch, found neither"):
+        written([])
+
+
+INTS = Schema.of([t.field("a", t.int32), t.field("b", t.utf8)])
+
+
+def ints(first, count):
+    values = range(first, first + count)
+    return RecordBatch.from_pydict({"a": values, "b": [f"text {i}" for i in values]}, INTS)
+
+
+@pytest.mark.parametrize("alignment", [8, 16, 32, 64])
+@pytest.mark.parametrize("compression", [None, "lz4"])
+@pytest.mark.parametrize("legacy_framing", [False, True])
+def test_every_buffer_is_aligned_and_every_padding_is_zero(alignment, compression, legacy_framing):
+    data = written(
+        [ints(0, 5), ints(5, 200)], alignment=alignment, compression=compression, legacy_framing=legacy_framing
+    )
+    with ipc.open_file(data) as reader:
+        for i, block in enumerate(reader.blocks):
+            body = block.byte_offset + block.metadata_nbytes
+            assert (0, 0) == (body % alignment, block.body_nbytes % alignment)
+            end = 0
+            for start, nbytes in reader.read_header(i).buffers.tolist():
+                assert 0 == start % alignment
+                assert not any(data[body + end : body + start]), "padding"
+                end = start + nbytes
+            assert not any(data[body + end : body + block.body_nbytes]), "padding"
+    read_by_pyarrow(data)
+
+
+def test_a_file_is_a_stream_between_its_magic_and_its_footer():
+    """Columnar.rst: "IPC File Format"."""
+    batches = [ints(0, 5), ints(5, 10)]
+    file, stream = written(batches), written(batches, format="stream")
+    (footer_nbytes,) = struct.unpack("<i", file[-10:-6])
+    inside = file[8 : len(file) - 10 - footer_nbytes]
+    # The bodies' alignment counts from the start of the file, so paddings differ; the messages do not.
+    assert pa.ipc.open_stream(inside).read_all() == pa.ipc.open_stream(stream).read_all()
+    assert inside.endswith(b"\xff\xff\xff\xff\0\0\0\0")
+
+
+def test_the_same_batches_give_the_same_bytes():
+    again = every_type()
+    for _, options in VARIANTS:
+        names = batch_for(options).schema.names
+        first, second = (
+            written([convert.batch_from_pyarrow(batch.select(names))] * 2, **options) for batch in (EVERY_TYPE, again)
+        )
+        assert hashlib.sha256(first).digest() == hashlib.sha256(second).digest(), options
+
+
+def test_compression_makes_smaller_and_levels_differ():
+    batch = ints(0, 20_000)
+    sizes = [len(written([batch], **o)) for o in ({}, {"compression": "lz4"}, {"compression": "zstd"}, {"compression": "zstd", "compression_level": 19})]  # fmt: skip
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[1] < sizes[0] / 1.3
+
+
+def test_each_buffer_is_written_once_and_no_longer_than_needed():
+    """A slice writes its own bytes, not those of what it was cut from."""
+    whole, part = ints(0, 100_000), ints(0, 100_000).slice(50_000, 100)
+    assert len(written([part])) < len(written([whole])) / 100
+
+
+def test_validity_without_nulls_is_left_out():
+    column = Array(t.int32, 9, 0, (memoryview(b"\xff\xff"), memoryview(bytes(36))))
+    with ipc.open_file(written([RecordBatch(Schema.of([t.field("a", t.int32)]), (column,), 9)])) as reader:
+        assert [[0, 0], [0, 36]] == reader.read_header(0).buffers.tolist()
+
+
+# Custom metadata
+
+
+def test_custom_metadata_arrives_at_pyarrow():
+    schema = Schema.of([t.field("a", t.int8, custom_metadata={"unit": "m"})], {"who": "us"})
+    for kind in ("file", "stream"):
+        file = io.BytesIO()
+        with ipc.create(file, schema, ipc.WriteOptions(format=kind)) as writer:
+            writer.custom_metadata["end"] = "yes"
+            writer.write(RecordBatch(schema, (build.array([1], t.int8),), 1, (("batch", "first"),)))
+        reader = pyarrow_reader(file.getvalue())
+        assert ({b"who": b"us"}, {b"unit": b"m"}) == (reader.schema.metadata, reader.schema.field("a").metadata)
+        if kind == "file":
+            _, pairs = reader.get_batch_with_custom_metadata(0)
+        else:
+            _, pairs = reader.read_next_batch_with_custom_metadata()
+        assert {"batch": "first"} == pairs
+        with ipc.open(file.getvalue()) as ours:
+            assert kind == "stream" or (("end", "yes"),) == ours.custom_metadata
+
+
+# Dictionaries
+
+WORDS = t.dictionary(t.int8, t.utf8)
+ENCODED = Schema.of([t.field("d", WORDS)])
+
+
+def encoded(dictionary, *indices):
+    values = build.array(indices, t.int8)
+    column = Array(WORDS, len(indices), values.null_count, values.buffers, (), build.array(list(dictionary), t.utf8))
+    return RecordBatch(ENCODED, (column,), len(indices))
+
+
+GROWING = [
+    ("one dictionary", [("ab", (0, 1)), ("ab", (1, 1))], [False]),
+    ("a delta", [("ab", (0, 1)), ("abc", (2, 0)), ("abc", (2,)), ("abcde", (4,))], [False, True, True]),
+    ("from nothing", [("", (None, None)), ("a", (0,))], [False, True]),
+]
+
+
+@pytest.mark.parametrize(("parts", "deltas"), [c[1:] for c in GROWING], ids=[c[0] for c in GROWING])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_a_dictionary_that_grows_is_written_as_deltas(kind, compression, parts, deltas):
+    batches = [encoded(words, *indices) for words, indices in parts]
+    data = written(batches, format=kind, compression=compression)
+    expected = [None if i is None else words[i] for words, indices in parts for i in indices]
+    assert expected == read_by_pyarrow(data)["d"].to_pylist()
+    with ipc.open(data) as reader:
+        assert expected == [row["d"] for batch in reader for row in batch.to_pylist()]
+        if kind == "file":
+            headers = [reader.read_dictionary_header(i) for i in range(len(reader.dictionary_blocks))]
+            assert [(0, delta) for delta in deltas] == [(header.id, header.is_delta) for header in headers]
+
+
+REPLACED = [("ab", (0, 1)), ("ba", (0, 1)), ("ba", (1,)), ("ac", (1,)), ("a", (0,))]
+
+
+def test_a_dictionary_is_replaced_in_a_stream():
+    data = written([encoded(words, *indices) for words, indices in REPLACED], format="stream")
+    expected = ["a", "b", "b", "a", "a", "c", "a"]
+    assert expected == [word for batch in pa.ipc.open_stream(data) for word in batch.column(0).to_pylist()]
+    with ipc.open(data) as reader:
+        assert expected == [row["d"] for batch in reader for row in batch.to_pylist()]
+
+
+def test_a_dictionary_is_not_replaced_in_a_file(tmp_path):
+    path = tmp_path / "x.arrow"
+    with pytest.raises(ValueError, match="may extend but not replace"):
+        ipc.write(path, [encoded(words, *indices) for words, indices in REPLACED])
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_refused_dictionary_leaves_the_writer_sound():
+    file = io.BytesIO()
+    with ipc.create(file, ENCODED) as writer:
+        writer.write(encoded("ab", 0, 1))
+        with pytest.raises(ValueError, match="not replace"):
+            writer.write(encoded("ba", 0, 1))
+        writer.write(encoded("abc", 2))
+    assert ["a", "b", "c"] == read_by_pyarrow(file.getvalue())["d"].to_pylist()
+
+
+def test_dictionaries_inside_dictionaries_come_first():
+    outer = t.dictionary(t.int16, t.struct([("w", WORDS), ("n", t.int32)]))
+    schema = Schema.of([t.field("o", t.list_(outer))])
+    rows = [[{"w": "x", "n": 1}, None], [], [{"w": "y", "n": 1}, {"w": "x", "n": 1}]]
+    batch = RecordBatch.from_pydict({"o": rows}, schema)
+    for kind in ("file", "stream"):
+        data = written([batch], format=kind)
+        assert rows == read_by_pyarrow(data)["o"].to_pylist()
+        with ipc.open(data) as reader:
+            assert rows == next(iter(reader)).to_pydict()["o"]
+
+
+# All or nothing
+
+
+def sinks(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_path_has_its_name_only_when_it_is_finished(tmp_path):
+    path = tmp_path / "x.arrow"
+    path.write_bytes(b"what stood there")
+    writer = ipc.create(path, INTS)
+    writer.write(ints(0, 1000))
+    assert b"what stood there" == path.read_bytes()
+    assert ["x.arrow"] == [name for name in sinks(tmp_path) if not name.startswith(".")]
+    writer.close()
+    writer.close()
+    assert ["x.arrow"] == sinks(tmp_path)
+    assert path.stat().st_size == writer.nbytes
+    assert 1000 == read_by_pyarrow(path.read_bytes()).num_rows
+
+
+def _abort(writer):
+    writer.abort()
+    writer.abort()
+
+
+def _raise(writer):
+    with pytest.raises(ZeroDivisionError), writer:
+        writer.write(ints(10, 10))
+        raise ZeroDivisionError
+
+
+def _interrupt(writer):
+    with pytest.raises(KeyboardInterrupt), writer:
+        raise KeyboardInterrupt
+
+
+def _mismatch(writer):
+    with pytest.raises(ValueError, match="expected a batch of 2 columns"), writer:
+        writer.write(RecordBatch(Schema.of([]), (), 1))
+
+
+ENDINGS = [("abort", _abort), ("an exception", _raise), ("an interrupt", _interrupt), ("a wrong batch", _mismatch)]
+
+
+@pytest.mark.parametrize("end", [case[1] for case in ENDINGS], ids=[case[0] for case in ENDINGS])
+@pytest.mark.parametrize("before", [None, b"what stood there"], ids=["nothing there", "a file there"])
+def test_what_is_not_finished_leaves_nothing(tmp_path, end, before):
+    path = tmp_path / "x.arrow"
+    if before is not None:
+        path.write_bytes(before)
+    writer = ipc.create(path, INTS)
+    writer.write(ints(0, 10))
+    end(writer)
+    assert ([] if before is None else ["x.arrow"]) == sinks(tmp_path)
+    assert before is None or before == path.read_bytes()
+    with pytest.raises(ValueError, match="the writer is closed"):
+        writer.write(ints(0, 1))
+    writer.close()
+    assert ([] if before is None else ["x.arrow"]) == sinks(tmp_path)
+
+
+def test_a_file_object_that_was_given_up_is_no_file():
+    file = io.BytesIO()
+    writer = ipc.create(file, INTS)
+    writer.write(ints(0, 10))
+    writer.abort()
+    assert not file.closed
+    with pytest.raises(pa.ArrowInvalid):
+        pa.ipc.open_file(file.getvalue())
+
+
+class Full(io.BytesIO):
+    """A file object that has room for so many bytes."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.room = room
+
+    def write(self, data):
+        if self.tell() + len(data) > self.room:
+            super().write(bytes(data)[: self.room - self.tell()])
+            raise OSError(28, "No space left on device")
+        return super().write(data)
+
+
+def test_a_writer_whose_file_failed_never_writes_a_footer():
+    """Whoever goes on after the error gets no file that looks whole."""
+    file = Full(3000)
+    writer = ipc.create(file, INTS)
+    writer.write(ints(0, 10))
+    with pytest.raises(OSError, match="No space left"):
+        writer.write(ints(0, 10_000))
+    file.room = 1 << 30
+    with pytest.raises(ValueError, match="the writer is closed"):
+        writer.write(ints(0, 10))
+    writer.close()
+    assert not file.getvalue().endswith(b"ARROW1")
+
+
+def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "x.arrow"
+    path.write_bytes(b"what stood there")
+    writer = ipc.create(path, INTS)
+    writer.write(ints(0, 10))
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        writer.close()
+    assert ["x.arrow"] == sinks(tmp_path)
+    assert b"what stood there" == path.read_bytes()
+
+
+def test_a_file_object_that_takes_a_part_gets_the_rest():
+    """So do unbuffered files: above 2 GiB, and when a disk is nearly full."""
+
+    class Partial(io.RawIOBase):
+        def __init__(self):
+            self.taken = bytearray()
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            self.taken += bytes(data[:100])
+            return min(len(data), 100)
+
+    file = Partial()
+    with ipc.create(file, INTS) as writer:
+        writer.write(ints(0, 1000))
+    assert written([ints(0, 1000)]) == bytes(file.taken)
+
+
+def test_a_file_object_that_cannot_seek_is_enough():
+    class Pipe:
+        def __init__(self):
+            self.data = b""
+
+        def write(self, data):
+            self.data += bytes(data)
+
+        def flush(self):
+            pass
+
+    for kind in ("file", "stream"):
+        pipe = Pipe()
+        ipc.write(pipe, [ints(0, 10)], options=ipc.WriteOptions(format=kind))
+        assert 10 == read_by_pyarrow(pipe.data).num_rows
+
+
+def test_a_device_is_written_directly():
+    ipc.write("/dev/null", [ints(0, 10)])
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_directory_that_is_not_there_stays_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ipc.create(tmp_path / "no" / "x.arrow", INTS)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"path"], ids=repr)
+def test_what_is_no_sink_is_a_type_error(wrong):
+    with pytest.raises(TypeError, match="expected a path or a binary file object"):
+        ipc.create(wrong, INTS)
+
+
+# Schemas and options
+
+MISMATCHES = [
+    ("a column less", [("a", t.int32)], "expected a batch of 2 columns, found 1"),
+    ("a column more", [("a", t.int32), ("b", t.utf8), ("c", t.int8)], "expected a batch of 2 columns, found 3"),
+    ("another name", [("a", t.int32), ("B", t.utf8)], "expected column 1 to be b: utf8, found B: utf8"),
+    ("another type", [("a", t.int64), ("b", t.utf8)], "expected column 0 to be a: int32, found a: int64"),
+    ("another order", [("b", t.utf8), ("a", t.int32)], "expected column 0 to be a: int32, found b: utf8"),
+]
+
+
+@pytest.mark.parametrize(("fields", "text"), [c[1:] for c in MISMATCHES], ids=[c[0] for c in MISMATCHES])
+def test_a_batch_of_another_schema_is_refused_and_the_file_goes_on(fields, text):
+    schema = Schema.of([t.field(*field) for field in fields])
+    batch = RecordBatch(schema, tuple(build.array([], field[1]) for field in fields), 0)
+    file = io.BytesIO()
+    with ipc.create(file, INTS) as writer:
+        with pytest.raises(ValueError, match=text):
+            writer.write(batch)
+        writer.write(ints(0, 3))
+    assert 3 == read_by_pyarrow(file.getvalue()).num_rows
+
+
+WRONG_OPTIONS = [
+    ({"format": "feather"}, "format: expected one of 'file', 'stream', found 'feather'"),
+    ({"compression": "snappy"}, "compression: expected one of 'lz4', 'zstd', None, found 'snappy'"),
+    ({"alignment": 4}, "alignment: expected one of 8, 16, 32, 64, found 4"),
+    ({"metadata_version": "V3"}, "metadata_version: expected one of 'V4', 'V5', found 'V3'"),
+    ({"compression_level": 3}, "compression_level needs a compression"),
+    ({"compression": "zstd", "compression_level": 23}, "a zstd level of -7 to 22, found 23"),
+    ({"compression": "lz4", "compression_level": 13}, "a lz4 level of -9 to 12, found 13"),
+    ({"compression": "zstd", "metadata_version": "V4"}, "compression needs metadata V5"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), WRONG_OPTIONS, ids=[text for _, text in WRONG_OPTIONS])
+def test_options_that_cannot_be_are_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        ipc.WriteOptions(**options)
+
+
+def test_v4_has_no_run_ends(tmp_path):
+    """Arrow C++ would look for a buffer that other readers do not expect."""
+    schema = Schema.of([t.field("l", t.list_(t.run_end_encoded(t.int32, t.utf8)))])
+    with pytest.raises(ValueError, match=r"l\[\]: metadata V4 does not have run-end encoded arrays"):
+        ipc.create(tmp_path / "x.arrow", schema, ipc.WriteOptions(metadata_version="V4"))
+    assert [] == sinks(tmp_path)
+
+
+def test_blocks_tell_where_batches_lie():
+    data = written([ints(0, 5), ints(5, 10)])
+    with ipc.open_file(data) as reader:
+        blocks = reader.blocks
+    assert all(data[block.byte_offset : block.byte_offset + 4] == b"\xff\xff\xff\xff" for block in blocks)
+    assert all(a.byte_offset + a.nbytes <= b.byte_offset for a, b in itertools.pairwise(blocks))
