@@ -231,14 +231,14 @@ def _dense_union(values: _Values, type_: t.DataType) -> Array:
     return Array(type_, len(values), 0, (type_ids, signed_buffer(positions, 32)), children)
 
 
-def _key(value: object) -> object:
-    """Return something hashable that is equal for values that are the same in Arrow: 0.0 is not -0.0."""
+def value_key(value: object) -> object:
+    """Return something hashable that is equal for Python values that are the same in Arrow: 0.0 is not -0.0."""
     if isinstance(value, (float, np.floating)):
         return float, float(value).hex()
     if isinstance(value, (list, tuple, np.ndarray)):
-        return list, tuple(map(_key, value))
+        return list, tuple(map(value_key, value))
     if isinstance(value, Mapping):
-        return dict, tuple((_key(name), _key(item)) for name, item in value.items())
+        return dict, tuple((value_key(name), value_key(item)) for name, item in value.items())
     if isinstance(value, (bytearray, memoryview)):
         return bytes, bytes(value)
     return type(value), value
@@ -253,7 +253,7 @@ def _dictionary(values: _Values, type_: t.DataType) -> Array:
         if value is None:
             indices.append(None)
             continue
-        index = first.setdefault(_key(value), len(different))
+        index = first.setdefault(value_key(value), len(different))
         if index == len(different):
             different.append(value)
         indices.append(index)
@@ -266,7 +266,7 @@ def _dictionary(values: _Values, type_: t.DataType) -> Array:
 
 def _run_end_encoded(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.RunEndEncoded)
-    keys = [_key(value) for value in values]
+    keys = [value_key(value) for value in values]
     ends = [i + 1 for i, key in enumerate(keys) if i + 1 == len(keys) or keys[i + 1] != key]
     runs = array(ends, type_.run_ends.type), array([values[end - 1] for end in ends], type_.values.type)
     return Array(type_, len(values), 0, (), runs)

@@ -43,6 +43,7 @@ from spark_arrow_ipc.ipc.metadata import Block
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.schema_message import encode_custom_metadata, encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.swap import NATIVE
+from spark_arrow_ipc.ipc.unify import UnifiedDictionaries
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
@@ -64,6 +65,10 @@ class WriteOptions:
         ``lz4``, ``zstd`` or None; a buffer that does not shrink is stored raw.
     compression_level
         None for the codec's default.
+    dictionaries
+        What becomes of batches with different dictionaries. ``unify``: a file gets one dictionary a field, written
+        at its end, when all values are known; a stream brings each dictionary when it comes. ``delta``: the first
+        one is written before its first use, and later values as deltas, which not every reader knows (polars).
     alignment
         Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
     metadata_version
@@ -75,6 +80,7 @@ class WriteOptions:
     format: Literal["file", "stream"] = "file"
     compression: Literal["lz4", "zstd"] | None = None
     compression_level: int | None = None
+    dictionaries: Literal["unify", "delta"] = "unify"
     alignment: int = 64
     metadata_version: Literal["V4", "V5"] = "V5"
     legacy_framing: bool = False
@@ -82,6 +88,7 @@ class WriteOptions:
     def __post_init__(self) -> None:
         _one_of("format", self.format, tuple(form.value for form in Format))
         _one_of("compression", self.compression, (*_CODECS, None))
+        _one_of("dictionaries", self.dictionaries, ("unify", "delta"))
         _one_of("alignment", self.alignment, (8, 16, 32, 64))
         _one_of("metadata_version", self.metadata_version, ("V4", "V5"))
         if self.compression is None and self.compression_level is not None:
@@ -162,6 +169,10 @@ class Writer:
             Compressor(self._compression, options.compression_level) if self._compression is not None else None
         )
         self._dictionaries: dict[int, Array] = {}
+        """The values of each id as they were written last."""
+        is_file = options.format == Format.FILE.value
+        self._writes_dictionaries_last = is_file and options.dictionaries == "unify"
+        self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._position = 0
         self._is_open = True
@@ -186,13 +197,15 @@ class Writer:
         Raises
         ------
         ValueError
-            The batch's names or types are not those of the writer's schema, a dictionary would have to be
-            replaced in a file, or the writer is closed.
+            The batch's names or types are not those of the writer's schema, a dictionary has more values than
+            the field's indices can count, or the writer is closed.
         """
         self._check_open()
         self._check_schema(batch.schema)
-        self._put_dictionaries(self._plan, batch.columns)
-        encoded = self._encode(self._plan, batch.columns, batch.num_rows)
+        columns = batch.columns if self._unified is None else self._unified.unify(self._plan, batch.columns)
+        if not self._writes_dictionaries_last:
+            self._put_dictionaries(self._plan, columns)
+        encoded = self._encode(self._plan, columns, batch.num_rows)
         self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
 
     def close(self) -> None:
@@ -200,6 +213,12 @@ class Writer:
         if not self._is_open:
             return
         try:
+            if self._writes_dictionaries_last and self._unified is not None:
+                # Inner dictionaries stand before outer ones in the plan.
+                for dictionary_id, plan in self._plan.dictionaries.items():
+                    values = self._unified.values(dictionary_id)
+                    if values is not None:
+                        self._put_dictionary_batch(dictionary_id, plan, values, is_delta=False)
             self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
             if self._options.format == Format.FILE.value:
                 self._put_footer()
@@ -303,26 +322,22 @@ class Writer:
         is_delta = False
         added = values
         if before is not None:
-            if (
-                not replaces
-                and before.length <= values.length
-                and not compare.difference(before, values.slice(0, before.length))
-            ):
-                if before.length == values.length:
-                    return False
+            shared = min(before.length, values.length)
+            same = not replaces and not compare.difference(before.slice(0, shared), values.slice(0, shared))
+            if same and values.length <= before.length:
+                return False
+            if same and self._options.dictionaries == "delta":
                 is_delta, added = True, values.slice(before.length)
-            elif self._options.format == Format.FILE.value:
-                raise ValueError(
-                    "the file format holds one dictionary a field, which later batches may extend but not replace; "
-                    "give all batches one dictionary, or write a stream"
-                )
             else:
                 replaces = True
         self._dictionaries[dictionary_id] = values
-        encoded = self._encode(plan, (added,), added.length)
+        self._put_dictionary_batch(dictionary_id, plan, added, is_delta=is_delta)
+        return replaces
+
+    def _put_dictionary_batch(self, dictionary_id: int, plan: Plan, values: Array, *, is_delta: bool) -> None:
+        encoded = self._encode(plan, (values,), values.length)
         table, header = dictionary_values(dictionary_id, encoded.header, is_delta=is_delta)
         self._put_message(table, header, encoded, ())
-        return replaces
 
     def _put_footer(self) -> None:
         rows = {
