@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Self, TypeVar
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -25,14 +25,20 @@ from spark_arrow_ipc.ipc.source import ByteSource
 _H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
 
 
-@contextmanager
-def inside(byte_offset: int) -> Iterator[None]:
+class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
     """Turn byte offsets that count from inside a flatbuffer into those of the file."""
-    try:
-        yield
-    except ArrowIpcError as error:
-        error.byte_offset = byte_offset + (error.byte_offset or 0)
-        raise
+
+    __slots__ = ("_byte_offset",)
+
+    def __init__(self, byte_offset: int) -> None:
+        self._byte_offset = byte_offset
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, ArrowIpcError):
+            error.byte_offset = self._byte_offset + (error.byte_offset or 0)
 
 
 class BatchReader:

@@ -532,9 +532,9 @@ def test_a_stream_without_end_marker_is_whole_where_a_message_ends(source):
 
 
 def test_a_file_cut_behind_an_open_reader_is_an_error(tmp_path):
-    path = _path(FILE, tmp_path)
-    block = block_of(1)
+    path = _path(written(dictionaries="delta"), tmp_path)  # the dictionary lies before the batches
     with ipc.open_file(path) as reader:
+        block = reader.blocks[1]
         os.truncate(path, block.byte_offset + 500)
         assert ALL_ROWS[0] == reader.read_batch(0).to_pylist()
         with pytest.raises(InvalidFramingError, match="truncated") as caught:
