@@ -98,10 +98,11 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
         )
     layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), (0, *accumulate(counts)))
     _check_count("buffers", plan.buffers + layout.variadic_before[-1], len(layout.buffers))
-    longest = max((length for length, _ in layout.nodes), default=header.length)
-    limits.check("max_slots", longest, "an array of a batch")
+    limits.check("max_slots", header.length, "a batch")
     # Python's integers: they cannot overflow, and for a few columns they are faster than calls of numpy.
     for i, (length, null_count) in enumerate(layout.nodes):
+        if length > limits.max_slots:
+            limits.check("max_slots", length, "an array of a batch")
         if not 0 <= null_count <= length:
             raise InvalidMetadataError(
                 expected="field nodes with 0 <= null_count <= length",

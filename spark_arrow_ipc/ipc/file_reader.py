@@ -13,7 +13,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
-from spark_arrow_ipc.ipc.constants import Format, HeaderKind, MetadataVersion
+from spark_arrow_ipc.ipc.constants import Format, HeaderKind
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.metadata import (
@@ -78,7 +78,7 @@ class FileReader(BatchReader):
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             source: ByteSource = self._source
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
-            if self._columns.plan(MetadataVersion.V5).is_whole:
+            if self._columns.is_whole:
                 source = Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
             message = self._read_message(source, block)
             expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)

@@ -42,6 +42,8 @@ class SelectedColumns:
         self._validates = validation == "full"
         self._swaps = message.schema.endianness != NATIVE
         self.limits = limits
+        self.is_whole = columns is None
+        """Whether every column is read, so that a block is worth one read."""
         # Steps keep the order of the schema; `_order` puts their columns into the order that was asked for.
         kept = sorted(positions)
         self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)

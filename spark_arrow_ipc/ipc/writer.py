@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -38,9 +38,11 @@ from spark_arrow_ipc.ipc.constants import (
     MetadataVersion,
 )
 from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch, dictionary_values, encode_columns, message_values
+from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.metadata import Block
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan
+from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.schema_message import encode_custom_metadata, encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify import UnifiedDictionaries
@@ -124,9 +126,10 @@ class _PathSink:
         self._staged = self._target if self._direct else self._target.with_name(name)
         self.file: BinaryIO = cast("BinaryIO", self._staged.open("wb" if self._direct else "xb"))
 
-    def finish(self) -> None:
+    def finish(self, prove: Callable[[Path], None]) -> None:
         self.file.close()
         if not self._direct:
+            prove(self._staged)
             self._staged.replace(self._target)
 
     def discard(self) -> None:
@@ -141,7 +144,7 @@ class _FileSink:
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
 
-    def finish(self) -> None:
+    def finish(self, _: Callable[[Path], None]) -> None:
         self.file.flush()
 
     def discard(self) -> None:
@@ -209,7 +212,10 @@ class Writer:
         self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
 
     def close(self) -> None:
-        """Finish: the end of the stream, for a file its footer; a path then takes its name. Twice does nothing."""
+        """Finish: the end of the stream, for a file its footer. Twice does nothing.
+
+        What was written to a path is opened again and compared before it takes its name.
+        """
         if not self._is_open:
             return
         try:
@@ -222,11 +228,18 @@ class Writer:
             self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
             if self._options.format == Format.FILE.value:
                 self._put_footer()
-            self._sink.finish()
+            self._sink.finish(self._prove)
         except BaseException:
             self.abort()
             raise
         self._is_open = False
+
+    def _prove(self, path: Path) -> None:
+        """Open what was written, before it takes its name, and compare its schema and blocks with what was meant."""
+        with open_any(path) as reader:
+            blocks = reader.blocks if isinstance(reader, FileReader) else tuple(self._blocks[tables.RECORD_BATCH])
+            if reader.schema != self.schema or blocks != tuple(self._blocks[tables.RECORD_BATCH]):
+                raise OSError(f"{path}: what was written is not what is there; the disk or its file system is at fault")
 
     def abort(self) -> None:
         """Give up: no footer is written, a path's file disappears, what stood there before stays."""

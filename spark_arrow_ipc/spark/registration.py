@@ -26,8 +26,8 @@ _ADVICE = (
     "A wheel given to --py-files or addPyFile alone is not enough: Spark puts only .zip, .egg and .jar files "
     "on the path of its own Python processes. "
     "Install spark-arrow-ipc in the environment that PYSPARK_PYTHON names, "
-    "or start with PYTHONPATH=<wheel> spark-submit --py-files <wheel>, "
-    "or give --py-files a copy of the wheel that ends in .zip and call register(spark) again, "
+    "or give --py-files a copy of the wheel that ends in .zip, and put that on the driver's PYTHONPATH too "
+    "or call register(spark) again, "
     "or ship a packed environment with --archives; docs/deploy.md shows each."
 )
 

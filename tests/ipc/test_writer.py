@@ -12,6 +12,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, build
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.errors import ArrowIpcError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -598,3 +599,22 @@ def test_blocks_tell_where_batches_lie():
         blocks = reader.blocks
     assert all(data[block.byte_offset : block.byte_offset + 4] == b"\xff\xff\xff\xff" for block in blocks)
     assert all(a.byte_offset + a.nbytes <= b.byte_offset for a, b in itertools.pairwise(blocks))
+
+
+def test_what_a_disk_lost_is_found_before_the_file_takes_its_name(tmp_path):
+    """A path's file is opened again and compared before it replaces what stood there."""
+    path = tmp_path / "x.arrow"
+    path.write_bytes(b"before")
+    writer = ipc.create(path, ENCODED)
+    writer.write(encoded("ab", 0, 1))
+    put_footer = writer._put_footer
+
+    def losing():
+        put_footer()
+        writer._sink.file.flush()
+        writer._sink.file.truncate(100)
+
+    writer._put_footer = losing
+    with pytest.raises((OSError, ArrowIpcError)):
+        writer.close()
+    assert (b"before", ["x.arrow"]) == (path.read_bytes(), [file.name for file in tmp_path.iterdir()])
