@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The Spark suite on each PySpark that the package supports, in environments of its own under build/matrix.
+#     tests/matrix.sh [PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]
+# Without pairs, it runs the three below. Ends with status 1 when the suite of one of them failed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+pairs=()
+while (($#)) && [[ "$1" != -- ]]; do
+    pairs+=("$1")
+    shift
+done
+shift $(($# ? 1 : 0))
+if ((${#pairs[@]} == 0)); then
+    pairs=(python3.13:4.1 python3.12:4.2 python3.11:4.3)
+fi
+
+results=()
+status=0
+for pair in "${pairs[@]}"; do
+    python="${pair%%:*}" pyspark="${pair##*:}"
+    environment="build/matrix/$(basename "$python")-pyspark$pyspark"
+    "$python" -m venv "$environment"
+    "$environment/bin/pip" install -q -e '.[test]' "pyspark[sql]==$pyspark.*"
+    if "$environment/bin/python" -m pytest -q tests/spark "$@" | tee "$environment/result.txt"; then
+        answer=passed
+    else
+        answer=failed
+        status=1
+    fi
+    versions="$("$environment/bin/python" -c 'import platform, pyspark; print(platform.python_version(), "with PySpark", pyspark.__version__)')"
+    results+=("Python $versions $answer: $(tail -n 1 "$environment/result.txt")")
+done
+printf '%s\n' "${results[@]}"
+exit "$status"
