@@ -5,6 +5,25 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final
 
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, MetadataVersion
+
+__all__ = [
+    "BODY_ALIGNMENT",
+    "CONTINUATION",
+    "EOS",
+    "EXPERIMENTAL_COMPRESSION_KEY",
+    "FILE_HEADER",
+    "FOOTER_TAIL_NBYTES",
+    "LEGACY_EOS",
+    "MAGIC",
+    "RAW_BUFFER",
+    "READABLE_VERSIONS",
+    "Compression",
+    "Format",
+    "HeaderKind",
+    "MetadataVersion",
+]
+
 MAGIC: Final = b"ARROW1"
 """First and last bytes of the file format."""
 
@@ -40,16 +59,6 @@ class Format(Enum):
     STREAM = "stream"
 
 
-class MetadataVersion(IntEnum):
-    """``MetadataVersion`` of Schema.fbs."""
-
-    V1 = 0
-    V2 = 1
-    V3 = 2
-    V4 = 3
-    V5 = 4
-
-
 READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)
 """Versions whose messages this package reads: 0.8 (2017-12) and later."""
 
@@ -57,8 +66,8 @@ READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)
 class Compression(IntEnum):
     """``CompressionType`` of Message.fbs."""
 
-    LZ4_FRAME = 0
-    ZSTD = 1
+    LZ4_FRAME = CompressionType.LZ4_FRAME
+    ZSTD = CompressionType.ZSTD
 
     @property
     def word(self) -> str:
@@ -69,11 +78,11 @@ class Compression(IntEnum):
 class HeaderKind(IntEnum):
     """Discriminant of the union ``MessageHeader``."""
 
-    SCHEMA = 1
-    DICTIONARY_BATCH = 2
-    RECORD_BATCH = 3
-    TENSOR = 4
-    SPARSE_TENSOR = 5
+    SCHEMA = MessageHeader.Schema
+    DICTIONARY_BATCH = MessageHeader.DictionaryBatch
+    RECORD_BATCH = MessageHeader.RecordBatch
+    TENSOR = MessageHeader.Tensor
+    SPARSE_TENSOR = MessageHeader.SparseTensor
 
     @property
     def noun(self) -> str:

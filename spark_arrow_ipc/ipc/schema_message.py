@@ -15,13 +15,14 @@ from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.arrow.walk import shortened, walk_fields
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import Type
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import decode_custom_metadata
 
 Children = tuple[t.Field, ...]
 Values = dict[str, Any]
 
-KNOWN_FEATURES: Final = {1: "DICTIONARY_REPLACEMENT", 2: "COMPRESSED_BODY"}
+KNOWN_FEATURES: Final = {int(feature): feature.name for feature in tables.Feature if feature}
 """Bits of ``Feature`` that this package understands."""
 
 
@@ -110,93 +111,97 @@ def _encode_union(type_: t.SparseUnion | t.DenseUnion) -> Values:
 
 
 TYPES: Final[Mapping[int, TypeRow]] = {
-    1: _plain(tables.NULL, t.null),
-    2: TypeRow(tables.INT, _decode_int, _encode_int),
-    3: TypeRow(
+    Type.Null: _plain(tables.NULL, t.null),
+    Type.Int: TypeRow(tables.INT, _decode_int, _encode_int),
+    Type.FloatingPoint: TypeRow(
         tables.FLOATING_POINT,
         lambda view, _: t.FloatingPoint(t.Precision(int(view.scalar("precision")))),
         lambda type_: {"precision": int(type_.precision)},
     ),
-    4: _plain(tables.BINARY, t.binary),
-    5: _plain(tables.UTF8, t.utf8),
-    6: _plain(tables.BOOL, t.bool_),
-    7: TypeRow(
+    Type.Binary: _plain(tables.BINARY, t.binary),
+    Type.Utf8: _plain(tables.UTF8, t.utf8),
+    Type.Bool: _plain(tables.BOOL, t.bool_),
+    Type.Decimal: TypeRow(
         tables.DECIMAL,
         _decode_decimal,
         lambda type_: {"precision": type_.precision, "scale": type_.scale, "bitWidth": type_.bit_width},
     ),
-    8: TypeRow(
+    Type.Date: TypeRow(
         tables.DATE,
         lambda view, _: t.Date(t.DateUnit(int(view.scalar("unit")))),
         lambda type_: {"unit": int(type_.unit)},
     ),
-    9: TypeRow(tables.TIME, _decode_time, lambda type_: {"unit": int(type_.unit), "bitWidth": type_.bit_width}),
-    10: TypeRow(
+    Type.Time: TypeRow(tables.TIME, _decode_time, lambda type_: {"unit": int(type_.unit), "bitWidth": type_.bit_width}),
+    Type.Timestamp: TypeRow(
         tables.TIMESTAMP,
         lambda view, _: t.Timestamp(_time_unit(view), view.string("timezone") or None),
         lambda type_: {"unit": int(type_.unit), "timezone": type_.timezone},
     ),
-    11: TypeRow(tables.INTERVAL, _decode_interval, lambda type_: {"unit": _INTERVALS.index(type(type_))}),
-    12: _of_child(tables.LIST, t.List),
-    13: TypeRow(tables.STRUCT_, lambda _, children: t.Struct(children), lambda _: {}),
-    14: TypeRow(tables.UNION, _decode_union, _encode_union),
-    15: TypeRow(
+    Type.Interval: TypeRow(tables.INTERVAL, _decode_interval, lambda type_: {"unit": _INTERVALS.index(type(type_))}),
+    Type.List: _of_child(tables.LIST, t.List),
+    Type.Struct_: TypeRow(tables.STRUCT_, lambda _, children: t.Struct(children), lambda _: {}),
+    Type.Union: TypeRow(tables.UNION, _decode_union, _encode_union),
+    Type.FixedSizeBinary: TypeRow(
         tables.FIXED_SIZE_BINARY,
         lambda view, _: t.FixedSizeBinary(int(view.scalar("byteWidth"))),
         lambda type_: {"byteWidth": type_.byte_width},
     ),
-    16: TypeRow(
+    Type.FixedSizeList: TypeRow(
         tables.FIXED_SIZE_LIST,
         lambda view, children: t.FixedSizeList(_only(children), int(view.scalar("listSize"))),
         lambda type_: {"listSize": type_.list_size},
     ),
-    17: TypeRow(
+    Type.Map: TypeRow(
         tables.MAP,
         lambda view, children: t.Map(_only(children), bool(view.scalar("keysSorted"))),
         lambda type_: {"keysSorted": type_.keys_sorted},
     ),
-    18: TypeRow(tables.DURATION, lambda view, _: t.Duration(_time_unit(view)), lambda type_: {"unit": int(type_.unit)}),
-    19: _plain(tables.LARGE_BINARY, t.large_binary),
-    20: _plain(tables.LARGE_UTF8, t.large_utf8),
-    21: _of_child(tables.LARGE_LIST, t.LargeList),
-    22: TypeRow(tables.RUN_END_ENCODED, lambda _, children: t.RunEndEncoded(*_pair(children)), lambda _: {}),
-    23: _plain(tables.BINARY_VIEW, t.binary_view),
-    24: _plain(tables.UTF8_VIEW, t.utf8_view),
-    25: _of_child(tables.LIST_VIEW, t.ListView),
-    26: _of_child(tables.LARGE_LIST_VIEW, t.LargeListView),
+    Type.Duration: TypeRow(
+        tables.DURATION, lambda view, _: t.Duration(_time_unit(view)), lambda type_: {"unit": int(type_.unit)}
+    ),
+    Type.LargeBinary: _plain(tables.LARGE_BINARY, t.large_binary),
+    Type.LargeUtf8: _plain(tables.LARGE_UTF8, t.large_utf8),
+    Type.LargeList: _of_child(tables.LARGE_LIST, t.LargeList),
+    Type.RunEndEncoded: TypeRow(
+        tables.RUN_END_ENCODED, lambda _, children: t.RunEndEncoded(*_pair(children)), lambda _: {}
+    ),
+    Type.BinaryView: _plain(tables.BINARY_VIEW, t.binary_view),
+    Type.Utf8View: _plain(tables.UTF8_VIEW, t.utf8_view),
+    Type.ListView: _of_child(tables.LIST_VIEW, t.ListView),
+    Type.LargeListView: _of_child(tables.LARGE_LIST_VIEW, t.LargeListView),
 }
 """By discriminant of the union ``Type``."""
 
 DISCRIMINANTS: Final[Mapping[type[t.DataType], int]] = {
-    t.Null: 1,
-    t.Int: 2,
-    t.FloatingPoint: 3,
-    t.Binary: 4,
-    t.Utf8: 5,
-    t.Bool: 6,
-    t.Decimal: 7,
-    t.Date: 8,
-    t.Time: 9,
-    t.Timestamp: 10,
-    t.IntervalYearMonth: 11,
-    t.IntervalDayTime: 11,
-    t.IntervalMonthDayNano: 11,
-    t.List: 12,
-    t.Struct: 13,
-    t.SparseUnion: 14,
-    t.DenseUnion: 14,
-    t.FixedSizeBinary: 15,
-    t.FixedSizeList: 16,
-    t.Map: 17,
-    t.Duration: 18,
-    t.LargeBinary: 19,
-    t.LargeUtf8: 20,
-    t.LargeList: 21,
-    t.RunEndEncoded: 22,
-    t.BinaryView: 23,
-    t.Utf8View: 24,
-    t.ListView: 25,
-    t.LargeListView: 26,
+    t.Null: Type.Null,
+    t.Int: Type.Int,
+    t.FloatingPoint: Type.FloatingPoint,
+    t.Binary: Type.Binary,
+    t.Utf8: Type.Utf8,
+    t.Bool: Type.Bool,
+    t.Decimal: Type.Decimal,
+    t.Date: Type.Date,
+    t.Time: Type.Time,
+    t.Timestamp: Type.Timestamp,
+    t.IntervalYearMonth: Type.Interval,
+    t.IntervalDayTime: Type.Interval,
+    t.IntervalMonthDayNano: Type.Interval,
+    t.List: Type.List,
+    t.Struct: Type.Struct_,
+    t.SparseUnion: Type.Union,
+    t.DenseUnion: Type.Union,
+    t.FixedSizeBinary: Type.FixedSizeBinary,
+    t.FixedSizeList: Type.FixedSizeList,
+    t.Map: Type.Map,
+    t.Duration: Type.Duration,
+    t.LargeBinary: Type.LargeBinary,
+    t.LargeUtf8: Type.LargeUtf8,
+    t.LargeList: Type.LargeList,
+    t.RunEndEncoded: Type.RunEndEncoded,
+    t.BinaryView: Type.BinaryView,
+    t.Utf8View: Type.Utf8View,
+    t.ListView: Type.ListView,
+    t.LargeListView: Type.LargeListView,
 }
 """The discriminant that each type class is written with; `Dictionary` is written as its value type."""
 
