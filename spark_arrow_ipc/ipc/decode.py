@@ -98,7 +98,8 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
         )
     layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), (0, *accumulate(counts)))
     _check_count("buffers", plan.buffers + layout.variadic_before[-1], len(layout.buffers))
-    limits.check("max_slots", header.length, "a batch")
+    if not layout.nodes:  # else the columns' own lengths are checked, and compared with this one
+        limits.check("max_slots", header.length, "a batch without columns")
     # Python's integers: they cannot overflow, and for a few columns they are faster than calls of numpy.
     for i, (length, null_count) in enumerate(layout.nodes):
         if length > limits.max_slots:
