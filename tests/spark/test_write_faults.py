@@ -265,6 +265,8 @@ spark.range(0, 40_000, 1, 2).write.format("hanging").mode("overwrite").save(path
 
 
 HANGING = """
+import signal
+
 from spark_arrow_ipc.spark.batch_writer import ArrowIpcBatchWriter
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
@@ -274,8 +276,7 @@ class Writer(ArrowIpcBatchWriter):
         fifo = self._job.directory + "/../here"
         with open(fifo, "w") as file:
             file.write("here")
-        with open(fifo) as file:  # nobody ever writes
-            file.read()
+        signal.pause()  # not a read of the same pipe: it could take its own word away
 
 
 class Source(ArrowIpcDataSource):
