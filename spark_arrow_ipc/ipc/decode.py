@@ -133,17 +133,15 @@ def _read_buffers(
     if compression is None and plan.is_whole:
         data = body.slice(0, body.nbytes)
         return [data[start : start + nbytes] for start, nbytes in layout.buffers]
-    wanted = [number for step in plan.steps for number in layout.numbers(step)]
+    wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
     found = [_NOTHING] * len(layout.buffers)
-    for number in wanted:
+    for number, _ in wanted:
         found[number] = body.slice(*layout.buffers[number])
     if compression is not None:
-        decompressor = Decompressor(compression, limits.max_batch_bytes, (found[number] for number in wanted))
-        for number in wanted:
+        decompressor = Decompressor(compression, limits.max_batch_bytes, (found[number] for number, _ in wanted))
+        for number, path in wanted:
             if found[number]:
-                with error_context(
-                    field_path=_owner(plan, number, layout), byte_offset=body.byte_offset + layout.buffers[number][0]
-                ):
+                with error_context(field_path=path, byte_offset=body.byte_offset + layout.buffers[number][0]):
                     found[number] = decompressor.decompress(found[number])
     return found
 
