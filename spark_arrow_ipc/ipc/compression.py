@@ -16,6 +16,7 @@ import numpy as np
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
+from spark_arrow_ipc.ipc import lz4_frame
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Compression
 
 PREFIX_NBYTES: Final = 8
@@ -23,9 +24,6 @@ PREFIX_NBYTES: Final = 8
 
 LZ4_MOST_RATIO: Final = 255
 """Each byte of an LZ4 sequence stands for at most 255 bytes of output (LZ4 block format, "match length")."""
-
-_PIECE_NBYTES: Final = 128 << 10
-"""Bytes of output that are asked of the LZ4 library at once: two of its usual blocks."""
 
 _ARENA_NBYTES: Final = 256 << 20
 """Largest memory that is taken at once for all buffers of a batch."""
@@ -60,11 +58,6 @@ def uncompressed_nbytes(data: memoryview) -> int:
     if declared < RAW_BUFFER:
         raise InvalidBodyError(expected="an uncompressed length of at least -1", found=f"{declared:,}", spec=_SPEC)
     return len(data) - PREFIX_NBYTES if declared == RAW_BUFFER else declared
-
-
-def decompress(compression: Compression, data: memoryview, budget_nbytes: int) -> memoryview:
-    """Return the bytes of one compressed buffer; see `Decompressor`."""
-    return Decompressor(compression, budget_nbytes).decompress(data)
 
 
 class Decompressor:
@@ -156,28 +149,7 @@ def _believable_nbytes(data: memoryview) -> int:
 
 
 def _decompress_lz4(frame: memoryview, output: memoryview, _: object) -> None:
-    # The library decompresses into memory of its own and copies. In small pieces that memory stays in the cache,
-    # and the copy is the only pass over new pages: seven times faster than one piece (measured).
-    context = lz4.frame.create_decompression_context()
-    consumed = produced = 0
-    ended = False
-    try:
-        while not ended:
-            # One byte more than there is room for: a frame that is too long shows, one that fits ends.
-            room = min(_PIECE_NBYTES, len(output) - produced + 1)
-            piece, read, ended = lz4.frame.decompress_chunk(context, frame[consumed:], max_length=room)
-            consumed += read
-            if produced + len(piece) <= len(output):
-                output[produced : produced + len(piece)] = piece
-            produced += len(piece)
-            if produced > len(output) or not (read or piece):
-                break
-    except (RuntimeError, ValueError, EOFError) as error:
-        raise InvalidBodyError(f"the LZ4 frame is broken: {error}", spec=_SPEC) from error
-    if produced != len(output) or not ended:
-        found = f"{produced:,}" if ended or produced > len(output) else f"{produced:,}, and the frame goes on"
-        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=found, spec=_SPEC)
-    _check_end("LZ4", consumed, frame)
+    lz4_frame.decompress_into(frame, output)
 
 
 def _decompress_zstd(frame: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor | None) -> None:
@@ -187,7 +159,7 @@ def _decompress_zstd(frame: memoryview, output: memoryview, decompressor: zstand
         if content_nbytes not in {-1, len(output)}:
             expected = f"a zstd frame of {len(output):,} bytes"
             raise InvalidBodyError(expected=expected, found=f"one of {content_nbytes:,}", spec=_SPEC)
-        _check_end("zstd", _zstd_frame_nbytes(frame), frame)
+        _check_zstd_end(_zstd_frame_nbytes(frame), frame)
         with decompressor.stream_reader(frame, closefd=False) as stream:
             produced = 0
             while produced < len(output):
@@ -217,12 +189,12 @@ def _zstd_frame_nbytes(frame: memoryview) -> int:
     return end + (_ZSTD_CHECKSUM_NBYTES if has_checksum else 0)
 
 
-def _check_end(codec: str, consumed: int, frame: memoryview) -> None:
+def _check_zstd_end(consumed: int, frame: memoryview) -> None:
     if consumed > len(frame):
-        raise InvalidBodyError(expected=f"a whole {codec} frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
+        raise InvalidBodyError(expected="a whole zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
     if consumed < len(frame):
         found = f"{len(frame) - consumed:,} bytes behind it"
-        raise InvalidBodyError(expected=f"one {codec} frame", found=found, spec=_SPEC)
+        raise InvalidBodyError(expected="one zstd frame", found=found, spec=_SPEC)
 
 
 _INTO: Final[dict[Compression, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {

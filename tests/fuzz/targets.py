@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import validate
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.compression import decompress
+from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import Compression, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import SchemaHeader, decode_footer, decode_message
@@ -87,7 +87,7 @@ def decompression(data):
         return
     codec, buffer = Compression(data[0] & 1), memoryview(data)[1:]
     with refusal():
-        output = decompress(codec, buffer, LIMITS.max_batch_bytes)
+        output = Decompressor(codec, LIMITS.max_batch_bytes).decompress(buffer)
         declared = struct.unpack_from("<q", buffer)[0]
         assert len(output) == (len(buffer) - 8 if declared == -1 else declared)
         assert len(bytes(output)) == len(output)

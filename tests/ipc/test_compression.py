@@ -11,13 +11,30 @@ import pytest
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
-from spark_arrow_ipc.ipc.compression import Compressor, check_level, decompress, uncompressed_nbytes
+from spark_arrow_ipc.ipc import lz4_frame
+from spark_arrow_ipc.ipc.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import Compression
 
 LZ4, ZSTD = Compression.LZ4_FRAME, Compression.ZSTD
 TEXT = b"what is said twice is said twice. " * 100
 BUDGET = 1 << 20
 FRAMES = {LZ4: lz4.frame.compress, ZSTD: lambda data: zstandard.ZstdCompressor().compress(data)}
+
+
+@pytest.fixture(params=["in place", "in pieces"], autouse=True)
+def way(request, monkeypatch):
+    """Both ways of reading an LZ4 frame: that of usual builds of the library, and the one for all others."""
+    if request.param == "in pieces":
+        monkeypatch.setattr(lz4_frame, "_FUNCTIONS", None)
+    return request.param
+
+
+def test_this_build_of_the_library_reads_in_place(way):
+    assert (lz4_frame._FUNCTIONS is None) == (way == "in pieces")
+
+
+def decompress(codec, data, budget):
+    return Decompressor(codec, budget).decompress(data)
 
 
 def prefixed(nbytes, frame):
@@ -66,7 +83,7 @@ BROKEN = [
     ("a length below -1", LZ4, prefixed(-2, FRAMES[LZ4](TEXT)), "at least -1, found -2"),
     ("a length far below", ZSTD, prefixed(-(1 << 63), FRAMES[ZSTD](TEXT)), "at least -1"),
     ("lz4: one byte more declared", LZ4, prefixed(N + 1, FRAMES[LZ4](TEXT)), f"{N + 1:,} uncompressed bytes, found {N:,}"),
-    ("lz4: one byte less declared", LZ4, prefixed(N - 1, FRAMES[LZ4](TEXT)), f"{N - 1:,} uncompressed bytes, found {N:,}"),
+    ("lz4: one byte less declared", LZ4, prefixed(N - 1, FRAMES[LZ4](TEXT)), f"{N - 1:,} uncompressed bytes, found {N - 1:,}, and the frame goes on"),
     ("lz4: nothing declared", LZ4, prefixed(0, FRAMES[LZ4](TEXT)), "0 uncompressed bytes"),
     ("lz4: no frame", LZ4, prefixed(N, b""), f"a frame of {N:,} uncompressed bytes, found no bytes"),
     ("lz4: a cut frame", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-20]), "and the frame goes on"),
@@ -125,7 +142,7 @@ BURST = """
 import struct, sys
 import lz4.frame, zstandard
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.compression import decompress
+from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import Compression
 codec = Compression(int(sys.argv[1]))
 zeros = bytes(256 << 20)
@@ -137,7 +154,7 @@ del zeros
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak counts anew from here
 try:
-    decompress(codec, memoryview(struct.pack("<q", 1 << 20) + frame), 2 << 30)
+    Decompressor(codec, 2 << 30).decompress(memoryview(struct.pack("<q", 1 << 20) + frame))
 except InvalidBodyError as error:
     lines = dict(line.split(":") for line in open("/proc/self/status"))
     print((int(lines["VmHWM"].split()[0]) - int(lines["VmRSS"].split()[0])) >> 10)

@@ -1,0 +1,176 @@
+"""One LZ4 frame into memory of ours, as the lz4 library reads it (LZ4 frame format, 1.6).
+
+Strategy
+--------
+The library's Python functions return new bytes, so that every buffer would be copied once more: half of the time of
+reading a compressed batch. The C functions that they are made of take the memory to write to; the library's
+extension module exports them, and here they are called through ctypes. They are the documented interface of
+``lz4frame.h``: bounded by both lengths that they are given, and safe on any bytes.
+
+Where a build of the library does not export them, `decompress_into` goes through its Python functions, with the same
+answers and errors. A test holds both to that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import lz4.frame
+import numpy as np
+
+from spark_arrow_ipc.errors import InvalidBodyError
+
+__all__ = ["decompress_into"]
+
+_SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
+_API_VERSION: Final = 100
+"""``LZ4F_VERSION`` of lz4frame.h since 1.0; creating a context tells it."""
+
+_PIECE_NBYTES: Final = 128 << 10
+"""Bytes of output that are asked of the library's Python functions at once: two of its usual blocks."""
+
+
+class _Options(ctypes.Structure):
+    """``LZ4F_decompressOptions_t``: what was written stays in place, so that later blocks may refer to it there."""
+
+    _fields_ = (("stable_destination", ctypes.c_uint), ("reserved", ctypes.c_uint * 3))
+
+
+_STABLE: Final = _Options(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Functions:
+    """The functions of lz4frame.h that are used."""
+
+    create: Callable[..., int]
+    free: Callable[..., int]
+    reset: Callable[..., None]
+    decompress: Callable[..., int]
+    is_error: Callable[..., int]
+    error_name: Callable[..., bytes]
+
+
+def _bind() -> _Functions | None:
+    """Return the C functions of the library, or None where its build keeps them to itself."""
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    try:
+        library = ctypes.CDLL(lz4.frame._frame.__spec__.origin)  # noqa: SLF001 - the extension module that holds them
+        create, free = library.LZ4F_createDecompressionContext, library.LZ4F_freeDecompressionContext
+        reset, decompress = library.LZ4F_resetDecompressionContext, library.LZ4F_decompress
+        is_error, error_name = library.LZ4F_isError, library.LZ4F_getErrorName
+    except (AttributeError, OSError):
+        return None
+    for function, result, arguments in (
+        (create, size, (pointer, ctypes.c_uint)),
+        (free, size, (pointer,)),
+        (reset, None, (pointer,)),
+        (decompress, size, (pointer,) * 6),
+        (is_error, ctypes.c_uint, (size,)),
+        (error_name, ctypes.c_char_p, (size,)),
+    ):
+        function.restype, function.argtypes = result, arguments
+    return _Functions(create, free, reset, decompress, is_error, error_name)
+
+
+_FUNCTIONS: Final = _bind()
+
+
+class _Context:
+    """A decompression context; its memory is the library's and is kept from buffer to buffer."""
+
+    def __init__(self, functions: _Functions) -> None:
+        self._functions = functions
+        self._pointer = ctypes.c_void_p()
+        self._written, self._read = ctypes.c_size_t(), ctypes.c_size_t()
+        self._arguments = (ctypes.addressof(self._written), ctypes.addressof(self._read), ctypes.addressof(_STABLE))
+        if functions.is_error(functions.create(ctypes.addressof(self._pointer), _API_VERSION)):
+            raise MemoryError("there is no memory for an LZ4 decompression context")
+
+    def decompress_into(self, frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
+        """Return how many bytes were read and written, and whether the frame ended."""
+        functions, (written, read, options) = self._functions, self._arguments
+        functions.reset(self._pointer)
+        source, destination = np.asarray(frame).ctypes.data, np.asarray(output).ctypes.data
+        consumed = produced = 0
+        while True:
+            self._read.value, self._written.value = len(frame) - consumed, len(output) - produced
+            left = functions.decompress(
+                self._pointer, destination + produced, written, source + consumed, read, options
+            )
+            if functions.is_error(left):
+                _refuse(functions.error_name(left).decode())
+            consumed, produced = consumed + self._read.value, produced + self._written.value
+            if not left or not (self._read.value or self._written.value):
+                return consumed, produced, not left
+
+    def __del__(self) -> None:
+        """Give the library's memory back."""
+        self._functions.free(self._pointer)
+
+
+class _Local(threading.local):
+    """A context a thread: one serves one frame at a time."""
+
+    context: _Context | None = None
+
+
+_LOCAL: Final = _Local()
+
+
+def _decompress_in_place(functions: _Functions, frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
+    if _LOCAL.context is None:
+        _LOCAL.context = _Context(functions)
+    return _LOCAL.context.decompress_into(frame, output)
+
+
+def _decompress_in_pieces(frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
+    """Return as `_Context.decompress_into`. In small pieces the library's own memory stays in the cache."""
+    context = lz4.frame.create_decompression_context()
+    consumed = produced = 0
+    try:
+        while True:
+            # One byte more than there is room for: a frame that is too long shows, one that fits ends.
+            room = min(_PIECE_NBYTES, len(output) - produced + 1)
+            piece, read, ended = lz4.frame.decompress_chunk(context, frame[consumed:], max_length=room)
+            consumed += read
+            if produced + len(piece) > len(output):
+                return consumed, len(output), False
+            output[produced : produced + len(piece)] = piece
+            produced += len(piece)
+            if ended or not (read or piece):
+                return consumed, produced, ended
+    except (RuntimeError, ValueError, EOFError) as error:
+        _refuse(str(error))
+
+
+def decompress_into(frame: memoryview, output: memoryview) -> None:
+    """Decompress the LZ4 frame that `frame` is into `output`, which it must fill.
+
+    One pass over the output, no copy.
+
+    Raises
+    ------
+    InvalidBodyError
+        The frame is broken, goes on behind `output`, ends before it is full, or has bytes behind it.
+    MemoryError
+        The library has no memory for a context.
+    """
+    if _FUNCTIONS is not None:
+        consumed, produced, ended = _decompress_in_place(_FUNCTIONS, frame, output)
+    else:
+        consumed, produced, ended = _decompress_in_pieces(frame, output)
+    if not ended or produced != len(output):
+        found = f"{produced:,}" if ended else f"{produced:,}, and the frame goes on"
+        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=found, spec=_SPEC)
+    if consumed < len(frame):
+        found = f"{len(frame) - consumed:,} bytes behind it"
+        raise InvalidBodyError(expected="one LZ4 frame", found=found, spec=_SPEC)
+
+
+def _refuse(why: str) -> NoReturn:
+    raise InvalidBodyError(f"the LZ4 frame is broken: {why}", spec=_SPEC)
