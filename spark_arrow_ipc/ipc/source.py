@@ -7,12 +7,15 @@ where the bytes end. Nothing is allocated for a length before the source knows t
 it cannot know (a pipe), it reads in pieces of `_PIECE_NBYTES`, so that memory grows only with bytes that came.
 
 A local file is read with ``pread`` into memory of our own: a file that is truncated or rewritten under us is a
-typed error, never a SIGBUS and never data that change while they are used.
+typed error, never a SIGBUS and never data that change while they are used. Who knows that nobody touches the file
+may map it instead (`open_mapped`), and open the source that this gives.
 """
 
 from __future__ import annotations
 
+import errno
 import io
+import mmap
 import os
 from collections.abc import Callable
 from typing import BinaryIO, Final, Protocol, TypeAlias, cast
@@ -20,9 +23,6 @@ from typing import BinaryIO, Final, Protocol, TypeAlias, cast
 import numpy as np
 
 from spark_arrow_ipc.errors import InvalidFramingError
-
-Openable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""What `open_source` accepts: a path, bytes, or a binary file object (which may be unseekable)."""
 
 _PIECE_NBYTES: Final = 64 << 20
 """Most bytes that are asked of a source of unknown length at once."""
@@ -59,6 +59,10 @@ class ByteSource(Protocol):
 
     def close(self) -> None:
         """Give back what the source opened itself."""
+
+
+Openable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ByteSource
+"""What `open_source` accepts: a path, bytes, a binary file object (which may be unseekable), or a source itself."""
 
 
 class _ExactReads:
@@ -133,6 +137,83 @@ class FileSource(_ExactReads):
     def __del__(self) -> None:
         """Close the file of a reader that nobody closed, as Python does for its own files."""
         self.close()
+
+
+class MappedSource(_ExactReads):
+    """A local file, mapped into memory. Made by `open_mapped`, which says what that risks."""
+
+    def __init__(self, descriptor: int, path: str, data: memoryview) -> None:
+        self._descriptor = descriptor
+        self._data = data
+        self.path: str | None = path
+        self.nbytes: int | None = len(data)
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the file's pages; nothing is read until they are touched.
+
+        Raises
+        ------
+        InvalidFramingError
+            The file is shorter now than it was mapped: pages behind its end must not be touched.
+        """
+        if self._descriptor < 0:
+            raise ValueError(f"{self.path}: the reader is closed")
+        _check_mapped(os.fstat(self._descriptor).st_size, len(self._data))
+        return self._data[byte_offset : byte_offset + nbytes]
+
+    def close(self) -> None:
+        """Close the file; closing twice does nothing. Its pages stay mapped while a view of them lives."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._data = memoryview(b"")
+
+    def __del__(self) -> None:
+        """Close the file of a reader that nobody closed."""
+        self.close()
+
+
+def open_mapped(path: str) -> ByteSource:
+    """Return a source that maps a local file instead of reading it; whoever opens it with `ipc.open` closes it there.
+
+    Saves the copy out of the page cache, and costs safety: if anybody truncates the file while a view of it is in
+    use, the operating system ends the process with SIGBUS, and if anybody writes to it, data change after they were
+    checked. The size is compared before each read, which narrows that gap and cannot close it. For files that are
+    replaced by new ones and never written in place, as this package writes them, the risk is none.
+
+    A file system that cannot map (some in user space) is read as usual.
+
+    Raises
+    ------
+    OSError
+        The path cannot be opened.
+    InvalidFramingError
+        The file changed its size while it was mapped.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
+    try:
+        nbytes = os.fstat(descriptor).st_size
+        if not nbytes:  # which nothing can map
+            return MappedSource(descriptor, path, memoryview(b""))
+        data = memoryview(mmap.mmap(descriptor, nbytes, access=mmap.ACCESS_READ))
+        _check_mapped(os.fstat(descriptor).st_size, nbytes)
+        return MappedSource(descriptor, path, data)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError) and error.errno in _UNMAPPABLE:
+            return FileSource.open(path)
+        raise
+
+
+_UNMAPPABLE: Final = (errno.ENODEV, errno.EINVAL)
+"""What file systems answer that cannot map."""
+
+
+def _check_mapped(found: int, nbytes: int) -> None:
+    if found < nbytes:
+        raise InvalidFramingError(
+            expected=f"a file of {nbytes:,} bytes, as it was mapped", found=f"one that was cut to {found:,} bytes"
+        )
 
 
 class BufferSource(_ExactReads):
@@ -238,7 +319,7 @@ def _name_of(file: BinaryIO) -> str | None:
 
 
 def open_source(source: Openable) -> ByteSource:
-    """Return a `ByteSource` over a path, bytes or a binary file object.
+    """Return a `ByteSource` over a path, bytes or a binary file object; a source is returned as it is.
 
     Raises
     ------
@@ -255,7 +336,10 @@ def open_source(source: Openable) -> ByteSource:
         raise TypeError(
             "expected a path, bytes or a binary file object, found a file opened as text; open it with 'rb'"
         )
+    if callable(getattr(source, "read_at", None)):
+        return cast("ByteSource", source)
     if callable(getattr(source, "read", None)):
+        source = cast("BinaryIO", source)
         seekable = getattr(source, "seekable", None)
         return SeekableSource(source) if seekable is not None and seekable() else ForwardSource(source)
     raise TypeError(f"expected a path, bytes or a binary file object, found {type(source).__name__}")
