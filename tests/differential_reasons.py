@@ -195,6 +195,14 @@ OURS_REFUSES = (
         0,
     ),
     Reason(
+        "a block that reaches into the footer, or into another block",
+        r"^InvalidFramingError: (record|dictionary) batch .*expected a block (at a multiple of 8 that ends before the footer|behind the one)",
+        "At the end of the file, we write a footer containing a redundant copy of the schema (which is a part of the "
+        "streaming format) plus memory offsets and sizes for each of the data blocks in the file.",
+        f'{COLUMNAR} "IPC File Format"',
+        0,
+    ),
+    Reason(
         "a dictionary batch says another length than its values have",
         r"^InvalidBodyError: dictionary batch .*expected a column of [\d,]+ rows",
         "number of records / rows. The arrays in the batch should all have this length",
@@ -264,6 +272,30 @@ PYARROW_REFUSES = (
         r"^OSError: Unexpected null field Schema\.fields",
         "table Schema { fields: [Field]; } (not required)",
         "Schema.fbs",
+        0,
+    ),
+    Reason(
+        "an index type that is not there, which is one",
+        r"^OSError: Unexpected null field DictionaryEncoding\.indexType",
+        "The dictionary indices are constrained to be non-negative integers. If this field is null, the indices must be "
+        "signed int32.",
+        "Schema.fbs, DictionaryEncoding.indexType",
+        0,
+    ),
+    Reason(
+        "custom metadata of a message of version V4: pyarrow takes any for the compression of Arrow 0.17",
+        r"^ArrowInvalid: Only LZ4_FRAME and ZSTD compression allowed",
+        "custom_metadata: [ KeyValue ];",
+        "Message.fbs, Message",
+        0,
+        case=r"metadata\.arrows? byte \d+ from 4 to 3$",
+    ),
+    Reason(
+        "a map's entries are flagged as nullable and none is null: a null one is refused when the values are checked",
+        r"^ArrowInvalid: Map's key-item pairs must be non-nullable structs",
+        "Whether the field is semantically nullable. While this has no bearing on the array's physical layout, many "
+        "systems distinguish nullable and non-nullable fields",
+        f'{COLUMNAR} "Schema message" (Schema.fbs forbids the flag; the entries are sound all the same)',
         0,
     ),
     Reason(

@@ -6,6 +6,7 @@ numpy arrays, so that ten thousand columns cost no Python loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -173,12 +174,10 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     version = int(view.scalar("version"))
     if version > max(MetadataVersion):
         raise UnsupportedError(f"the footer has metadata version {version}; this release reads up to V5 (4)")
-    return Footer(
-        SchemaHeader(schema),
-        _decode_blocks(view, "dictionaries", footer_byte_offset),
-        _decode_blocks(view, "recordBatches", footer_byte_offset),
-        decode_custom_metadata(view),
-    )
+    dictionaries = _decode_blocks(view, "dictionaries", footer_byte_offset)
+    record_batches = _decode_blocks(view, "recordBatches", footer_byte_offset)
+    _check_apart(dictionaries, record_batches)
+    return Footer(SchemaHeader(schema), dictionaries, record_batches, decode_custom_metadata(view))
 
 
 def _readable_version(view: reader.TableView) -> MetadataVersion:
@@ -209,6 +208,25 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> tuple[Block, 
             spec="File.fbs, Block",
         )
     return tuple(Block(*row) for row in blocks.tolist())
+
+
+def _check_apart(dictionaries: Sequence[Block], record_batches: Sequence[Block]) -> None:
+    """Refuse blocks that share bytes: a footer of a few bytes could claim one batch a million times."""
+    blocks = (*dictionaries, *record_batches)
+    places = np.array([(block.byte_offset, block.nbytes) for block in blocks], np.int64).reshape(-1, 2)
+    order = np.argsort(places[:, 0], kind="stable")
+    starts, ends = places[order, 0], places[order].sum(axis=1)
+    overlaps = np.flatnonzero(ends[:-1] > starts[1:])
+    if overlaps.size:
+        before, number = order[overlaps[0]], int(order[overlaps[0] + 1])
+        is_dictionary = number < len(dictionaries)
+        raise InvalidFramingError(
+            expected=f"a block behind the one that ends at byte {int(places[before].sum()):,}",
+            found=f"byte offset {int(places[number, 0]):,}",
+            block_kind="dictionary batch" if is_dictionary else "record batch",
+            block_number=number - (0 if is_dictionary else len(dictionaries)),
+            spec="File.fbs, Block",
+        )
 
 
 def _decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> RecordBatchHeader:

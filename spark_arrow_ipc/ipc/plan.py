@@ -220,16 +220,25 @@ def select_columns(schema: Schema, columns: Iterable[ColumnPath]) -> tuple[Selec
         struct.
     """
     selection: dict[int, Selection | None] = {}
+    # One pass over the names, not one for each column: both may be many.
+    positions = {name: i for i, name in enumerate(schema.names)}
+    repeated = len(positions) != len(schema)
     for column in columns:
         path = column if isinstance(column, tuple) else (column,)
-        _select(selection, schema, path, ())
+        position = None if repeated or isinstance(path[0], int) else positions.get(path[0])
+        _select(selection, schema, path, (), position)
     return selection, tuple(selection)
 
 
 def _select(
-    selection: dict[int, Selection | None], schema: Schema, path: tuple[int | str, ...], above: tuple[int | str, ...]
+    selection: dict[int, Selection | None],
+    schema: Schema,
+    path: tuple[int | str, ...],
+    above: tuple[int | str, ...],
+    position: int | None = None,
 ) -> None:
-    position = schema.position(path[0])
+    if position is None:
+        position = schema.position(path[0])
     if len(path) == 1:
         selection[position] = None
         return

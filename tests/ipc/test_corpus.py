@@ -47,6 +47,11 @@ def test_files_without_json_are_compared_with_pyarrow():
     assert [entry.name for entry, outcome in outcomes().items() if outcome.kind == corpus.DECODED] == []
 
 
+def test_what_readers_disagree_about_is_decoded_no_less_than_before():
+    decoded = [entry.name for entry, outcome in outcomes().items() if outcome.kind.startswith(corpus.EITHER_DECODED)]
+    assert len(decoded) >= 6, decoded
+
+
 def test_the_manifest_names_every_kind_of_expectation():
     assert set(EXPECTED) == {entry.expect for entry in corpus.entries(corpus.root())}
 

@@ -24,6 +24,7 @@ from spark_arrow_ipc.arrow import Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
+    InvalidArrowError,
     InvalidBodyError,
     InvalidDictionaryError,
     InvalidMetadataError,
@@ -390,3 +391,58 @@ def test_file_that_is_refused_is_closed(name):
         with pytest.raises(ArrowIpcError):
             ipc.open(DATA / name)
     assert before == open_files()
+
+
+# ---- a footer whose blocks are not where the messages are (CODEC_CHECKS, row 5)
+
+
+def with_blocks(content, change):
+    """Return a file whose footer names other record batch blocks: `change` gets and gives an int64 array of (n, 3)."""
+    with ipc.open_file(content) as file:
+        fields = schema_values(file.schema.fields)
+        blocks = np.array([(b.byte_offset, b.metadata_nbytes, b.body_nbytes) for b in file.blocks], np.int64)
+    nbytes = struct.unpack("<i", content[-10:-6])[0]
+    footer = builder.build(tables.FOOTER, {"version": 4, "schema": fields, "recordBatches": change(blocks)})
+    return content[: -10 - nbytes] + footer + struct.pack("<i", len(footer)) + b"ARROW1"
+
+
+def three_batches():
+    sink = io.BytesIO()
+    kind = Schema((t.Field("a", t.int32),))
+    ipc.write(sink, [RecordBatch.from_pydict({"a": [i, i + 1]}, kind) for i in range(3)], kind)
+    return sink.getvalue()
+
+
+def shifted(column, by):
+    return lambda blocks: blocks + np.eye(3, dtype=np.int64)[column] * by
+
+
+BLOCKS = {
+    "a byte offset too low": shifted(0, -8),
+    "a byte offset too high": shifted(0, 8),
+    "metadata too short": shifted(1, -8),
+    "metadata too long": shifted(1, 8),
+    "a body too short": shifted(2, -8),
+    "a body too long": shifted(2, 8),
+    "one block twice": lambda blocks: blocks[[0, 1, 1]],
+    "one block a thousand times": lambda blocks: blocks[[0] * 1000],
+    "a block inside another": lambda blocks: np.array([blocks[0], blocks[0] + (64, 0, -64)]),
+    "a block in the footer": lambda blocks: np.array([*blocks, blocks[-1] + (blocks[-1][1:].sum(), 0, 0)]),
+    "a block below zero": shifted(0, -(1 << 40)),
+    "a sum beyond int64": lambda blocks: np.add(blocks, (0, 0, (1 << 63) - 1024)),
+}
+
+
+def test_the_file_with_its_own_blocks_is_sound():
+    assert read_all(with_blocks(three_batches(), lambda blocks: blocks))
+
+
+def test_blocks_in_another_order_are_read_in_that_order():
+    with ipc.open_file(with_blocks(three_batches(), lambda blocks: blocks[::-1])) as file:
+        assert [[2, 3], [1, 2], [0, 1]] == [batch.columns[0].to_pylist() for batch in file]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_block_that_is_not_where_its_message_is_is_refused(name):
+    with pytest.raises(InvalidArrowError), ipc.open_file(with_blocks(three_batches(), BLOCKS[name])) as file:
+        list(file)
