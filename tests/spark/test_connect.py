@@ -1,0 +1,66 @@
+"""Spark Connect: a client without a JVM of its own reads and writes through a local server."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import arrow_files
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of pyspark")
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import json, sys
+from pyspark.sql import SparkSession, functions as f
+
+path = sys.argv[1]
+# A server inside this process's JVM, that ends with it.
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+assert "connect" in type(spark).__module__, type(spark)
+told = {}
+frame = spark.read.format("arrowipc").load(path + "/in")
+told["schema"] = frame.schema.simpleString()
+told["sum"] = frame.agg(f.sum("a"), f.count("b")).first().asDict()
+told["columns"] = spark.read.format("arrowipc").option("columns", "b").load(path + "/in").columns
+frame.filter("a > 1").write.format("arrowipc").mode("append").option("compression", "zstd").save(path + "/out")
+told["written"] = sorted(map(tuple, spark.read.format("arrowipc").load(path + "/out").collect()))
+spark.sql(f"CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '{path}/out')")
+spark.sql("INSERT INTO v SELECT 9, 'nine'")
+told["inserted"] = spark.read.format("arrowipc").load(path + "/out").count()
+try:
+    spark.read.format("arrowipc").load(path + "/nowhere").count()
+except Exception as error:
+    told["error"] = str(error)
+from spark_arrow_ipc import register
+register(spark)
+print(json.dumps(told))
+spark.stop()
+"""
+
+
+def test_a_connect_client_reads_and_writes(tmp_path):
+    arrow_files.write(tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]}))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    error = told.pop("error")
+    assert told == {
+        "schema": "struct<a:bigint,b:string>",
+        "sum": {"sum(a)": 6, "count(b)": 2},
+        "columns": ["b"],
+        "written": [[2, None], [3, "z"]],
+        "inserted": 3,
+    }
+    assert "NoFilesError" in error
+    assert "nowhere" in error
