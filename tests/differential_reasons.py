@@ -195,6 +195,13 @@ OURS_REFUSES = (
         0,
     ),
     Reason(
+        "an index beyond a dictionary, in the values of another dictionary, which pyarrow does not look at",
+        r"^InvalidBodyError: dictionary batch .*expected dictionary indices from 0 to below",
+        "Dictionary encoding is a data representation technique to represent values by integers referencing a dictionary",
+        f'{COLUMNAR} "Dictionary-encoded Layout"',
+        0,
+    ),
+    Reason(
         "a block that reaches into the footer, or into another block",
         r"^InvalidFramingError: (record|dictionary) batch .*expected a block (at a multiple of 8 that ends before the footer|behind the one)",
         "At the end of the file, we write a footer containing a redundant copy of the schema (which is a part of the "
