@@ -2,98 +2,66 @@
 
 Strategy
 --------
-The steps, each in a function of its own, in the order that makes a crash between any two of them harmless to old data:
+The steps, in the order that makes a crash between any two of them harmless:
 
 ==== ===================================================================================================
-P0   plan a job: make the directory and its staging; for an overwrite note the files that a reader sees now
+P0   plan a job (`job`): make the directory and its staging; for an overwrite note the files that a reader sees
+T1   a task creates a staged file (`sink`)
+T2   it writes, makes durable, closes, opens again and compares, and reports
 C1   check every task's output: one job, unique names, staged files present with the size that was reported
 C2   make the names of the staged files durable
-C3   for an overwrite check that the directory is still as P0 saw it. Up to here nothing is visible
-C4   publish: rename each staged file to its final name, never over a file that exists; make the names durable
-C5   for an overwrite remove the files noted at P0
-C6   write ``_SUCCESS``, remove the staging
+C3   bring a pending job of others to its end; check that nothing changed which this job relies on; write a record of
+     all that it will do and link it to the next number of the chain. **This link is the commit.**
+C4   (`commit_forward`) publish: rename each staged file to its final name, make the names durable
+C5   remove the files that an overwrite replaces
+C6   write ``_SUCCESS``, mark the record as done, remove the staging
+A    abort: withdraw the job where no record names it, else do C4 to C6
 ==== ===================================================================================================
 
+Up to the link nothing is visible and nothing is changed. From then on readers of this package see the job's result,
+from the staging where need be (`directories.CommittedView`), and whoever writes next, or vacuum, finishes what is left.
 Only files that tasks reported are published, never "what is there": a second attempt's file dies with the staging.
-After the first rename nothing is undone: what failed half-way stays, published files and staged ones, and the error
-says which is which. `abort` looks before it removes, because Spark calls it after a commit that raised, too.
 
-A `JobPlan` is all that the processes of a job share. It travels by pickle.
+A link fails where its name exists, on network storage too: so of two jobs that both checked against record *n* only
+one becomes *n + 1*, and the other checks again. The record *n + 1* is made only when *n* is done, so that what a
+record removes never comes back.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Final, TypeVar
 
-from spark_arrow_ipc.dataset.filesystem import status, sync_directory, sync_file
-from spark_arrow_ipc.dataset.job import JobPlan, WriteMode, live_files
-from spark_arrow_ipc.dataset.listing import STAGED_SUFFIX, STAGING_DIRECTORY
-from spark_arrow_ipc.dataset.sink import StagedFile, Staging, TaskOutput
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+from spark_arrow_ipc.dataset import failpoint
+from spark_arrow_ipc.dataset.commit_format import MAX_RECORD_NBYTES, REMEMBERED, Record, StagedFile, check_names
+from spark_arrow_ipc.dataset.commit_forward import (
+    STAGED_RECORD,
+    SUCCESS_FILE,
+    CommitSummary,
+    check_directories,
+    latest,
+    roll_forward,
+    withdraw,
+)
+from spark_arrow_ipc.dataset.commit_record import commits_directory, is_committed, read_head, record_path
+from spark_arrow_ipc.dataset.filesystem import sync_directory, sync_file
+from spark_arrow_ipc.dataset.job import IfExists, JobPlan, LiveFile, WriteMode, live_files, shown
+from spark_arrow_ipc.dataset.sink import TaskOutput
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context
 
 __all__ = ["SUCCESS_FILE", "CommitSummary", "abort", "commit"]
 
-SUCCESS_FILE: Final = "_SUCCESS"
-"""Hadoop's sign of a finished job; ours holds a summary as JSON."""
-
-_THREADS: Final = 32
-"""File system calls at once: on network storage each takes milliseconds of waiting."""
-
-_SERIAL: Final = 64
-"""Up to so many calls no threads are started."""
-
-_NAMES_SHOWN: Final = 10
-
 _log = logging.getLogger(__name__)
-
-_Item = TypeVar("_Item")
-
-
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
-    """What a commit did.
-
-    Parameters
-    ----------
-    jobid, mode
-        The job's.
-    files, rows, nbytes
-        What was published.
-    removed
-        How many files of before are gone.
-    """
-
-    jobid: str
-    mode: str
-    files: int
-    rows: int
-    nbytes: int
-    removed: int
-
-    def to_json(self) -> str:
-        """Return the text of ``_SUCCESS``."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({"writer": "spark-arrow-ipc", **values}, indent=2) + "\n"
-
-
-# C1 to C6
 
 
 def commit(
-    plan: JobPlan, outputs: Sequence[TaskOutput | None], *, write_empty: Callable[[], StagedFile]
+    plan: JobPlan, outputs: Sequence[TaskOutput | None], *, write_empty: Callable[[], StagedFile] | None
 ) -> CommitSummary:
     """Publish what the tasks wrote and return a summary.
 
-    Cost: three file system calls a file, on up to 32 threads.
+    Cost: about five file system calls a file; on storage where they wait, 32 at once.
 
     Parameters
     ----------
@@ -102,39 +70,43 @@ def commit(
     outputs
         What each task reported.
     write_empty
-        Stages a file that carries the schema; called where no task had rows, so that the dataset can be read.
+        Stages a file that carries the schema; called where no task had rows, so that the dataset can be read. None
+        where there is no place for one: the dataset is partitioned.
 
     Raises
     ------
     CommitError
-        The outputs are not sound, or the file system failed. The text says what is published and what is not.
+        Either nothing is published, or the job is committed and not all of it is in place. The text says which.
     ConcurrentWriteError
-        Another writer changed the directory since an overwrite was planned; nothing is published.
+        Another writer changed what an overwrite replaces, or wrote where nothing might be; nothing is published.
     """
-    adds = _check_outputs(plan, outputs)
-    if not adds:
-        adds = _checked_files(plan, (write_empty(),))
-    with _told(plan, adds, "the commit could not begin"):
-        _sync(plan, plan.staging.directory)
-        _check_unchanged(plan)
-    _publish(plan, adds)
-    _remove_snapshot(plan, adds)
-    summary = CommitSummary(
-        plan.jobid,
-        plan.mode.value,
-        len(adds),
-        sum(file.rows for file in adds),
-        sum(file.nbytes for file in adds),
-        len(plan.snapshot),
-    )
-    with _told(plan, adds, f"only {SUCCESS_FILE} could not be written"):
-        _write_success(plan, summary)
-    _remove_staging(plan.staging)
-    return summary
+    if plan.skip:
+        return CommitSummary(plan.jobid, plan.mode.value, published=False)
+    with _nothing_published(plan):
+        adds = _check_outputs(plan, outputs)
+        if not adds and write_empty is not None:
+            adds = _checked_files(plan, (write_empty(),))
+        failpoint.hit("C1.checked")
+        _sync(plan, plan.staging.directory, os.path.dirname(plan.staging.directory), plan.directory)
+        failpoint.hit("C2.synced")
+        record = _link_record(plan, adds)
+    if record is None:
+        withdraw(plan.directory, plan.jobid)
+        return CommitSummary(plan.jobid, plan.mode.value, published=False)
+    try:
+        _sync(plan, commits_directory(plan.directory))
+        failpoint.hit("C3.synced")
+        roll_forward(plan.directory, record)
+    except (OSError, CommitError) as error:
+        raise _unfinished(plan, record, error) from error
+    return CommitSummary.of(record)
+
+
+# C1
 
 
 def _check_outputs(plan: JobPlan, outputs: Sequence[TaskOutput | None]) -> tuple[StagedFile, ...]:
-    """Return the files of all outputs, checked (step C1)."""
+    """Return the files of all outputs, checked."""
     missing = [i for i, output in enumerate(outputs) if output is None]
     if missing:
         raise CommitError(
@@ -154,208 +126,233 @@ def _check_outputs(plan: JobPlan, outputs: Sequence[TaskOutput | None]) -> tuple
 
 
 def _checked_files(plan: JobPlan, files: Sequence[StagedFile]) -> tuple[StagedFile, ...]:
-    for kind, names in (("staged", [file.staged for file in files]), ("final", [file.final for file in files])):
-        if len(set(names)) != len(names):
+    for kind, names in (("staged", {file.staged for file in files}), ("final", {file.final for file in files})):
+        if len(names) != len(files):
             raise CommitError(f"two outputs share one {kind} name; nothing is published", path=plan.directory)
+    with error_context(path=plan.directory):
+        check_names(files)
+    check_directories(plan.directory, {os.path.dirname(file.final) for file in files})
+    sizes = _staged_sizes(plan)
     for file in files:
-        _check_names(plan, file)
-    _each(lambda file: _check_staged(plan, file), files)
+        _check_staged(plan, file, sizes.get(file.staged))
+        if os.path.lexists(plan.path(file.final)):
+            raise CommitError(
+                f"{file.final} exists already and is not replaced; nothing is published", path=plan.directory
+            )
     return tuple(files)
 
 
-def _check_names(plan: JobPlan, file: StagedFile) -> None:
-    """Raise where a name could lead out of the dataset or is one that no reader would see."""
-    for name, parts in ((file.staged, 1), (file.final, len(PurePosixPath(file.final).parts))):
-        pieces = name.split("/")
-        if len(pieces) != parts or any(piece in ("", ".", "..") or "\0" in piece for piece in pieces):
-            raise CommitError(f"the name {name!r} is no relative path; nothing is published", path=plan.directory)
-    if not file.staged.endswith(STAGED_SUFFIX) or file.final.startswith(("_", ".")):
-        raise CommitError(
-            f"the names {file.staged!r} and {file.final!r} are not those of a staged and a published file; "
-            "nothing is published",
-            path=plan.directory,
-        )
+def _staged_sizes(plan: JobPlan) -> dict[str, int]:
+    try:
+        with os.scandir(plan.staging.directory) as entries:
+            return {entry.name: entry.stat(follow_symlinks=False).st_size for entry in entries}
+    except FileNotFoundError:
+        return {}
 
 
-def _check_staged(plan: JobPlan, file: StagedFile) -> None:
-    path = plan.staging.path(file.staged)
-    found = status(path)
-    if found is None:
+def _check_staged(plan: JobPlan, file: StagedFile, nbytes: int | None) -> None:
+    if nbytes is None:
         raise CommitError(
             "a task wrote this staged file, and the driver does not find it: the path is not shared between driver "
             "and executors (give a path that every machine sees), or somebody removed it; nothing is published",
-            path=path,
+            path=plan.staging.path(file.staged),
         )
-    if found.nbytes != file.nbytes:
+    if nbytes != file.nbytes:
         raise CommitError(
             expected=f"a staged file of {file.nbytes:,} bytes",
-            found=f"{found.nbytes:,}; nothing is published",
-            path=path,
+            found=f"{nbytes:,}; nothing is published",
+            path=plan.staging.path(file.staged),
         )
 
 
-def _check_unchanged(plan: JobPlan) -> None:
-    """Raise where an overwrite would meet files that it does not know (step C3)."""
-    if plan.mode is not WriteMode.OVERWRITE:
-        return
-    now = live_files(plan.directory)
-    if now != plan.snapshot:
-        changed = sorted({os.path.basename(file.path) for file in {*now} ^ {*plan.snapshot}})
+# C3
+
+
+def _link_record(plan: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
+    """Return the record that commits the job, or None where there was nothing to commit."""
+    root = plan.directory
+    while True:
+        head, before = latest(root)
+        if plan.is_in(before):
+            return None
+        if plan.if_exists is not IfExists.APPEND and (files := live_files(root)):
+            if plan.if_exists is IfExists.IGNORE:
+                return None
+            raise ConcurrentWriteError(
+                f"another writer made files ({_paths(files)}) since this job was planned, and ifExists is error; "
+                "nothing is published",
+                path=root,
+            )
+        removes = _check_unchanged(plan, adds)
+        failpoint.hit("C3.checked")
+        record = _record(plan, head.seq + 1, before, adds, removes)
+        _write_record(plan, record)
+        failpoint.hit("C3.written")
+        if _link(plan, record):
+            return record
+
+
+def _check_unchanged(plan: JobPlan, adds: Sequence[StagedFile]) -> tuple[str, ...]:
+    """Return what an overwrite removes, after a look whether that is still what its planning saw."""
+    if plan.mode is WriteMode.APPEND:
+        return ()
+    if plan.mode is WriteMode.OVERWRITE:
+        before, now = plan.snapshot, live_files(plan.directory)
+    else:
+        touched = {os.path.dirname(file.final) for file in adds}
+        before = tuple(file for file in plan.snapshot if os.path.dirname(file.path) in touched)
+        now = live_files(plan.directory, touched)
+    if now != before:
         raise ConcurrentWriteError(
-            f"another writer changed the directory since this overwrite was planned ({_names(changed)}); "
+            f"another writer changed the directory since this overwrite was planned ({_paths({*now} ^ {*before})}); "
             "nothing is published, write again",
             path=plan.directory,
         )
+    return tuple(file.path for file in before)
 
 
-def _publish(plan: JobPlan, adds: Sequence[StagedFile]) -> None:
-    """Rename each staged file to its final name and make the names durable (step C4)."""
-    with _told(plan, adds, "the publishing stopped half-way"):
-        _each(lambda file: _publish_file(plan, file), adds)
-        for directory in sorted({os.path.dirname(plan.path(file.final)) for file in adds}):
-            _sync(plan, directory)
+def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
+    return shown(sorted({file.path for file in files}))
 
 
-def _publish_file(plan: JobPlan, file: StagedFile) -> None:
-    staged, final = plan.staging.path(file.staged), plan.path(file.final)
-    if os.path.lexists(final):
-        # Its name holds a uuid of this attempt: either this very file, published before, or somebody's mistake.
-        there = status(final)
-        if there is not None and there.nbytes == file.nbytes and not os.path.lexists(staged):
-            return
-        raise FileExistsError(f"{final} exists already and is not replaced")
-    os.rename(staged, final)
+def _record(
+    plan: JobPlan, seq: int, before: Record | None, adds: tuple[StagedFile, ...], removes: tuple[str, ...]
+) -> Record:
+    jobs, tokens, queries = (before.jobs, before.tokens, before.queries) if before is not None else ((), (), {})
+    token = () if plan.commit_token is None else (plan.commit_token,)
+    if plan.query is not None:
+        name, batch_id = plan.query
+        others = [(other, last) for other, last in queries.items() if other != name]
+        queries = dict([*others, (name, batch_id)][-REMEMBERED:])
+    return Record(
+        seq,
+        plan.jobid,
+        plan.mode.value,
+        adds,
+        removes,
+        plan.staging.durable,
+        (*jobs, plan.jobid)[-REMEMBERED:],
+        (*tokens, *token)[-REMEMBERED:],
+        queries,
+    )
 
 
-def _remove_snapshot(plan: JobPlan, adds: Sequence[StagedFile]) -> None:
-    """Remove the files that were there before an overwrite (step C5)."""
-    if not plan.snapshot:
-        return
-    with _told(plan, adds, "files of before the overwrite remain beside the new ones"):
-        _each(_remove_file, [file.path for file in plan.snapshot])
+def _write_record(plan: JobPlan, record: Record) -> None:
+    """Write the record under its staged name and make it durable, and the directory that it will be linked to."""
+    data = record.to_bytes()
+    if len(data) > MAX_RECORD_NBYTES:
+        raise CommitError(
+            f"a job of {len(record.adds):,} new and {len(record.removes):,} old files makes a record of {len(data):,} "
+            f"bytes, and none is read above {MAX_RECORD_NBYTES:,}; nothing is published, write fewer and larger files",
+            path=plan.directory,
+        )
+    with open(plan.staging.path(STAGED_RECORD), "wb", buffering=0) as file:
+        half = len(data) // 2
+        for part in (data[:half], data[half:]):
+            _write_all(file.fileno(), part)
+            failpoint.hit("C3.torn")
+        if plan.staging.durable:
+            sync_file(file.fileno())
+    with suppress(FileExistsError):
+        os.mkdir(commits_directory(plan.directory))
         _sync(plan, plan.directory)
 
 
-def _remove_file(path: str) -> None:
-    with suppress(FileNotFoundError):  # somebody removed it already
-        os.unlink(path)
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
-def _write_success(plan: JobPlan, summary: CommitSummary) -> None:
-    """Write the sign of a finished job, whole or not at all (step C6)."""
-    written = plan.staging.path(SUCCESS_FILE + STAGED_SUFFIX)
-    with open(written, "x", encoding="utf-8") as file:
-        file.write(summary.to_json())
-        file.flush()
-        if plan.staging.durable:
-            sync_file(file.fileno())
-    os.replace(written, plan.path(SUCCESS_FILE))
-    _sync(plan, plan.directory)
-
-
-def _remove_staging(staging: Staging) -> None:
-    """Remove a job's staging and, where no other job has one, the directory of all.
-
-    A failure is not the job's: what stays is hidden from readers and can be removed later.
-    """
+def _link(plan: JobPlan, record: Record) -> bool:
+    """Link the record to its number, and return whether it is the job's commit; False: another job was quicker."""
+    root, target = plan.directory, record_path(plan.directory, record.seq)
     try:
-        shutil.rmtree(staging.directory)
-    except FileNotFoundError:
-        pass
-    except OSError as error:  # a late attempt of a task may write into it this very moment
-        _log.warning("%s: the staging directory could not be removed: %s", staging.directory, error)
-    with suppress(OSError):
-        os.rmdir(os.path.join(staging.root, STAGING_DIRECTORY))
+        os.link(plan.staging.path(STAGED_RECORD), target)
+        failpoint.hit("C3.linked")
+        if read_head(root).seq == record.seq:
+            return True
+    except FileExistsError:
+        return _settled(plan)
+    except OSError as error:
+        # On network storage the answer may be lost and the link be there.
+        if _settled(plan):
+            return True
+        if isinstance(error, FileNotFoundError):
+            raise CommitError("the job was withdrawn while it committed; nothing is published", path=root) from error
+        raise
+    # Either others have finished this record and gone on; or they did so before, and removed the record of this number:
+    # then the link filled a hole in the past, where nobody looks.
+    if _settled(plan):
+        return True
+    with suppress(FileNotFoundError):
+        os.unlink(target)
+    return False
+
+
+def _settled(plan: JobPlan) -> bool:
+    try:
+        return is_committed(plan.directory, plan.jobid)
+    except (OSError, CommitError) as error:
+        raise CommitError(
+            f"whether the job is committed cannot be found out: {error}. Nothing is removed; when the file system "
+            f"answers, 'arrowipc vacuum {plan.directory}' settles it",
+            path=plan.directory,
+        ) from error
 
 
 # Abort
 
 
-def abort(plan: JobPlan, outputs: Sequence[TaskOutput | None]) -> tuple[str, ...]:
-    """Give the job up and return the names of its files that are published already, which stay.
+def abort(plan: JobPlan) -> bool:
+    """Give the job up and return True; or, where it is committed, bring it to its end and return False.
 
-    The staging is removed only where nothing is published: otherwise it holds the rest of a job that readers see in
-    part. Spark calls this after a commit that raised as well, in another process, and with outputs missing where a
-    task failed. Calling it twice does nothing more.
+    Spark calls this after a commit that raised as well, in another process. Where the file system does not say whether
+    the job is committed, nothing is removed and True is returned. Calling it twice does nothing more.
 
     Parameters
     ----------
     plan
         The job's.
-    outputs
-        What the tasks reported that did.
-
-    Raises
-    ------
-    OSError
-        The file system does not say whether a file is published: then nothing is removed.
     """
-    reported = [output for output in outputs if output is not None and output.jobid == plan.jobid]
-    published, _ = _published(plan, [file for output in reported for file in output.files])
-    if published:
+    try:
+        withdrawn = withdraw(plan.directory, plan.jobid)
+    except (OSError, CommitError) as error:
         _log.warning(
-            "%s: the job %s is aborted, but its commit had begun: %d of its files are published and stay (%s)",
-            plan.directory,
-            plan.jobid,
-            len(published),
-            _names(published),
+            "%s: the job %s is aborted; nothing of it is removed, because: %s", plan.directory, plan.jobid, error
         )
-        return tuple(published)
-    _remove_staging(plan.staging)
-    return ()
+        return True
+    if not withdrawn:
+        _log.warning("%s: the job %s was aborted after its commit; it is published", plan.directory, plan.jobid)
+    return withdrawn
 
 
 # What the steps share
 
 
-def _published(plan: JobPlan, files: Sequence[StagedFile]) -> tuple[list[str], list[str]]:
-    """Return the final names of the files that are published, and of those that are not."""
-    published: list[str] = []
-    staged: list[str] = []
-    for file in files:
-        (published if status(plan.path(file.final)) is not None else staged).append(file.final)
-    return published, staged
-
-
 @contextmanager
-def _told(plan: JobPlan, adds: Sequence[StagedFile], what: str) -> Iterator[None]:
-    """Turn an OSError of the file system into a `CommitError` that says what readers see now."""
+def _nothing_published(plan: JobPlan) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        published, staged = _published(plan, adds)
-        old = [os.path.basename(file.path) for file in plan.snapshot if os.path.lexists(file.path)]
-        parts = [f"{what}: {error}", f"{len(published)} of {len(adds)} new files are published"]
-        if published and staged:
-            parts[1] += f" ({_names(published)})"
-        if staged:
-            parts.append(f"{len(staged)} are not and remain staged in {plan.staging.directory} ({_names(staged)})")
-        if plan.snapshot:
-            parts.append(f"{len(old)} of {len(plan.snapshot)} old files are still there ({_names(old)})")
-        raise CommitError("; ".join(parts), path=plan.directory) from error
+        raise CommitError(f"the commit could not begin: {error}; nothing is published", path=plan.directory) from error
 
 
-def _each(call: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-    """Call for each item, many at once where there are many; the first error is raised, later items may be left."""
-    if len(items) <= _SERIAL:
-        for item in items:
-            call(item)
-        return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        futures = [pool.submit(call, item) for item in items]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+def _unfinished(plan: JobPlan, record: Record, error: Exception) -> CommitError:
+    there = sum(os.path.lexists(plan.path(file.final)) for file in record.adds)
+    old = sum(os.path.lexists(plan.path(name)) for name in record.removes)
+    parts = [f"the job is committed, and putting it in place stopped half-way: {error}"]
+    parts.append(f"{there} of {len(record.adds)} new files have their names")
+    if record.removes:
+        parts.append(f"{old} of {len(record.removes)} old files are still there")
+    parts.append(
+        "readers of this package see the new data; the next write to this directory, or 'arrowipc vacuum "
+        f"{plan.directory}', does the rest. Do not run the job again"
+    )
+    return CommitError("; ".join(parts), path=plan.directory)
 
 
-def _sync(plan: JobPlan, directory: str) -> None:
+def _sync(plan: JobPlan, *directories: str) -> None:
     if plan.staging.durable:
-        sync_directory(directory)
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMES_SHOWN]) or "none"
-    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+        for directory in directories:
+            sync_directory(directory)

@@ -1,70 +1,24 @@
-"""Publishing: all or nothing, and never at the cost of what was there. The rows of the failure table that exist."""
+"""Publishing: what a job that goes well leaves, what is refused, and what a failure says."""
 
 import json
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import uuid
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, failing, finish, foreign, leftovers, ours, planned, run_tasks, save
 
 from spark_arrow_ipc.dataset import commit as commit_module
+from spark_arrow_ipc.dataset import commit_calls, commit_forward
+from spark_arrow_ipc.dataset import job as job_module
 from spark_arrow_ipc.dataset.commit import abort, commit
+from spark_arrow_ipc.dataset.commit_format import StagedFile
 from spark_arrow_ipc.dataset.job import WriteMode, plan_job
-from spark_arrow_ipc.dataset.listing import list_directory
-from spark_arrow_ipc.dataset.sink import StagedFile, Staging, TaskOutput
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError, UnsupportedError
+from spark_arrow_ipc.dataset.sink import TaskOutput
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 
-APPEND, OVERWRITE = WriteMode.APPEND, WriteMode.OVERWRITE
-
-
-def stage(staging, partition_id, content):
-    """Stand in for a task: the commit never looks into a file."""
-    attempt = uuid.uuid4().hex
-    Path(staging.path(f"{attempt}.staged")).write_bytes(content)
-    return StagedFile(f"{attempt}.staged", f"part-{partition_id:05d}-{attempt}.arrow", len(content), len(content), 0)
-
-
-def run_task(plan, partition_id, *contents):
-    return TaskOutput(plan.jobid, tuple(stage(plan.staging, partition_id, content) for content in contents))
-
-
-def finish(plan, outputs):
-    return commit(plan, outputs, write_empty=lambda: stage(plan.staging, 0, b"empty"))
-
-
-def save(path, mode, *contents):
-    plan = plan_job(str(path), mode)
-    return finish(plan, [run_task(plan, i, content) for i, content in enumerate(contents)])
-
-
-def rows(path):
-    """Return what a reader of the directory sees."""
-    return sorted(Path(file.path).read_bytes() for file in list_directory(str(path)).files)
-
-
-def leftovers(path):
-    return sorted(str(found.relative_to(path)) for found in path.rglob("*") if found.is_file())
-
-
-@pytest.fixture
-def fails(monkeypatch):
-    """Make a system call fail at its n-th use, for paths that hold a text."""
-
-    def install(name, n, text=""):
-        real, count = getattr(os, name), iter(range(10**9))
-
-        def call(path, *rest, **named):
-            if text in str(path) and next(count) == n - 1:
-                raise OSError(5, "Input/output error", path)
-            return real(path, *rest, **named)
-
-        monkeypatch.setattr(os, name, call)
-
-    return install
+MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
 
 
 # What a job that goes well leaves
@@ -72,90 +26,133 @@ def fails(monkeypatch):
 
 def test_append_adds_and_overwrite_replaces(tmp_path):
     path = tmp_path / "new" / "data"
-    save(path, APPEND, b"a", b"b")
-    save(path, APPEND, b"c")
-    assert [b"a", b"b", b"c"] == rows(path)
-    save(path, OVERWRITE, b"d", b"e")
-    assert [b"d", b"e"] == rows(path)
+    save(path, APPEND, "a", "b")
+    save(path, APPEND, "c")
+    assert ["a", "b", "c"] == foreign(path)
+    save(path, OVERWRITE, "d", "e")
+    assert ["d", "e"] == foreign(path)
     save(path, OVERWRITE)
-    assert [b"empty"] == rows(path)
+    assert ["empty"] == foreign(path)
 
 
-@pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
-def test_after_a_commit_only_data_and_success_are_there(tmp_path, mode):
-    summary = save(tmp_path, mode, b"a", b"bc")
-    data = [name for name in leftovers(tmp_path) if name != "_SUCCESS"]
-    assert 2 == len(data)
-    assert all(name.startswith("part-0000") and name.endswith(".arrow") for name in data)
-    assert (2, 3, 3, 0) == (summary.files, summary.rows, summary.nbytes, summary.removed)
-    assert not (tmp_path / "_ipc_stage").exists()
+@MODES
+def test_after_a_commit_only_data_success_and_the_record_are_there(tmp_path, mode):
+    summary = save(tmp_path, mode, "a", "bc")
+    assert (2, 3, 3, 0, True) == (summary.files, summary.rows, summary.nbytes, summary.removed, summary.published)
+    assert ["_SUCCESS", "_ipc_commits"] == sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("part-"))
+    assert ["a", "bc"] == foreign(tmp_path)
+
+
+def test_only_the_last_two_records_are_kept(tmp_path):
+    for text in "abcd":
+        save(tmp_path, APPEND, text)
+    names = sorted(path.name for path in (tmp_path / "_ipc_commits").iterdir())
+    assert [f"{number:020d}.{ending}" for number in (3, 4) for ending in ("done", "json")] == names
 
 
 def test_success_file_is_json_about_the_last_job(tmp_path):
-    save(tmp_path, APPEND, b"a")
-    summary = save(tmp_path, OVERWRITE, b"bcd")
+    save(tmp_path, APPEND, "a")
+    summary = save(tmp_path, OVERWRITE, "bcd")
     told = json.loads((tmp_path / "_SUCCESS").read_text())
     expected = {"jobid": summary.jobid, "mode": "overwrite", "files": 1, "rows": 3, "nbytes": 3, "removed": 1}
     assert {"writer": "spark-arrow-ipc", **expected} == told
 
 
 def test_task_without_rows_adds_no_file(tmp_path):
-    plan = plan_job(str(tmp_path), APPEND)
-    finish(plan, [TaskOutput(plan.jobid), run_task(plan, 1, b"a"), TaskOutput(plan.jobid)])
-    assert [b"a"] == rows(tmp_path)
+    plan, outputs = planned(tmp_path, APPEND, "a")
+    finish(plan, [TaskOutput(plan.jobid), *outputs, TaskOutput(plan.jobid)])
+    assert ["a"] == foreign(tmp_path)
 
 
-def test_many_files_are_published(tmp_path):
-    plan = plan_job(str(tmp_path), APPEND)
-    finish(plan, [run_task(plan, i, b"%d" % i) for i in range(300)])
-    assert sorted(b"%d" % i for i in range(300)) == rows(tmp_path)
+def test_partitioned_job_without_rows_stages_no_empty_file(tmp_path):
+    save(tmp_path, APPEND, "k=1:a")
+    for mode, expected in ((APPEND, ["k=1:a"]), (DYNAMIC, ["k=1:a"]), (OVERWRITE, [])):
+        plan = plan_job(str(tmp_path), mode)
+        assert 0 == commit(plan, [TaskOutput(plan.jobid)], write_empty=None).files
+        assert expected == foreign(tmp_path)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["local disk", "network storage"])
+def test_many_files_are_published(tmp_path, monkeypatch, slow):
+    monkeypatch.setattr(commit_calls, "_SLOW_SECONDS", 0 if slow else 1)
+    save(tmp_path, APPEND, *(f"k={i % 7}:{i}" for i in range(300)))
+    assert sorted(f"k={i % 7}:{i}" for i in range(300)) == foreign(tmp_path)
+    save(tmp_path, OVERWRITE, "a")
+    assert ["a"] == foreign(tmp_path)
 
 
 def test_overwrite_leaves_what_no_reader_sees(tmp_path):
     (tmp_path / "_notes").write_text("mine")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "x").write_text("mine")
-    save(tmp_path, OVERWRITE, b"a")
-    assert ["_SUCCESS", "_notes", "sub/x"] == [name for name in leftovers(tmp_path) if not name.startswith("part")]
+    save(tmp_path, OVERWRITE, "a")
+    assert ["_notes", "sub/x"] == leftovers(tmp_path)
+
+
+def test_overwrite_replaces_partitions_and_removes_their_empty_directories(tmp_path):
+    save(tmp_path, APPEND, "a=1/b=x:1", "a=1/b=y:2", "_a=3:3", "4")
+    (tmp_path / "a=1" / "b=y" / "_mine").write_text("kept")
+    save(tmp_path, OVERWRITE, "a=1/b=z:5", "a=2/b=x:6")
+    assert ["a=1/b=z:5", "a=2/b=x:6"] == foreign(tmp_path)
+    directories = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*=*"))
+    assert ["a=1", "a=1/b=y", "a=1/b=z", "a=2", "a=2/b=x"] == directories
+
+
+def test_overwriting_what_is_being_read_is_safe(tmp_path):
+    """Tasks read old files until the last of them is done; the commit comes later."""
+    save(tmp_path, APPEND, "old")
+    plan = plan_job(str(tmp_path), OVERWRITE)
+    finish(plan, run_tasks(plan, *(f"{text} and new" for text in foreign(tmp_path))))
+    assert ["old and new"] == foreign(tmp_path)
 
 
 def test_plan_travels_by_pickle_and_two_jobs_share_no_id(tmp_path):
-    save(tmp_path, APPEND, b"a")
+    save(tmp_path, APPEND, "a", "k=1:b")
     plan, other = plan_job(str(tmp_path), OVERWRITE), plan_job(str(tmp_path), OVERWRITE)
     assert plan == pickle.loads(pickle.dumps(plan))
     assert plan.jobid != other.jobid
-    assert 1 == len(plan.snapshot)
+    assert 2 == len(plan.snapshot)
 
 
 def test_path_may_be_a_uri_and_links_stay_links(tmp_path):
     (tmp_path / "real dir").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real dir")
-    save(f"file://{tmp_path}/real%20dir", APPEND, b"a")
-    save(tmp_path / "link", APPEND, b"b")
-    assert [b"a", b"b"] == rows(tmp_path / "real dir")
+    save(f"file://{tmp_path}/real%20dir", APPEND, "a")
+    save(tmp_path / "link", APPEND, "b")
+    assert ["a", "b"] == foreign(tmp_path / "real dir")
     assert (tmp_path / "link").is_symlink()
+
+
+def test_names_that_are_no_text_are_overwritten(tmp_path):
+    for name in (b"\xff.arrow", b"new\nline.arrow"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("old")
+    save(tmp_path, OVERWRITE, "a")
+    assert ["a"] == foreign(tmp_path)
 
 
 def test_without_durability_nothing_is_synced(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync was called"))
-    plan = plan_job(str(tmp_path / "x"), OVERWRITE, durable=False)
-    finish(plan, [run_task(plan, 0, b"a")])
-    assert [b"a"] == rows(tmp_path / "x")
+    save(tmp_path / "x", APPEND, "a", durable=False)
+    save(tmp_path / "x", OVERWRITE, "b", durable=False)
+    assert ["b"] == foreign(tmp_path / "x")
 
 
-def test_names_are_durable_before_old_files_go(tmp_path, monkeypatch):
+def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     """Order of the steps that a power loss could tear apart."""
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), OVERWRITE)
-    output = run_task(plan, 0, b"new")
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "new")
     steps = []
-    for name in ("rename", "unlink", "replace", "rmdir"):
+    for name in ("link", "rename", "unlink", "replace"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, _n=name, _r=real, **k: (steps.append(_n), _r(*a, **k))[1])
-    monkeypatch.setattr(commit_module, "sync_directory", lambda path: steps.append("sync " + Path(path).name))
-    finish(plan, [output])
-    data = f"sync {tmp_path.name}"
-    assert [f"sync {plan.jobid}", "rename", data, "unlink", data, "replace", data] == steps[:7]
+    for module in (commit_module, commit_forward):
+        monkeypatch.setattr(module, "sync_directory", lambda path: steps.append("sync " + Path(path).name))
+        monkeypatch.setattr(module, "sync_file", lambda _: steps.append("sync file"))
+    finish(plan, outputs)
+    data, commits = f"sync {tmp_path.name}", "sync _ipc_commits"
+    staged = [f"sync {plan.jobid}", "sync _ipc_stage", data]
+    linked = ["sync file", "link", commits]
+    assert [*staged, *linked, "rename", data, "unlink", data, "sync file", "replace", data, commits] == steps[:14]
 
 
 # What is refused before anything happens
@@ -168,13 +165,22 @@ def test_destination_that_is_a_file_is_named(tmp_path):
     assert ["x.arrow"] == leftovers(tmp_path)
 
 
-def test_overwrite_of_a_partitioned_directory_and_a_remote_one_are_refused(tmp_path):
-    (tmp_path / "k=1").mkdir()
-    with pytest.raises(UnsupportedError, match="k=1"):
-        plan_job(str(tmp_path), OVERWRITE)
+def test_a_remote_path_and_a_partition_that_is_a_link_are_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "k=1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsupportedError, match=r"k=1.*does not follow links"):
+        plan_job(str(tmp_path / "data"), OVERWRITE)
     with pytest.raises(UnsupportedError, match="s3"):
         plan_job("s3://bucket/x", APPEND)
-    assert ["k=1"] == [found.name for found in tmp_path.iterdir()]
+    assert ["k=1"] == [found.name for found in (tmp_path / "data").iterdir()]
+
+
+def test_a_file_system_without_hard_links_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    with pytest.raises(UnsupportedError, match="has no hard links"):
+        plan_job(str(tmp_path / "x"), APPEND)
+    assert [] == [found.name for found in (tmp_path / "x").rglob("*") if found.name != "_ipc_stage"]
 
 
 def staged(**changes):
@@ -182,6 +188,11 @@ def staged(**changes):
     return StagedFile(**{**values, **changes})
 
 
+def one(**changes):
+    return lambda job: [TaskOutput(job, (staged(staged="z.staged", nbytes=3, **changes),))]
+
+
+NO_PATH = "no relative path that readers see"
 UNSOUND = [
     ("a task that reported nothing", lambda job: [None, TaskOutput(job)], "1 of 2 tasks reported nothing"),
     ("another job's output", lambda _: [TaskOutput("stranger")], "found some of stranger"),
@@ -193,264 +204,168 @@ UNSOUND = [
     ),
     ("staged file missing", lambda job: [TaskOutput(job, (staged(),))], "not shared between driver and executors"),
     ("staged file of another size", lambda job: [TaskOutput(job, (staged(staged="z.staged"),))], "1 bytes.*found 3"),
-    ("final name leads out", lambda job: [TaskOutput(job, (staged(final="../x"),))], "no relative path"),
-    ("final name is absolute", lambda job: [TaskOutput(job, (staged(final="/x/y"),))], "no relative path"),
+    ("final name leads out", one(final="../x"), NO_PATH),
+    ("final name is absolute", one(final="/x/y"), NO_PATH),
+    ("final name climbs in the middle", one(final="a/../../x"), NO_PATH),
+    ("final name has an empty part", one(final="a//x"), NO_PATH),
+    ("final name holds a NUL", one(final="a\0b"), NO_PATH),
+    ("hidden final name", one(final="_SUCCESS"), NO_PATH),
+    ("hidden directory", one(final="_ipc_commits/x.json"), NO_PATH),
     (
-        "final name climbs in the middle",
-        lambda job: [TaskOutput(job, (staged(final="a/../../x"),))],
-        "no relative path",
+        "staged name leads out",
+        lambda job: [TaskOutput(job, (staged(staged="../../x.staged"),))],
+        "not that of a staged",
     ),
-    ("staged name leads out", lambda job: [TaskOutput(job, (staged(staged="../../x.staged"),))], "no relative path"),
-    ("hidden final name", lambda job: [TaskOutput(job, (staged(final="_SUCCESS"),))], "not those of a staged"),
-    ("staged name without its ending", lambda job: [TaskOutput(job, (staged(staged="x"),))], "not those of a staged"),
+    ("staged name without its ending", lambda job: [TaskOutput(job, (staged(staged="x"),))], "not that of a staged"),
+    ("directory is a link", one(final="k=link/x"), "must be a directory, and this is a link"),
+    ("directory above is a link", one(final="k=link/j=1/x"), "must be a directory, and this is a link"),
+    ("directory is a file", one(final="k=file/x"), "must be a directory, and this is a link or a file"),
+    ("final name exists", one(final="part-old.arrow"), "exists already and is not replaced"),
 ]
 
 
 @pytest.mark.parametrize(("outputs", "text"), [case[1:] for case in UNSOUND], ids=[case[0] for case in UNSOUND])
 def test_unsound_output_publishes_nothing(tmp_path, outputs, text):
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), OVERWRITE)
+    path = tmp_path / "data"
+    save(path, APPEND, "old")
+    (path / "part-old.arrow").write_text("precious")
+    (path / "k=file").write_text("precious")
+    plan = plan_job(str(path), APPEND)
+    (tmp_path / "elsewhere").mkdir()
+    (path / "k=link").symlink_to(tmp_path / "elsewhere")
     Path(plan.staging.path("z.staged")).write_bytes(b"zzz")
     with pytest.raises(CommitError, match=text) as caught:
         finish(plan, outputs(plan.jobid))
-    assert str(tmp_path) in str(caught.value)
-    assert [b"old"] == rows(tmp_path)
-
-
-def test_final_name_that_exists_is_never_replaced(tmp_path):
-    plan = plan_job(str(tmp_path), APPEND)
-    output = run_task(plan, 0, b"new")
-    (tmp_path / output.files[0].final).write_bytes(b"precious")
-    with pytest.raises(CommitError, match="exists already and is not replaced"):
-        finish(plan, [output])
-    assert [b"precious"] == rows(tmp_path)
-
-
-CONFLICTS = [
-    ("a file came", lambda path, _: (path / "came.arrow").write_bytes(b"came"), "came.arrow"),
-    ("a file went", lambda _, old: old.unlink(), "part-00000"),
-    ("a file changed", lambda _, old: old.write_bytes(b"changed"), "part-00000"),
-]
-
-
-@pytest.mark.parametrize(("change", "text"), [case[1:] for case in CONFLICTS], ids=[case[0] for case in CONFLICTS])
-def test_overwrite_that_another_writer_overtook_publishes_nothing(tmp_path, change, text):
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), OVERWRITE)
-    output = run_task(plan, 0, b"new")
-    change(tmp_path, next(tmp_path.glob("part-*")))
-    before = rows(tmp_path)
-    with pytest.raises(ConcurrentWriteError, match=f"{text}.*nothing is published"):
-        finish(plan, [output])
-    assert () == abort(plan, [output])
-    assert before == rows(tmp_path)
-
-
-def test_of_two_overwrites_one_wins(tmp_path):
-    save(tmp_path, APPEND, b"old")
-    first, second = plan_job(str(tmp_path), OVERWRITE), plan_job(str(tmp_path), OVERWRITE)
-    outputs = [run_task(first, 0, b"first")], [run_task(second, 0, b"second")]
-    finish(second, outputs[1])
-    with pytest.raises(ConcurrentWriteError):
-        finish(first, outputs[0])
-    abort(first, outputs[0])
-    assert [b"second"] == rows(tmp_path)
-    assert not (tmp_path / "_ipc_stage").exists()
-
-
-def test_appends_side_by_side_keep_each_other(tmp_path):
-    first, second = plan_job(str(tmp_path), APPEND), plan_job(str(tmp_path), APPEND)
-    outputs = [run_task(first, 0, b"first")], [run_task(second, 0, b"second")]
-    finish(second, outputs[1])
-    finish(first, outputs[0])
-    assert [b"first", b"second"] == rows(tmp_path)
+    assert str(path) in str(caught.value)
+    (path / "k=link").unlink()
+    assert ["old", "precious", "precious"] == foreign(path) == ours(path)
+    assert [] == list((tmp_path / "elsewhere").iterdir())
+    assert abort(plan)
+    assert [] == leftovers(path)[1:]
 
 
 # Failures
 
 
-@pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
+@MODES
 def test_failed_job_leaves_nothing_but_old_data(tmp_path, mode):
     """Tasks finished, another one failed for good: commit is never called."""
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), mode)
-    outputs = [run_task(plan, 0, b"new"), None]
-    assert [b"old"] == rows(tmp_path)
-    assert () == abort(plan, outputs)
-    assert () == abort(plan, outputs)
-    assert [b"old"] == rows(tmp_path)
-    assert not (tmp_path / "_ipc_stage").exists()
+    save(tmp_path, APPEND, "old")
+    plan, _ = planned(tmp_path, mode, "new")
+    assert ["old"] == foreign(tmp_path)
+    assert abort(plan)
+    assert abort(plan)
+    assert ["old"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
 
 
-def test_second_attempt_that_nobody_reported_dies_with_the_staging(tmp_path):
-    plan = plan_job(str(tmp_path), APPEND)
-    run_task(plan, 0, b"speculative copy")
-    finish(plan, [run_task(plan, 0, b"reported")])
-    assert [b"reported"] == rows(tmp_path)
-    assert not (tmp_path / "_ipc_stage").exists()
-
-
-def test_attempt_that_ends_after_the_job_finds_no_directory(tmp_path):
-    plan = plan_job(str(tmp_path), APPEND)
-    finish(plan, [run_task(plan, 0, b"reported")])
-    with pytest.raises(FileNotFoundError):
-        run_task(plan, 0, b"late")
-
-
-@pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_commit_that_fails_half_way_says_what_is_published_and_loses_nothing(tmp_path, fails, mode, n):
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), mode)
-    outputs = [run_task(plan, i, b"new %d" % i) for i in range(3)]
-    fails("rename", n)
-    with pytest.raises(CommitError) as caught:
+def test_a_commit_after_an_abort_publishes_nothing(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    abort(plan)
+    with pytest.raises(CommitError, match=r"somebody removed it; nothing is published"):
         finish(plan, outputs)
-    text = str(caught.value)
-    assert f"{n - 1} of 3 new files are published" in text
-    assert f"{4 - n} are not and remain staged in {plan.staging.directory}" in text
-    assert ("1 of 1 old files are still there" in text) == (mode is OVERWRITE)
-    assert isinstance(caught.value.__cause__, OSError)
-    seen = sorted([b"old", *(b"new %d" % i for i in range(n - 1))])
-    assert seen == rows(tmp_path)
-    # Spark calls abort now, in another process.
-    published = abort(pickle.loads(pickle.dumps(plan)), outputs)
-    assert n - 1 == len(published)
-    assert seen == rows(tmp_path)
-    assert (4 - n if n > 1 else 0) == len([name for name in leftovers(tmp_path) if name.endswith(".staged")])
+    assert [] == foreign(tmp_path)
 
 
-def test_old_file_that_cannot_be_removed_is_told(tmp_path, fails):
-    save(tmp_path, APPEND, b"old 1", b"old 2")
-    plan = plan_job(str(tmp_path), OVERWRITE)
-    outputs = [run_task(plan, 0, b"new")]
-    fails("unlink", 2, "part-")
-    with pytest.raises(CommitError, match=r"remain beside the new ones.*1 of 1 new.*1 of 2 old files are still there"):
-        finish(plan, outputs)
-    assert 1 == len(abort(plan, outputs))
-    assert b"new" in rows(tmp_path)
-
-
-def test_old_file_that_somebody_removes_meanwhile_is_no_error(tmp_path, monkeypatch):
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), OVERWRITE)
-    outputs = [run_task(plan, 0, b"new")]
-    old = Path(plan.snapshot[0].path)
-    real = os.rename
-    monkeypatch.setattr(os, "rename", lambda *paths: (real(*paths), old.unlink(missing_ok=True)))
-    finish(plan, outputs)
-    assert [b"new"] == rows(tmp_path)
-
-
-def test_abort_after_everything_is_published_removes_nothing(tmp_path, fails):
-    save(tmp_path, APPEND, b"old")
-    plan = plan_job(str(tmp_path), OVERWRITE)
-    outputs = [run_task(plan, 0, b"new")]
-    fails("replace", 1)
-    with pytest.raises(CommitError, match=r"only _SUCCESS could not be written.*1 of 1 new files are published"):
-        finish(plan, outputs)
-    assert 1 == len(abort(plan, outputs))
-    assert [b"new"] == rows(tmp_path)
-
-
-def test_io_error_before_publishing_says_that_nothing_is_published(tmp_path, monkeypatch):
-    plan = plan_job(str(tmp_path), APPEND)
-    outputs = [run_task(plan, 0, b"new")]
-
-    def refuse(_):
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(commit_module, "sync_directory", refuse)
-    with pytest.raises(CommitError, match=r"could not begin.*0 of 1 new files are published"):
-        finish(plan, outputs)
-    assert [] == rows(tmp_path)
-
-
-def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
-    def refuse(*_):
-        raise OSError(39, "Directory not empty")
-
-    plan = plan_job(str(tmp_path), APPEND)
-    monkeypatch.setattr(commit_module.shutil, "rmtree", refuse)
-    finish(plan, [run_task(plan, 0, b"a")])
-    assert [b"a"] == rows(tmp_path)
-    assert "could not be removed" in caplog.text
-
-
-KILLED = """
-import os, signal, sys
-from spark_arrow_ipc.arrow import RecordBatch, Schema, types
-from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset import commit as module
-from spark_arrow_ipc.dataset.job import WriteMode, plan_job
-from spark_arrow_ipc.dataset.sink import write_task
-path, where = sys.argv[1:]
-die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-schema = Schema.of([field("a", types.int64)])
-batch = RecordBatch.from_pydict({"a": list(range(1000))}, schema)
-def batches():
-    yield batch
-    if where == "task":
-        die()
-plan = plan_job(path, WriteMode.OVERWRITE)
-outputs = [write_task(plan.staging, batches(), schema, partition_id=i) for i in range(3)]
-if where == "before commit":
-    die()
-real, left = os.rename, iter(range(100))
-def rename(*paths):
-    if next(left) == (0 if where == "first rename" else 2):
-        die()
-    real(*paths)
-os.rename = rename
-if where == "before old files go":
-    os.rename = real
-    module._remove_snapshot = die
-module.commit(plan, outputs, write_empty=die)
-"""
-
-KILLS = [
-    # where, new files that are visible afterwards
-    ("task", 0),
-    ("before commit", 0),
-    ("first rename", 0),
-    ("third rename", 2),
-    ("before old files go", 3),
+HALF_WAY = [
+    # failpoint, mode, new files, old files that still have their names
+    ("C3.synced:raise", APPEND, 0, 1),
+    ("C4.renamed:raise@1", APPEND, 1, 1),
+    ("C4.renamed:enospc@2", OVERWRITE, 2, 1),
+    ("C5.unlinked:raise", OVERWRITE, 3, 0),
+    ("C6.success:raise", DYNAMIC, 3, 0),
 ]
 
 
-@pytest.mark.parametrize(("where", "visible"), KILLS, ids=[case[0] for case in KILLS])
-def test_kill_never_loses_old_data_and_never_shows_half_a_file(tmp_path, where, visible):
-    pa = pytest.importorskip("pyarrow")
-    save(tmp_path, APPEND, b"old")
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), where],
-        env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert -signal.SIGKILL == done.returncode, done.stderr
-    files = [Path(file.path) for file in list_directory(str(tmp_path)).files]
-    new = [path for path in files if path.read_bytes() != b"old"]
-    assert (1, visible) == (len(files) - len(new), len(new))
-    assert all(1000 == pa.ipc.open_file(path).read_all().num_rows for path in map(str, new))
-    # The next job is not disturbed by what the killed one left, and does not publish it.
-    save(tmp_path, OVERWRITE, b"next")
-    assert [b"next"] == rows(tmp_path)
-
-
-def test_staging_names_its_paths():
-    staging = Staging("/data", "j")
-    assert ("/data/_ipc_stage/j", "/data/_ipc_stage/j/x") == (staging.directory, staging.path("x"))
-
-
-def test_failure_among_many_files_is_counted_rightly(tmp_path, fails):
-    """Renames run side by side: what the error says is what lies there."""
-    plan = plan_job(str(tmp_path), APPEND)
-    outputs = [run_task(plan, i, b"%d" % i) for i in range(300)]
-    fails("rename", 100)
-    with pytest.raises(CommitError) as caught:
+@pytest.mark.parametrize(
+    ("fault", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
+)
+def test_a_commit_that_stops_half_way_says_so_and_abort_finishes_it(tmp_path, fault, mode, new, old):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, mode, *"123")
+    with failing(fault), pytest.raises(CommitError) as caught:
         finish(plan, outputs)
-    seen = rows(tmp_path)
-    assert 99 <= len(seen) < 300
-    assert f"{len(seen)} of 300 new files are published" in str(caught.value)
-    assert len(seen) == len(abort(plan, outputs))
-    assert 300 - len(seen) == len(list(Path(plan.staging.directory).iterdir()))
+    text = str(caught.value)
+    assert "the job is committed, and putting it in place stopped half-way" in text
+    assert f"{new} of 3 new files have their names" in text
+    assert ("1 old files are still there" in text) == (mode is not APPEND)
+    assert (f"{old} of 1 old" in text) == (mode is not APPEND)
+    assert "Do not run the job again" in text
+    assert f"arrowipc vacuum {tmp_path}" in text
+    assert isinstance(caught.value.__cause__, OSError)
+    expected = ["1", "2", "3", "old"] if mode is APPEND else ["1", "2", "3"]
+    assert expected == ours(tmp_path)
+    # Spark calls abort now, in another process.
+    assert not abort(pickle.loads(pickle.dumps(plan)))
+    assert expected == ours(tmp_path) == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fault", ["C1.checked:raise", "C2.synced:enospc", "C3.checked:raise", "C3.torn:enospc", "C3.written:raise"]
+)
+@MODES
+def test_io_error_before_the_record_says_that_nothing_is_published(tmp_path, fault, mode):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, mode, "new")
+    with failing(fault), pytest.raises(CommitError, match=r"the commit could not begin.*nothing is published"):
+        finish(plan, outputs)
+    assert ["old"] == ours(tmp_path) == foreign(tmp_path)
+    assert abort(plan)
+    assert [] == leftovers(tmp_path)
+
+
+def test_a_record_that_nobody_would_read_is_not_made(tmp_path, monkeypatch):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "new")
+    monkeypatch.setattr(commit_module, "MAX_RECORD_NBYTES", 100)
+    with pytest.raises(CommitError, match=r"1 new and 1 old files makes a record.*nothing is published"):
+        finish(plan, outputs)
+    assert ["old"] == ours(tmp_path)
+    assert abort(plan)
+
+
+def test_an_abort_that_cannot_know_removes_nothing(tmp_path, caplog):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    with mock.patch.object(commit_forward, "is_committed", side_effect=OSError(5, "Input/output error")):
+        assert abort(plan)
+    assert "nothing of it is removed" in caplog.text
+    finish(plan, outputs)
+    assert ["new", "old"] == foreign(tmp_path)
+
+
+def test_an_abort_that_cannot_know_at_its_second_look_restores_the_staging(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    answers = mock.Mock(side_effect=[False, OSError(5, "Input/output error")])
+    with mock.patch.object(commit_forward, "is_committed", answers):
+        assert abort(plan)
+    finish(plan, outputs)
+    assert ["new"] == foreign(tmp_path)
+
+
+def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
+    plan, outputs = planned(tmp_path, APPEND, "a")
+    Path(plan.staging.path("late.staged")).write_text("late")
+    monkeypatch.setattr(commit_forward.shutil, "rmtree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
+    finish(plan, outputs)
+    monkeypatch.undo()
+    assert ["a"] == foreign(tmp_path)
+    assert "could not be removed" in caplog.text
+    save(tmp_path, APPEND, "b")
+    assert [] == leftovers(tmp_path)
+
+
+def test_the_snapshot_is_of_one_moment(tmp_path):
+    """A job that commits while the files are listed makes the planner list again."""
+    save(tmp_path, APPEND, "a")
+    real, others = job_module.live_files, iter([lambda: save(tmp_path, APPEND, "b")])
+
+    def listing(*arguments):
+        files = real(*arguments)
+        next(others, lambda: None)()
+        return files
+
+    with mock.patch.object(job_module, "live_files", listing):
+        plan = plan_job(str(tmp_path), OVERWRITE)
+    assert 2 == len(plan.snapshot)

@@ -1,0 +1,65 @@
+"""``arrowipc vacuum``: what jobs that died left in a dataset's directory is finished or removed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.dataset.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
+
+__all__ = ["add_arguments", "run"]
+
+_UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_DURATION: Final = re.compile(r"(\d+)([smhd]?)")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc vacuum``."""
+    parser.add_argument("path", metavar="PATH", help="the directory of a dataset")
+    parser.add_argument(
+        "--older-than",
+        type=_seconds,
+        default=DEFAULT_AGE_SECONDS,
+        metavar="DURATION",
+        help="leave jobs alone that wrote something since: 30m, 12h, 7d (the default); "
+        "0 withdraws jobs that are running, too, and they fail",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Clear the directory and say what was done."""
+    report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run)
+    for line in _lines(report, would="would be " if arguments.dry_run else ""):
+        print(render.printable(line))
+    return 0
+
+
+def _seconds(text: str) -> float:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30m, 12h or 7d, found {text!r}")
+    return float(int(found[1]) * _UNITS[found[2] or "s"])
+
+
+def _lines(report: VacuumReport, would: str) -> list[str]:
+    lines = []
+    if report.finished is not None:
+        lines.append(f"job {report.finished}: committed; {would}brought to its end")
+    lines += [f"job {jobid}: its staging {would or 'is '}removed" for jobid in report.withdrawn]
+    lines += [f"{path}: {would or 'is '}removed" for path in report.files]
+    lines += [
+        f"job {job.jobid}: kept with {job.nbytes:,} bytes, it wrote {_ago(job.age_seconds)} ago" for job in report.kept
+    ]
+    total = f"{report.nbytes:,} bytes {would or 'are '}removed" if lines else "nothing to do"
+    return [*lines, f"{report.path}: {total}"]
+
+
+def _ago(seconds: float) -> str:
+    for unit in ("d", "h", "m"):
+        if seconds >= _UNITS[unit]:
+            return f"{int(seconds // _UNITS[unit])} {unit}"
+    return f"{max(0, int(seconds))} s"

@@ -1,0 +1,174 @@
+"""The form of a commit record: what one job changes, as JSON that proves itself.
+
+Strategy
+--------
+A record ends in the CRC-32 of what precedes it, so that half of one is none. It is trusted no more than any file:
+names must be relative and visible, sizes not negative, the whole not above `MAX_RECORD_NBYTES`. Where records lie and
+which of them counts is `commit_record`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from spark_arrow_ipc.errors import CommitError
+
+__all__ = [
+    "MAX_RECORD_NBYTES",
+    "REMEMBERED",
+    "STAGED_SUFFIX",
+    "Record",
+    "StagedFile",
+    "check_names",
+]
+
+STAGED_SUFFIX: Final = ".staged"
+"""Ending of a file that is not committed: recursive patterns of other readers match what lies in ``_`` directories."""
+
+REMEMBERED: Final = 1000
+"""So many job ids, commit tokens and streaming queries each record carries on from the one before."""
+
+MAX_RECORD_NBYTES: Final = 256 << 20
+"""Of a larger record nothing is read; a job of a million files makes one of about 150 MB."""
+
+_TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
+_TAIL_NBYTES: Final = 24
+
+_PART: Final = r"(?:[^/\0._][^/\0]*|_[^/\0]*=[^/\0]*)"
+_RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
+"""A path that stays inside the dataset and that readers see, by Spark's rule of hidden names."""
+
+_STAGED: Final = re.compile(rf"[^/\0._][^/\0]*{re.escape(STAGED_SUFFIX)}")
+_JOBID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A finished file that waits for the commit.
+
+    Parameters
+    ----------
+    staged
+        Its name in the staging directory.
+    final
+        Its path inside the dataset's directory once it is published.
+    nbytes, rows
+        Its size and its rows.
+    crc32
+        Checksum of its end (`sink.tail_crc32`).
+    """
+
+    staged: str
+    final: str
+    nbytes: int
+    rows: int
+    crc32: int
+
+    def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
+        # A driver collects one for every task.
+        return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one job changes, and what is remembered of the jobs before.
+
+    Parameters
+    ----------
+    seq
+        Its place in the chain, from 1.
+    jobid, mode
+        The job's.
+    adds
+        The files that it publishes.
+    removes
+        Relative paths of the files that it removes.
+    durable
+        Whether ``fsync`` guards its steps.
+    jobs, tokens
+        The newest `REMEMBERED` job ids and commit tokens, oldest first, its own included.
+    queries
+        The last micro-batch of each streaming query, its own included; oldest first.
+    """
+
+    seq: int
+    jobid: str
+    mode: str
+    adds: tuple[StagedFile, ...] = ()
+    removes: tuple[str, ...] = ()
+    durable: bool = True
+    jobs: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    queries: Mapping[str, int] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return the record as the text of its file."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
+        body = json.dumps(values, separators=(",", ":")).encode()[:-1]
+        return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Record:
+        """Return the record that a file holds, every part of it checked.
+
+        Raises
+        ------
+        CommitError
+            The bytes are no whole record, or one that leads out of the dataset.
+        """
+        tail = _TAIL.search(data, max(0, len(data) - _TAIL_NBYTES))
+        body = data[: tail.start()] if tail and tail.end() == len(data) else b""
+        if tail is None or zlib.crc32(body) != int(tail[1]):
+            raise CommitError(
+                expected="a commit record that ends in its own CRC-32", found=f"{len(data):,} bytes of none"
+            )
+        try:
+            values = json.loads(body + b"}")
+            values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
+            for name in ("removes", "jobs", "tokens"):
+                values[name] = tuple(values[name])
+            record = cls(**values)
+            sound = _is_sound(record)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise CommitError(f"this commit record has parts of a wrong kind: {error}") from error
+        if not sound:
+            raise CommitError("this commit record has parts of a wrong kind")
+        check_names(record.adds, record.removes)
+        return record
+
+
+def _is_sound(record: Record) -> bool:
+    texts = (record.mode, *record.tokens, *record.queries, *(text for f in record.adds for text in (f.staged, f.final)))
+    numbers = (record.seq, *(n for f in record.adds for n in (f.nbytes, f.rows, f.crc32)), *record.queries.values())
+    ids = (record.jobid, *record.jobs)
+    return (
+        all(type(text) is str for text in (*texts, *record.removes))
+        and all(type(number) is int and number >= 0 for number in numbers)
+        and all(type(jobid) is str and _JOBID.fullmatch(jobid) for jobid in ids)
+        and type(record.durable) is bool
+        and record.jobs[-1:] == (record.jobid,)
+    )
+
+
+def check_names(adds: Iterable[StagedFile], removes: Iterable[str] = ()) -> None:
+    """Raise where a name leads out of the dataset or its staging, or is one that no reader sees.
+
+    Raises
+    ------
+    CommitError
+        With the name.
+    """
+    for file in adds:
+        if not _STAGED.fullmatch(file.staged):
+            raise CommitError(f"the name {file.staged!r} is not that of a staged file")
+        if not _RELATIVE.fullmatch(file.final):
+            raise CommitError(f"the name {file.final!r} is no relative path that readers see")
+    for name in removes:
+        if not _RELATIVE.fullmatch(name):
+            raise CommitError(f"the name {name!r} is no relative path that readers see")

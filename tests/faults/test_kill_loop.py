@@ -1,0 +1,33 @@
+"""The kill loops, short. Long: python tests/faults/kill_loop.py --steps --repeat 20 --random 300."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from spark_arrow_ipc.dataset.failpoint import POINTS
+from spark_arrow_ipc.dataset.job import WriteMode
+
+HERE = Path(__file__).parent
+
+
+def run(*arguments, folder):
+    answer = subprocess.run(
+        [sys.executable, str(HERE / "kill_loop.py"), *arguments, "--folder", str(folder)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+    )  # fmt: skip
+    assert 0 == answer.returncode, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_killed_at_every_step_in_every_mode(tmp_path):
+    """An append never passes the two points of C5."""
+    found = run("--steps", folder=tmp_path)["steps"]
+    assert {"kills": len(POINTS) * len(WriteMode) - 2, "not reached": 2} == found
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_killed_at_random_moments(tmp_path):
+    found = run("--random", "15", folder=tmp_path)["random"]
+    assert 15 == found.get("old", 0) + found.get("new", 0) == found.get("killed", 0) + found.get("survived", 0)
