@@ -2,10 +2,14 @@ r"""Which files a read names: the truth about a dataset is the listing of its di
 
 Strategy
 --------
-As Spark's file sources do: a path is a file, a directory or a pattern. A directory gives the files directly in it;
-names that begin with ``_`` or ``.`` are skipped. A pattern (``*``, ``?``, in any part of the path) is replaced by
-the files and directories that it matches. Paths keep their order, the files of one path are sorted by name, and a
-path given twice is read twice. Files that are named outright are read whatever their name.
+As Spark's file sources do: a path is a file, a directory or a pattern (`patterns`). A directory is looked through to
+its last subdirectory, because those named ``key=value`` are partitions (`hive`). Without such, and unless
+`recursive`, only the files directly in a directory are read. Names that begin with ``_`` or ``.`` are skipped, and a
+pattern matches such only where it begins so itself. Paths keep their order, the files of one path are sorted by name,
+and a path given twice is read twice. Files that are named outright are read whatever their name.
+
+A pattern that matches nothing names the file that is called so. What a committed job is still putting in place is
+seen as if it were done (`directories`). Links are followed, save those that lead to a directory that they lie in.
 
 Nothing is opened here. Whatever is not read is counted, so that an empty answer can say why it is empty.
 """
@@ -14,195 +18,297 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from spark_arrow_ipc.dataset.commit_record import STAGED_SUFFIX, STAGING_DIRECTORY
+from spark_arrow_ipc.dataset.directories import (
+    CommittedView,
+    DataFile,
+    Listing,
+    counted,
+    is_hidden,
+    is_loop,
+    is_staging,
+    list_directory,
+)
 from spark_arrow_ipc.dataset.filesystem import local_path, status
-from spark_arrow_ipc.errors import NoFilesError, UnsupportedError
+from spark_arrow_ipc.dataset.instants import epoch_ns, parse_timestamp, zone
+from spark_arrow_ipc.dataset.patterns import ANY_DIRECTORIES, compile_name, expand_braces, is_pattern, literal
+from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 
-__all__ = ["STAGED_SUFFIX", "STAGING_DIRECTORY", "DataFile", "Listing", "list_directory", "list_files"]
+__all__ = [
+    "STAGED_SUFFIX",
+    "STAGING_DIRECTORY",
+    "DataFile",
+    "FileFilter",
+    "Listing",
+    "Tree",
+    "list_directory",
+    "list_files",
+    "list_tree",
+    "parse_modified",
+]
 
-STAGING_DIRECTORY: Final = "_ipc_stage"
-"""Directory inside a dataset where a write keeps its files until it commits."""
+_LISTINGS: Final = 5
+"""So often a tree is listed that changes under the look."""
 
-STAGED_SUFFIX: Final = ".staged"
-"""Ending of a file that is not committed: recursive patterns of other readers match what lies in ``_`` directories."""
-
-_MAGIC: Final = re.compile(r"[*?]")
 _SUGGESTED_DEPTH: Final = 8
 """Levels of directories that are looked through to find the pattern that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
-    """One file of a dataset as the listing saw it.
+class FileFilter:
+    """Which of the files found are read; directories are not asked.
 
     Parameters
     ----------
-    path
-        Absolute.
-    nbytes
-        Its size.
-    mtime_ns
-        Time of its last modification, nanoseconds since 1970.
+    path_glob_filter
+        Pattern of the file's name (not of its path), or None.
+    modified_before, modified_after
+        The file is strictly older or younger than this; nanoseconds since 1970, or None.
     """
 
-    path: str
-    nbytes: int
-    mtime_ns: int
+    path_glob_filter: str | None = None
+    modified_before: int | None = None
+    modified_after: int | None = None
 
-    def __reduce__(self) -> tuple[type[DataFile], tuple[str, int, int]]:
-        # Half of the bytes that a slotted dataclass pickles to: the plan of an overwrite holds all files.
-        return DataFile, (self.path, self.nbytes, self.mtime_ns)
+    def accepts(self) -> Callable[[DataFile], bool] | None:
+        """Return the test whether a file is read, or None where all are.
+
+        Raises
+        ------
+        OptionError
+            The pattern is none.
+        """
+        if self == FileFilter():
+            return None
+        matches = compile_name("*" if self.path_glob_filter is None else self.path_glob_filter)
+        before = float("inf") if self.modified_before is None else self.modified_before
+        after = -float("inf") if self.modified_after is None else self.modified_after
+        return lambda file: after < file.mtime_ns < before and bool(matches(os.path.basename(file.path)))
+
+
+def parse_modified(text: str, time_zone: str | None = None) -> int:
+    """Return the value of ``modifiedBefore`` or ``modifiedAfter`` in nanoseconds since 1970.
+
+    Parameters
+    ----------
+    text
+        ``2024-03-09T12:00:00``, or any other text that Spark casts to a timestamp with a date.
+    time_zone
+        Of a text that names none itself. Without it such a text is UTC, not the session's zone as in Spark, because
+        the planner does not know that. The text is the instant that it says; Spark (4.3.0, measured) adds the zone's
+        offset to the file's time besides, so that it agrees only in UTC.
+
+    Raises
+    ------
+    OptionError
+        The text is no timestamp, or the zone is unknown.
+    """
+    moment = parse_timestamp(text)
+    if moment is None:
+        raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=repr(text))
+    return epoch_ns(moment if moment.tzinfo else moment.replace(tzinfo=zone(time_zone or "UTC")))
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A directory's files and what was passed over.
+class Tree:
+    """All that lies under the paths of a read.
 
     Parameters
     ----------
-    files
-        Sorted by name.
-    directories
-        Names of the subdirectories that are not hidden, sorted.
-    hidden
-        How many names begin with ``_`` or ``.`` or end as unfinished files do.
-    special
-        How many names are pipes, sockets or devices.
-    staging
-        Whether the directory of a write that has not committed is there.
+    roots
+        What the paths name, patterns replaced by what they match, in order: files, and directories as text.
+    leaves
+        The files of each directory that holds any, before any filter, each once.
+    recursive
+        Whether all files are read, and no directory is a partition.
+    filter
+        Which files are read.
+    dangling
+        Directories with a link that leads nowhere, and their listings.
     """
 
-    files: tuple[DataFile, ...] = ()
-    directories: tuple[str, ...] = ()
-    hidden: int = 0
-    special: int = 0
-    staging: bool = False
+    roots: tuple[DataFile | str, ...]
+    leaves: dict[str, tuple[DataFile, ...]]
+    recursive: bool = False
+    filter: FileFilter = field(default_factory=FileFilter)
+    dangling: tuple[tuple[str, Listing], ...] = ()
 
-    def skipped(self) -> str:
-        """Return in words what was passed over, or an empty text."""
-        parts = []
-        if self.hidden:
-            parts.append(f"{_count(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
-        if self.directories:
-            parts.append(_count(len(self.directories), "subdirectory"))
-        if self.special:
-            parts.append(f"{_count(self.special, 'name')} (no regular files)")
-        text = " and ".join(parts)
-        if self.staging:
-            text += f"; {STAGING_DIRECTORY} holds the staged files of a write that has not committed"
-        return text
+    def own_files(self) -> list[DataFile]:
+        """Return the files that are named, and those directly in the directories that are."""
+        files: list[DataFile] = []
+        directories = set()
+        for root in self.roots:
+            if isinstance(root, DataFile):
+                files.append(root)
+            else:
+                directories.add(root)
+                files.extend(self.leaves.get(root, ()))
+        for directory, listing in self.dangling:
+            if directory in directories:
+                listing.check_links(directory)
+        return files
+
+    def all_files(self) -> list[DataFile]:
+        """Return all files, each once."""
+        for directory, listing in self.dangling:
+            listing.check_links(directory)
+        return [file for files in self.leaves.values() for file in files]
+
+    def accepted(self, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+        """Return those of the files that the filter lets through.
+
+        Raises
+        ------
+        NoFilesError
+            There is none: with what was looked for, what was skipped and why.
+        OptionError
+            The filter's pattern is none.
+        """
+        accepts = self.filter.accepts()
+        kept = tuple(files if accepts is None else filter(accepts, files))
+        if kept:
+            return kept
+        if files:
+            raise NoFilesError(
+                f"expected files to read, found none: pathGlobFilter, modifiedBefore or modifiedAfter leave out "
+                f"{counted(len(files), 'file')} such as {files[0].path}"
+            )
+        raise _nothing([root for root in self.roots if isinstance(root, str)], recursive=self.recursive)
 
 
-def list_files(paths: Sequence[str]) -> tuple[DataFile, ...]:
-    """Return the files that paths name: files, directories (not recursive) and patterns of ``*`` and ``?``.
+def list_files(
+    paths: Sequence[str], *, recursive: bool = False, file_filter: FileFilter | None = None
+) -> tuple[DataFile, ...]:
+    """Return the files that paths name, without partition columns; `hive.discover` finds those.
 
-    O(names) and one ``stat`` a file. A file that vanishes while its directory is listed is left out.
+    Parameters
+    ----------
+    paths, recursive, file_filter
+        As for `list_tree`.
+
+    Raises
+    ------
+    UnsupportedError
+        A directory is partitioned (``key=value`` subdirectories), and `recursive` is not set.
+    ArrowIpcError, OSError
+        As `list_tree` and `Tree.accepted`.
+    """
+    tree = list_tree(paths, recursive=recursive, file_filter=file_filter)
+    if recursive:
+        return tree.accepted(tree.all_files())
+    for root in tree.roots:
+        if isinstance(root, str):
+            _refuse_partitions(root, tree.leaves)
+    return tree.accepted(tree.own_files())
+
+
+def list_tree(paths: Sequence[str], *, recursive: bool = False, file_filter: FileFilter | None = None) -> Tree:
+    """Return what lies under paths: files, directories, and patterns of them.
+
+    O(names) and one ``stat`` a file. A file or directory that vanishes while it is listed is left out; a path that does
+    not exist is an error also where Spark is told to ignore missing files, as it is in Spark.
 
     Parameters
     ----------
     paths
         Plain paths or ``file:`` URIs; the order is kept.
+    recursive
+        Whether all files are read, as with Spark's ``recursiveFileLookup``.
+    file_filter
+        Which files are read.
 
     Raises
     ------
     NoFilesError
-        A path does not exist, a pattern matches nothing, or nothing readable is found: with what was looked for, what
-        was skipped and why, and what to write instead.
+        A path does not exist, or a pattern matches nothing.
+    OptionError
+        A pattern is none.
     UnsupportedError
-        A directory is partitioned (``key=value`` subdirectories), or a path has a scheme other than ``file``.
+        A path has a scheme other than ``file``.
+    ConcurrentWriteError
+        Jobs were committed during each of several listings.
+    CommitError, FileChangedError
+        A commit record, or a file that it names, is damaged.
     OSError
         The file system refuses a listing.
     """
     if not paths:
         raise NoFilesError("no path was given; give a file, a directory or a pattern such as /data/*.arrow")
-    files: list[DataFile] = []
-    empty: list[tuple[str, Listing]] = []
-    for path in map(local_path, paths):
-        for root in _roots(path):
-            if isinstance(root, DataFile):
-                files.append(root)
-                continue
-            listing = list_directory(root)
-            _refuse_partitions(root, listing)
-            files.extend(listing.files)
-            if not listing.files:
-                empty.append((root, listing))
-    if not files:
-        raise _nothing(empty)
-    return tuple(files)
+    wanted = [local_path(path) for path in paths]
+    for _ in range(_LISTINGS):
+        view = CommittedView()
+        try:
+            roots = tuple(root for path in wanted for root in _roots(view, path))
+            leaves, dangling = _leaves(view, roots)
+        except (ArrowIpcError, FileNotFoundError):
+            if view.is_unchanged():
+                raise
+            continue
+        if view.is_unchanged(root for root in roots if isinstance(root, str)):
+            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling)
+    raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=wanted[0])
 
 
-def list_directory(directory: str) -> Listing:
-    """Return a directory's own files, sorted by name, and what was passed over.
-
-    Raises
-    ------
-    NoFilesError
-        A name in it is a link that leads nowhere.
-    OSError
-        The directory cannot be listed.
-    """
-    files: list[DataFile] = []
-    directories: list[str] = []
-    hidden = special = 0
-    staging = False
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            name = entry.name
-            if _is_hidden(name):
-                hidden += 1
-                staging = staging or name == STAGING_DIRECTORY
-            elif entry.is_dir():
-                directories.append(name)
-            elif entry.is_file():
-                if found := _data_file(entry):
-                    files.append(found)
-            elif entry.is_symlink() and status(entry.path) is None:
-                raise NoFilesError("the link leads to nothing; remove it or mend what it names", path=entry.path)
-            else:
-                special += 1
-    files.sort(key=lambda file: file.path)
-    return Listing(tuple(files), tuple(sorted(directories)), hidden, special, staging)
+def _leaves(
+    view: CommittedView, roots: Sequence[DataFile | str]
+) -> tuple[dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...]]:
+    leaves: dict[str, tuple[DataFile, ...]] = {}
+    dangling: list[tuple[str, Listing]] = []
+    seen: set[str] = set()
+    for root in roots:
+        if isinstance(root, str):
+            for directory, listing in _walk(view, root, seen):
+                if listing.files:
+                    leaves[directory] = listing.files
+                if listing.dangling:
+                    dangling.append((directory, listing))
+    named: dict[str, dict[str, DataFile]] = {}
+    for root in roots:
+        if isinstance(root, DataFile):
+            named.setdefault(os.path.dirname(root.path), {}).setdefault(root.path, root)
+    for directory, files in named.items():
+        there = {file.path: file for file in leaves.get(directory, ())}
+        leaves[directory] = tuple({**there, **files}.values())
+    return leaves, tuple(dangling)
 
 
-def _data_file(entry: os.DirEntry[str]) -> DataFile | None:
-    try:
-        found = entry.stat()
-    except FileNotFoundError:  # removed since the directory was read: it belongs to no version of the data any more
-        return None
-    return DataFile(entry.path, found.st_size, found.st_mtime_ns)
+def _walk(view: CommittedView, root: str, seen: set[str]) -> Iterator[tuple[str, Listing]]:
+    """Yield the directories of a tree that are not in `seen`, each before its subdirectories, sorted."""
+    waiting = [root]
+    while waiting:
+        directory = waiting.pop()
+        if directory in seen:
+            continue
+        seen.add(directory)
+        listing = view.list(directory)
+        yield directory, listing
+        for name in reversed(listing.directories):
+            path = os.path.join(directory, name)
+            if name not in listing.links or not is_loop(path):
+                waiting.append(path)
 
 
-def _is_hidden(name: str) -> bool:
-    """Spark's rule (``HadoopFSUtils.shouldFilterOutPathName``), and the files of our own unfinished writes."""
-    return (
-        name.startswith(".")
-        or (name.startswith("_") and "=" not in name)
-        or name.endswith((STAGED_SUFFIX, "._COPYING_"))
-    )
-
-
-def _is_staging(name: str) -> bool:
-    return name == STAGING_DIRECTORY or name.endswith(STAGED_SUFFIX)
-
-
-def _roots(path: str) -> Iterator[DataFile | str]:
-    """Yield a file that is read as it is, or the path of a directory to list."""
-    if _MAGIC.search(path):
-        yield from map(_root, _matches(path))
+def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
+    """Yield the files and directories that a path or pattern names."""
+    if is_pattern(path):
+        yield from _matches(view, path)
     else:
-        yield _root(path)
+        yield _root(view, path)
 
 
-def _root(path: str) -> DataFile | str:
-    if any(map(_is_staging, path.split(os.sep))):
+def _root(view: CommittedView, path: str) -> DataFile | str:
+    if any(map(is_staging, path.split(os.sep))):
         raise NoFilesError("this is a staged file of a write that has not committed; it is never read", path=path)
     found = status(path)
     if found is None:
-        raise _missing(path)
+        coming = view.file(path)
+        if coming is None and not view.has_directory(path):
+            raise _missing(path)
+        return coming or path
     if found.is_directory:
         return path
     if not found.is_file:
@@ -214,70 +320,104 @@ def _missing(path: str) -> NoFilesError:
     parent = os.path.dirname(path)
     while not os.path.isdir(parent):
         parent = os.path.dirname(parent)
-    text = f"the path does not exist; the nearest directory that does is {parent}"
-    if re.search(r"[\[\]{}]", path):
-        text += "; of patterns only * and ? are understood"
-    return NoFilesError(text, path=path)
+    return NoFilesError(f"the path does not exist; the nearest directory that does is {parent}", path=path)
 
 
-def _matches(pattern: str) -> list[str]:
-    """Return the paths that match a pattern, sorted."""
-    found = [os.sep]
-    for part in pattern.split(os.sep)[1:]:
-        found = [match for directory in found for match in _matches_in(directory, part)]
-    if not found:
-        raise NoFilesError("no file or directory matches the pattern", path=pattern)
-    return sorted(found)
+def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
+    """Return what a pattern matches, each once, sorted by path, the choices of braces with slashes one by one."""
+    found: dict[str, DataFile | str] = {}
+    try:
+        for choice in expand_braces(pattern):
+            matches = _matches_of_parts(view, choice.split(os.sep)[1:])
+            found.update((_path(match), match) for match in sorted(matches, key=_path))
+    except OptionError:
+        if not os.path.lexists(pattern):
+            raise
+    if found:
+        return [match if isinstance(match, DataFile) else _root(view, match) for match in found.values()]
+    if os.path.lexists(pattern):
+        return [_root(view, pattern)]
+    raise NoFilesError("no file or directory matches the pattern", path=pattern)
 
 
-def _matches_in(directory: str, part: str) -> Iterable[str]:
-    if not _MAGIC.search(part):
-        path = os.path.join(directory, part)
-        return [path] if os.path.lexists(path) else []
-    if not os.path.isdir(directory):
-        return []
-    matches = re.compile("".join(_TRANSLATION.get(letter, re.escape(letter)) for letter in part), re.DOTALL).fullmatch
-    shows_hidden = part.startswith(("_", "."))
-    return [
-        os.path.join(directory, name)
-        for name in os.listdir(directory)
-        if matches(name) and (not _is_hidden(name) or (shows_hidden and not _is_staging(name)))
-    ]
+def _path(match: DataFile | str) -> str:
+    return match if isinstance(match, str) else match.path
 
 
-_TRANSLATION: Final = {"*": ".*", "?": "."}
-"""A part of a path holds no slash, so that these cannot cross a directory."""
+def _matches_of_parts(view: CommittedView, parts: Sequence[str]) -> list[DataFile | str]:
+    found: list[DataFile | str] = [os.sep]
+    for i, part in enumerate(parts):
+        directories = [match for match in found if isinstance(match, str)]
+        name = literal(part)
+        if not part:
+            continue
+        if name is not None:
+            paths = (os.path.join(directory, name) for directory in directories)
+            found = [path for path in paths if _is_there(view, path)]
+        elif part == ANY_DIRECTORIES:
+            seen: set[str] = set()
+            found = [inner for directory in directories for inner, _ in _walk(view, directory, seen)]
+        else:
+            is_last = i == len(parts) - 1
+            matches = compile_name(part)
+            found = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
+    return found
 
 
-def _refuse_partitions(directory: str, listing: Listing) -> None:
+def _is_there(view: CommittedView, path: str) -> bool:
+    return os.path.lexists(path) or view.has_directory(path) or view.file(path) is not None
+
+
+def _names(
+    view: CommittedView, directory: str, part: str, matches: Callable[[str], object], is_last: bool
+) -> Iterator[DataFile | str]:
+    listing = view.list(directory)
+    for name in listing.directories:
+        if matches(name):
+            yield os.path.join(directory, name)
+    if is_last:
+        yield from (file for file in listing.files if matches(os.path.basename(file.path)))
+        for name in listing.dangling:
+            if matches(name):
+                listing.check_links(directory)
+    if part[0] in "_." and listing.hidden:
+        for name in os.listdir(directory):
+            if is_hidden(name) and not is_staging(name) and matches(name):
+                yield os.path.join(directory, name)
+
+
+def _refuse_partitions(root: str, leaves: dict[str, tuple[DataFile, ...]]) -> None:
     """Refuse a partitioned directory: reading only the files beside the partitions would lose rows in silence."""
-    partitions = [name for name in listing.directories if "=" in name]
-    if partitions:
-        raise UnsupportedError(
-            f"the directory is partitioned ({_some(partitions)}); its partitions are not read as columns. "
-            f"To read the files without those columns give the pattern {_pattern(directory)}",
-            path=directory,
-        )
+    inside = os.path.join(root, "")
+    for leaf in leaves:
+        if leaf.startswith(inside) and "=" in leaf[len(inside) :]:
+            inner = os.path.relpath(leaf, root)
+            raise UnsupportedError(
+                f"the directory is partitioned ({inner}); its partitions are not read as columns here. "
+                f"To read the files without those columns give the pattern {_pattern(root)}",
+                path=root,
+            )
 
 
-def _nothing(empty: Sequence[tuple[str, Listing]]) -> NoFilesError:
+def _nothing(directories: Sequence[str], *, recursive: bool) -> NoFilesError:
     """Return the error that explains the first of the directories in which nothing was found."""
-    directory, listing = empty[0]
+    directory = directories[0]
+    listing = list_directory(directory)
     skipped = listing.skipped()
     text = f"expected files to read, found none; skipped {skipped}" if skipped else "the directory is empty"
-    if listing.directories:
+    if listing.directories and not recursive:
         text += (
             f". Nested directories ({_some(listing.directories)}) are not read; "
-            f"to read their files give the pattern {_pattern(directory)}"
+            f"to read their files set recursiveFileLookup=true or give the pattern {_pattern(directory)}"
         )
-    if len(empty) > 1:
-        text += f" (and nothing in {_count(len(empty) - 1, 'other directory')})"
+    if len(directories) > 1:
+        text += f" (and nothing in {counted(len(directories) - 1, 'other directory')})"
     return NoFilesError(text, path=directory)
 
 
 def _pattern(directory: str) -> str:
     """Return the pattern that reaches the first level of subdirectories which holds files."""
-    pattern, inside = directory, directory
+    pattern, inside = re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", directory), directory
     for _ in range(_SUGGESTED_DEPTH):
         pattern = os.path.join(pattern, "*")
         listing = list_directory(inside)
@@ -291,9 +431,3 @@ def _pattern(directory: str) -> str:
 
 def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
