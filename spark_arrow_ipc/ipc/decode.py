@@ -191,12 +191,29 @@ def decode_columns(
         The batch decompressed is larger than the limits allow.
     """
     found = _read_buffers(plan, layout, body, header.compression, limits)
+    return build_columns(header.length, plan, layout, found, find_dictionary, body_offset=body.byte_offset, swaps=swaps)
+
+
+def build_columns(
+    num_rows: int,
+    plan: Plan,
+    layout: BatchLayout,
+    found: Sequence[memoryview],
+    find_dictionary: FindDictionary,
+    *,
+    body_offset: int,
+    swaps: bool,
+) -> tuple[Array, ...]:
+    """Return the plan's columns of one batch from the bytes of its buffers, which `found` has by number.
+
+    O(steps). Raises what `decode_columns` does, save for decompression.
+    """
     done: list[Array] = []
     for step in reversed(plan.steps):
         length, null_count = layout.nodes[step.node]
         try:
-            if step.is_top and length != header.length:
-                raise InvalidBodyError(expected=f"a column of {header.length:,} rows", found=f"{length:,}")
+            if step.is_top and length != num_rows:
+                raise InvalidBodyError(expected=f"a column of {num_rows:,} rows", found=f"{length:,}")
             children: tuple[Array, ...] = ()
             if step.children:
                 children = tuple(done.pop() for _ in range(step.children))
@@ -210,7 +227,7 @@ def decode_columns(
         except (InvalidArrowError, UnsupportedError) as error:
             error.field_path = error.field_path or step.path
             if error.byte_offset is None and step.buffers:
-                error.byte_offset = body.byte_offset + layout.buffers[layout.first_buffer(step)][0]
+                error.byte_offset = body_offset + layout.buffers[layout.first_buffer(step)][0]
             raise
         if type(step.type) in _NULL_COUNTS:
             null_count = _NULL_COUNTS[type(step.type)](length)

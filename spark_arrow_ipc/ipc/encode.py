@@ -40,20 +40,16 @@ class EncodedBatch:
 class _Encoding:
     """The pieces of one body as they grow."""
 
-    compressor: Compressor | None
     alignment: int
     pieces: list[BytesLike] = field(default_factory=list)
     buffers: list[tuple[int, int]] = field(default_factory=list)
     nbytes: int = 0
 
-    def add(self, data: BytesLike) -> None:
-        """Append one buffer, compressed where that is asked for and pays, and padding."""
+    def add(self, *data: BytesLike) -> None:
+        """Append one buffer, of one or more pieces, and padding."""
         start = self.nbytes
-        if self.compressor is not None and len(data):
-            for piece in self.compressor.compress(memoryview(data)):
-                self._append(piece)
-        else:
-            self._append(data)
+        for piece in data:
+            self._append(piece)
         self.buffers.append((start, self.nbytes - start))
         self._append(_ZEROS[: -self.nbytes % self.alignment])
 
@@ -83,11 +79,11 @@ def encode_columns(
     length
         Rows.
     compression, compressor
-        Codec, and what runs it; None for neither.
+        Codec, and what runs it; None for neither. What is returned is valid until the compressor is used again.
     alignment
         Buffers begin and the body ends at multiples of it, in bytes.
     """
-    encoding = _Encoding(compressor, alignment)
+    buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
     variadic_counts: list[int] = []
     pending = [slicing.compact(column) for column in reversed(columns)]
@@ -95,10 +91,18 @@ def encode_columns(
         array = zeroing.zero_nulls(pending.pop())
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
-        _add_buffers(encoding, step, array, null_count)
+        _add_buffers(buffers, step, array, null_count)
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
         pending.extend(reversed(array.children))
+    encoding = _Encoding(alignment)
+    if compressor is None:
+        for data in buffers:
+            encoding.add(data)
+    else:
+        compressed = iter(compressor.compress_all([memoryview(data) for data in buffers if len(data)]))
+        for data in buffers:
+            encoding.add(*(next(compressed) if len(data) else ()))
     header = {
         "length": length,
         "nodes": _pairs(nodes),
@@ -109,23 +113,23 @@ def encode_columns(
     return EncodedBatch(header, tuple(encoding.pieces), encoding.nbytes)
 
 
-def _add_buffers(encoding: _Encoding, step: Step, array: Array, null_count: int) -> None:
+def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int) -> None:
     if step.drops_validity:
-        encoding.add(b"")
+        buffers.append(b"")
     for buffer, data in zip(step.buffers, array.buffers, strict=False):
         if buffer.role is Role.VALIDITY:
-            encoding.add(data if data is not None and null_count else b"")
+            buffers.append(data if data is not None and null_count else b"")
             continue
         assert data is not None
         if buffer.role is Role.OFFSETS and not array.length:
             # Readers before 0.15 want one offset even for no slots; Columnar.rst recommends it.
-            encoding.add(_ZEROS[: buffer.bit_width // 8])
+            buffers.append(_ZEROS[: buffer.bit_width // 8])
         else:
             needed = ((array.length + buffer.extra) * buffer.bit_width + 7) >> 3
-            encoding.add(data[:needed] if buffer.bit_width and buffer.role is not Role.BYTES else data)
+            buffers.append(data[:needed] if buffer.bit_width and buffer.role is not Role.BYTES else data)
     for data in array.buffers[len(step.buffers) :]:
         assert data is not None
-        encoding.add(data)
+        buffers.append(data)
 
 
 def _pairs(rows: list[tuple[int, int]]) -> Int64s:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+import numpy as np
 
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -16,6 +19,7 @@ from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.constants import Format, HeaderKind
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
+from spark_arrow_ipc.ipc.gather import Run, Shapes, gather
 from spark_arrow_ipc.ipc.metadata import (
     Block,
     DictionaryBatchHeader,
@@ -25,6 +29,7 @@ from spark_arrow_ipc.ipc.metadata import (
     decode_message,
 )
 from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 
@@ -74,16 +79,99 @@ class FileReader(BatchReader):
         ArrowIpcError
             Its bytes are broken.
         """
-        block = self._block(i)
+        self._block(i)
+        return self._read_batch(i, None)
+
+    def _read_batch(self, i: int, window: Window | None) -> RecordBatch:
+        """Return record batch `i`, from bytes that are in memory where they are."""
+        block = self.blocks[i]
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
-            source: ByteSource = self._source
+            source: ByteSource = self._source if window is None else window
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
-            if self._columns.is_whole:
+            if self._columns.is_whole and window is None:
                 source = Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
             message = self._read_message(source, block)
             expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return self._columns.read_batch(message, place, self._dictionaries.find)
+
+    def read_joined(self, first: int, end: int, *, below_rows: int) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
+        """Yield the rows of record batches `first` to `end` (exclusive), and how many are of each.
+
+        Neighbours that are small, and alike enough to be decoded as one batch, come as one: a few hundred kilobytes
+        at a time, read at once and whole whatever the projection. All others come as `read_batch` gives them.
+
+        Parameters
+        ----------
+        first, end
+            Numbers of record batches.
+        below_rows
+            Batches of so many rows or more come alone.
+
+        Raises
+        ------
+        ArrowIpcError
+            As `read_batch`, once all batches before the broken one came.
+        """
+        shapes = Shapes(self._columns.limits)
+        window: Window | None = None
+        held_end = first
+        """Blocks before this one lie in the window."""
+        gathers = True
+        while first < end:
+            if first >= held_end:
+                held_end = first + self._small_neighbours(first, end)
+                window = self._window(first, held_end) if held_end > first + 1 else None
+                gathers = below_rows > 1
+            found = None
+            if window is not None and gathers and held_end > first + 1:
+                found = self._gather(window, self.blocks[first:held_end], shapes, below_rows)
+            if found is None:
+                batch = self._read_batch(first, window)
+                found = batch, (batch.num_rows,)
+                # A small batch that cannot be gathered most often has neighbours like it.
+                gathers = gathers and batch.num_rows >= below_rows
+            yield found
+            first += len(found[1])
+
+    def _small_neighbours(self, first: int, end: int) -> int:
+        """Return how many record batches from `first` on are worth one read together, at least one."""
+        nbytes, behind = 0, self.blocks[first].byte_offset
+        for i in range(first, end):
+            block = self.blocks[i]
+            nbytes += block.nbytes
+            if block.byte_offset != behind or block.nbytes > SMALL_NBYTES or nbytes > MOST_NBYTES:
+                return max(i - first, 1)
+            behind += block.nbytes
+        return end - first
+
+    def _window(self, first: int, end: int) -> Window:
+        start, last = self.blocks[first].byte_offset, self.blocks[end - 1]
+        with error_context(path=self.path, block_kind="record batch", block_number=first, byte_offset=start):
+            data = self._source.read_at(start, last.byte_offset + last.nbytes - start)
+        return Window(self._source, start, data)
+
+    def _gather(
+        self, window: Window, blocks: Sequence[Block], shapes: Shapes, below_rows: int
+    ) -> tuple[RecordBatch, tuple[int, ...]] | None:
+        metadata_nbytes = blocks[0].metadata_nbytes
+        if metadata_nbytes > self._columns.limits.max_metadata_bytes:
+            return None
+        metadata = window.read_at(blocks[0].byte_offset, metadata_nbytes)
+        shape = shapes.of(metadata)
+        if shape is None or shape.rows(metadata) >= below_rows:
+            return None
+        alike = list(takewhile(lambda block: block.metadata_nbytes == metadata_nbytes, blocks))
+        # The window begins where the first block of it does; its data are asked for from here on.
+        origin = blocks[0].byte_offset
+        data = window.read_at(origin, blocks[-1].byte_offset + blocks[-1].nbytes - origin)
+        run = Run(
+            data,
+            np.array([block.byte_offset - origin for block in alike]),
+            shape,
+            np.array([block.body_nbytes for block in alike]),
+        )
+        return gather(self._columns, run, self._dictionaries.find, below_rows=below_rows)
 
     def read_header(self, i: int) -> RecordBatchHeader:
         """Return the header of record batch `i` (its row count among others) without reading its body."""

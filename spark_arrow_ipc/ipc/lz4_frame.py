@@ -1,14 +1,14 @@
-"""One LZ4 frame into memory of ours, as the lz4 library reads it (LZ4 frame format, 1.6).
+"""One LZ4 frame from and into memory of ours, as the lz4 library reads and writes it (LZ4 frame format, 1.6).
 
 Strategy
 --------
-The library's Python functions return new bytes, so that every buffer would be copied once more: half of the time of
-reading a compressed batch. The C functions that they are made of take the memory to write to; the library's
+The library's Python functions return new bytes, so that every buffer would be copied once more, or go into memory that
+is new each time: half of the time of reading or writing a compressed batch. The C functions that they are made of take the memory to write to; the library's
 extension module exports them, and here they are called through ctypes. They are the documented interface of
 ``lz4frame.h``: bounded by both lengths that they are given, and safe on any bytes.
 
-Where a build of the library does not export them, `decompress_into` goes through its Python functions, with the same
-answers and errors. A test holds both to that.
+Where a build of the library does not export them, `decompress_into` and `compress_into` go through its Python
+functions, with the same answers and errors. A test holds both to that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = ["decompress_into"]
+__all__ = ["compress_into", "decompress_into", "most_nbytes"]
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _API_VERSION: Final = 100
@@ -170,6 +170,96 @@ def decompress_into(frame: memoryview, output: memoryview) -> None:
     if consumed < len(frame):
         found = f"{len(frame) - consumed:,} bytes behind it"
         raise InvalidBodyError(expected="one LZ4 frame", found=found, spec=_SPEC)
+
+
+class _FrameInfo(ctypes.Structure):
+    """``LZ4F_frameInfo_t``; zeros are blocks of 64 KiB, linked, without checksums and content size."""
+
+    _fields_ = (
+        ("block_size", ctypes.c_int),
+        ("block_mode", ctypes.c_int),
+        ("content_checksum", ctypes.c_int),
+        ("frame_type", ctypes.c_int),
+        ("content_size", ctypes.c_ulonglong),
+        ("dictionary_id", ctypes.c_uint),
+        ("block_checksum", ctypes.c_int),
+    )
+
+
+class _Preferences(ctypes.Structure):
+    """``LZ4F_preferences_t``."""
+
+    _fields_ = (
+        ("frame", _FrameInfo),
+        ("compression_level", ctypes.c_int),
+        ("auto_flush", ctypes.c_uint),
+        ("favor_decompression_speed", ctypes.c_uint),
+        ("reserved", ctypes.c_uint * 3),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compression:
+    """The functions of lz4frame.h that compress."""
+
+    bound: Callable[..., int]
+    compress: Callable[..., int]
+    is_error: Callable[..., int]
+
+
+def _bind_compression() -> _Compression | None:
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    try:
+        library = ctypes.CDLL(lz4.frame._frame.__spec__.origin)  # noqa: SLF001 - as above
+        bound, compress, is_error = (
+            library.LZ4F_compressFrameBound, library.LZ4F_compressFrame, library.LZ4F_isError,
+        )  # fmt: skip
+    except (AttributeError, OSError):
+        return None
+    bound.restype, bound.argtypes = size, (size, pointer)
+    compress.restype, compress.argtypes = size, (pointer, size, pointer, size, pointer)
+    is_error.restype, is_error.argtypes = ctypes.c_uint, (size,)
+    return _Compression(bound, compress, is_error)
+
+
+_COMPRESSION: Final = _bind_compression()
+
+_FRAME_NBYTES: Final = 64
+"""More than header and end of a frame take (LZ4 frame format: at most 19 + 4 bytes)."""
+
+_BLOCK_SHIFT: Final = 16
+_BLOCK_NBYTES: Final = 8
+"""Of each block of 64 KiB: its length, and a checksum that is not written."""
+
+
+def most_nbytes(nbytes: int) -> int:
+    """Return how long the frame of so many bytes may be at most."""
+    if _COMPRESSION is not None:
+        return _COMPRESSION.bound(nbytes, None) + _FRAME_NBYTES
+    return nbytes + _FRAME_NBYTES + _BLOCK_NBYTES * ((nbytes >> _BLOCK_SHIFT) + 1)
+
+
+def compress_into(data: memoryview, output: memoryview, level: int) -> memoryview:
+    """Return the LZ4 frame of some bytes: the beginning of `output`, or new bytes where the library makes those.
+
+    Parameters
+    ----------
+    data
+        What is compressed; not empty.
+    output
+        At least `most_nbytes` of it.
+    level
+        From 0, the fast mode, on up; negative ones are faster still.
+    """
+    if _COMPRESSION is None:
+        return memoryview(lz4.frame.compress(data, compression_level=level, store_size=False))
+    preferences = _Preferences(compression_level=level)
+    written = _COMPRESSION.compress(
+        np.asarray(output).ctypes.data, len(output), np.asarray(data).ctypes.data, len(data),
+        ctypes.addressof(preferences),
+    )  # fmt: skip
+    assert not _COMPRESSION.is_error(written), "there is room for the longest frame"
+    return output[:written]
 
 
 def _refuse(why: str) -> NoReturn:

@@ -14,7 +14,14 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.body import BodyPlace, read_body
 from spark_arrow_ipc.ipc.constants import MetadataVersion
-from spark_arrow_ipc.ipc.decode import FindDictionary, check_header, decode_columns, wanted_ranges
+from spark_arrow_ipc.ipc.decode import (
+    BatchLayout,
+    FindDictionary,
+    build_columns,
+    check_header,
+    decode_columns,
+    wanted_ranges,
+)
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import ColumnPath, Plan, Selection, compile_plan, select_columns
@@ -38,11 +45,14 @@ class SelectedColumns:
         if columns is not None:
             chosen = columns(message.schema) if callable(columns) else columns
             self._selection, positions = select_columns(message.schema, chosen)
+            if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
+                self._selection = None  # each column, in whatever order
         self._plans: dict[MetadataVersion, Plan] = {}
         self._validates = validation == "full"
-        self._swaps = message.schema.endianness != NATIVE
+        self.swaps = message.schema.endianness != NATIVE
+        """Whether the batches are of the other byte order."""
         self.limits = limits
-        self.is_whole = columns is None
+        self.is_whole = self._selection is None
         """Whether every column is read, so that a block is worth one read."""
         # Steps keep the order of the schema; `_order` puts their columns into the order that was asked for.
         kept = sorted(positions)
@@ -68,9 +78,21 @@ class SelectedColumns:
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
         columns = self._read_columns(header, plan, place, find)
+        return self._batch(columns, header.length, message)
+
+    def build_batch(
+        self, message: Message, num_rows: int, layout: BatchLayout, found: Sequence[memoryview], find: FindDictionary
+    ) -> RecordBatch:
+        """Return the batch whose buffers are in memory already, by number; `message` is one of those it is made of."""
+        plan = self.plan(message.version)
+        columns = build_columns(num_rows, plan, layout, found, find, body_offset=0, swaps=self.swaps)
+        self._check(columns, plan)
+        return self._batch(columns, num_rows, message)
+
+    def _batch(self, columns: tuple[Array, ...], num_rows: int, message: Message) -> RecordBatch:
         if self._order is not None:
             columns = tuple(columns[i] for i in self._order)
-        return RecordBatch(self.schema, columns, header.length, message.custom_metadata)
+        return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
     def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
         """Return the values of the dictionary batch whose body lies at `place`."""
@@ -82,8 +104,11 @@ class SelectedColumns:
     ) -> tuple[Array, ...]:
         layout = check_header(header, plan, place.nbytes, self.limits)
         body = read_body(place, None if plan.is_whole else wanted_ranges(plan, layout))
-        columns = decode_columns(header, plan, layout, body, find, limits=self.limits, swaps=self._swaps)
+        columns = decode_columns(header, plan, layout, body, find, limits=self.limits, swaps=self.swaps)
+        self._check(columns, plan)
+        return columns
+
+    def _check(self, columns: tuple[Array, ...], plan: Plan) -> None:
         if self._validates:
             for column, field in zip(columns, plan.fields, strict=True):
                 validate.check_values(column, field.name, dictionaries=False)
-        return columns

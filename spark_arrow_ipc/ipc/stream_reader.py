@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import (
     InvalidFramingError,
+    UnsupportedError,
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
-from spark_arrow_ipc.ipc.constants import Format, HeaderKind
+from spark_arrow_ipc.ipc.constants import Format, HeaderKind, MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
-from spark_arrow_ipc.ipc.framing import read_stream_message
+from spark_arrow_ipc.ipc.framing import decode_prefix, read_stream_message
+from spark_arrow_ipc.ipc.gather import Run, Shapes, gather
+from spark_arrow_ipc.ipc.message_shape import MessageShape
 from spark_arrow_ipc.ipc.metadata import (
     DictionaryBatchHeader,
     Message,
     decode_message,
 )
 from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart, index_stream
+
+_INT64: Final = struct.Struct("<q")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +54,9 @@ class StreamReader(BatchReader):
     format = Format.STREAM.value
 
     def __init__(self, source: ByteSource, columns: SelectedColumns, byte_offset: int) -> None:
-        super().__init__(source, columns)
+        # Iterating over a projection reads what it needs and no more: pieces would hold buffers of other columns.
+        super().__init__(read_ahead(source) if columns.is_whole else source, columns)
+        self._first_offset = byte_offset
         self._byte_offset = byte_offset
         self._dictionaries = StreamDictionaries()
         self._early: list[_Arrived] = []
@@ -67,6 +81,144 @@ class StreamReader(BatchReader):
                 return batch
         raise StopIteration
 
+    def read_joined(self, *, below_rows: int, most: int | None = None) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
+        """Yield the rows of the next record batches, and how many are of each.
+
+        Neighbours that are small, and alike enough to be decoded as one batch, come as one: a few hundred kilobytes
+        at a time, read at once and whole whatever the projection. All others come as iterating gives them.
+
+        Parameters
+        ----------
+        below_rows
+            Batches of so many rows or more come alone.
+        most
+            How many record batches are read at most; None for all.
+
+        Raises
+        ------
+        ArrowIpcError
+            As iterating does, once all batches before the broken one came.
+        """
+        if not isinstance(self._source, ReadAhead):
+            self._source = read_ahead(self._source)
+        shapes = Shapes(self._columns.limits)
+        one_by_one_before = piece_end = 0
+        left = sys.maxsize if most is None else most
+        while left > 0:
+            found = None
+            source = self._source
+            if below_rows > 1 and isinstance(source, ReadAhead) and source.expects_small:
+                if self._byte_offset >= one_by_one_before:
+                    found = self._gather(source, shapes, below_rows, left)
+                if found is None:
+                    piece_end = self._byte_offset + len(source.held(self._byte_offset))
+            if found is None:
+                batch = next(self, None)
+                if batch is None:
+                    return
+                found = batch, (batch.num_rows,)
+                if batch.num_rows < below_rows:
+                    # A small batch that cannot be gathered most often has neighbours like it.
+                    one_by_one_before = piece_end
+            yield found
+            left -= len(found[1])
+
+    def _gather(
+        self, source: ReadAhead, shapes: Shapes, below_rows: int, most: int
+    ) -> tuple[RecordBatch, tuple[int, ...]] | None:
+        data = source.held(self._byte_offset)
+        if len(data) < HEADERS_NBYTES:
+            data = source.refill(self._byte_offset)
+        shape = self._shape(data, shapes)
+        if shape is None or shape.rows(data) >= below_rows:
+            return None
+        run, ends = self._run(data, shape, most)
+        if not ends:
+            run, ends = self._run(source.refill(self._byte_offset), shape, most)
+        if len(ends) <= 1:
+            return None
+        self._flush_early()
+        gathered = gather(self._columns, run, self._dictionaries.find, below_rows=below_rows)
+        if gathered is not None:
+            count = len(gathered[1])
+            self._counts[HeaderKind.RECORD_BATCH] += count
+            self._byte_offset += ends[count - 1]
+            source.adapt(ends[0])
+        return gathered
+
+    def _shape(self, data: memoryview, shapes: Shapes) -> MessageShape | None:
+        """Return the shape of the message at the start of `data`, or None where it is to be read by itself."""
+        try:
+            prefix = decode_prefix(data[:8], 0)
+        except InvalidFramingError:  # which reading says with the right place
+            return None
+        nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
+        if not prefix.flatbuffer_nbytes or nbytes > min(len(data), self._columns.limits.max_metadata_bytes):
+            return None
+        return shapes.of(data[:nbytes])
+
+    @staticmethod
+    def _run(data: memoryview, shape: MessageShape, most: int) -> tuple[Run, list[int]]:
+        """Return the record batches of a shape at the start of `data`, and where each ends in it."""
+        nbytes, at = len(shape.metadata), shape.body_nbytes.start
+        prefix = shape.prefix
+        starts: list[int] = []
+        ends: list[int] = []
+        start = 0
+        while start + nbytes <= len(data) and len(starts) < most and data[start : start + len(prefix)] == prefix:
+            body_nbytes: int = _INT64.unpack_from(data, start + at)[0]
+            end = start + nbytes + body_nbytes
+            if body_nbytes < 0 or end > len(data):
+                break
+            starts.append(start)
+            ends.append(end)
+            start = end
+        return Run(data, np.array(starts, np.int64), shape), ends
+
+    def index(self, *, keeps_broken: bool = False) -> StreamIndex:
+        """Return where all messages behind the schema lie. Reads no body; iterating is not affected.
+
+        Parameters
+        ----------
+        keeps_broken
+            Whether broken bytes end the index instead of raising; it says why.
+
+        Raises
+        ------
+        UnsupportedError
+            The source cannot seek.
+        ArrowIpcError
+            What the headers of all messages can say.
+        """
+        if self._source.nbytes is None:
+            raise UnsupportedError("an index of a stream needs a source that can seek", path=self.path)
+        dictionaries = self._columns.plan(MetadataVersion.V5).dictionaries
+        nests = any(plan.dictionaries for plan in dictionaries.values())
+        limits = self._columns.limits
+        return index_stream(self._source, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken)
+
+    def start_at(self, start: StreamStart) -> None:
+        """Go to a record batch that an index found; the dictionaries in force there are read.
+
+        Raises
+        ------
+        ArrowIpcError
+            The bytes are broken, or not those that the index saw.
+        """
+        for number, byte_offset in start.dictionaries:
+            self._counts[HeaderKind.DICTIONARY_BATCH] = number
+            self._byte_offset = byte_offset
+            if self._read_message() is not None or self._counts[HeaderKind.DICTIONARY_BATCH] == number:
+                raise InvalidFramingError(
+                    expected="a dictionary batch, as the index of the stream has it", found="none",
+                    path=self.path, byte_offset=byte_offset,
+                )  # fmt: skip
+        self._counts = {
+            HeaderKind.RECORD_BATCH: start.record_batches_before,
+            HeaderKind.DICTIONARY_BATCH: start.dictionaries_before,
+        }
+        self._byte_offset = start.byte_offset
+
     def _read_message(self) -> RecordBatch | None:
         """Read one message: a record batch is returned, a dictionary batch is taken in; None also at the end."""
         limits = self._columns.limits
@@ -89,7 +241,10 @@ class StreamReader(BatchReader):
             batch = self._decode(message, body_offset)
             self._pass_body(body_offset, message.body_nbytes)
         self._counts[kind] += 1
-        self._byte_offset = body_offset + message.body_nbytes
+        end = body_offset + message.body_nbytes
+        if isinstance(self._source, ReadAhead):
+            self._source.adapt(end - self._byte_offset)
+        self._byte_offset = end
         return batch
 
     def _pass_body(self, byte_offset: int, nbytes: int) -> None:
@@ -108,8 +263,7 @@ class StreamReader(BatchReader):
         place = BodyPlace(self._source, body_offset, message.body_nbytes)
         if message.kind is HeaderKind.RECORD_BATCH:
             # What is still missing now has no slot that needs it, or its error is the right one.
-            while self._early:
-                self._take_in(self._early.pop(0))
+            self._flush_early()
             return self._columns.read_batch(message, place, self._dictionaries.find)
         header = expect(message, HeaderKind.DICTIONARY_BATCH, DictionaryBatchHeader)
         plan = self._columns.plan(message.version).dictionaries.get(header.id)
@@ -127,6 +281,10 @@ class StreamReader(BatchReader):
             self._early.remove(ready)
             self._take_in(ready)
         return None
+
+    def _flush_early(self) -> None:
+        while self._early:
+            self._take_in(self._early.pop(0))
 
     def _is_ready(self, arrived: _Arrived) -> bool:
         """Return whether all before it with its id are taken in, and the dictionaries that its values need."""

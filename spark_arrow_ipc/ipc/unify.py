@@ -100,6 +100,14 @@ class UnifiedDictionaries:
         unified = self._unified.get(dictionary_id)
         return None if unified is None else unified.values
 
+    def known(self) -> dict[int, Array]:
+        """Return the values of all ids so far, for `forget`."""
+        return {dictionary_id: unified.values for dictionary_id, unified in self._unified.items()}
+
+    def forget(self, known: dict[int, Array]) -> None:
+        """Go back to what was `known` before a batch that is not written after all."""
+        self._unified = {dictionary_id: _Unified(values) for dictionary_id, values in known.items()}
+
     def unify(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
         """Return columns whose indices, nested ones too, are those of the unified dictionaries.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias, cast
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import compare
+from spark_arrow_ipc.arrow import compare, slicing
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -52,6 +52,8 @@ Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 
 _CODECS: Final = {compression.word: compression for compression in Compression}
 _INT32: Final = struct.Struct("<i")
+_BLOCK_NBYTES: Final = 24
+"""Of one block in a footer (File.fbs)."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 
@@ -168,9 +170,9 @@ class Writer:
         _check_version(schema, self._version)
         self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
         self._compression = _CODECS[options.compression] if options.compression else None
-        self._compressor = (
-            Compressor(self._compression, options.compression_level) if self._compression is not None else None
-        )
+        self._compressor = self._new_compressor()
+        self._dictionary_compressor = self._new_compressor()
+        """A compressor's output is valid until it is used again: dictionaries are written before the encoded batch."""
         self._dictionaries: dict[int, Array] = {}
         """The values of each id as they were written last."""
         is_file = options.format == Format.FILE.value
@@ -183,6 +185,8 @@ class Writer:
         if options.format == Format.FILE.value:
             self._put(FILE_HEADER)
         self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), ())
+        self._schema_nbytes = self._position
+        """Bytes before the first batch: about as many as the footer has beside its blocks."""
 
     @property
     def schema(self) -> Schema:
@@ -194,8 +198,16 @@ class Writer:
         """Bytes written so far."""
         return self._position
 
-    def write(self, batch: RecordBatch) -> None:
+    def write(self, batch: RecordBatch, *, within: int | None = None) -> bool:
         """Append one record batch. O(buffers) Python, plus compression and the write itself.
+
+        Parameters
+        ----------
+        batch
+            Of the writer's schema.
+        within
+            Nothing is written, and False returned, where the finished file would take more bytes than these;
+            without footer pairs, and dictionaries counted as they are before compression.
 
         Raises
         ------
@@ -205,11 +217,29 @@ class Writer:
         """
         self._check_open()
         self._check_schema(batch.schema)
+        known = {} if self._unified is None else self._unified.known()
         columns = batch.columns if self._unified is None else self._unified.unify(self._plan, batch.columns)
+        encoded = self._encode(self._plan, columns, batch.num_rows, self._compressor)
+        if within is not None and self._finished_nbytes(encoded, columns) > within:
+            if self._unified is not None:
+                self._unified.forget(known)
+            return False
         if not self._writes_dictionaries_last:
             self._put_dictionaries(self._plan, columns)
-        encoded = self._encode(self._plan, columns, batch.num_rows)
         self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
+        return True
+
+    def _finished_nbytes(self, encoded: EncodedBatch, columns: Iterable[Array]) -> int:
+        """Return about how long the file would be with one more batch."""
+        header = builder.build(
+            tables.MESSAGE, message_values(self._version, (tables.RECORD_BATCH, encoded.header), encoded.nbytes, None)
+        )
+        nbytes = self._position + len(header) + encoded.nbytes + 2 * self._schema_nbytes
+        nbytes += _BLOCK_NBYTES * (1 + sum(map(len, self._blocks.values())))
+        for dictionary_id, values in self._dictionaries_of(self._plan, columns):
+            if values is not self._dictionaries.get(dictionary_id):
+                nbytes += slicing.nbytes(values) + self._schema_nbytes
+        return nbytes
 
     def close(self) -> None:
         """Finish: the end of the stream, for a file its footer. Twice does nothing.
@@ -274,10 +304,15 @@ class Writer:
                 f"found {found[different][0]}: {found[different][1]}"
             )
 
-    def _encode(self, plan: Plan, columns: tuple[Array, ...], length: int) -> EncodedBatch:
+    def _new_compressor(self) -> Compressor | None:
+        return None if self._compression is None else Compressor(self._compression, self._options.compression_level)
+
+    def _encode(
+        self, plan: Plan, columns: tuple[Array, ...], length: int, compressor: Compressor | None
+    ) -> EncodedBatch:
         return encode_columns(
             plan, columns, length,
-            compression=self._compression, compressor=self._compressor, alignment=self._options.alignment,
+            compression=self._compression, compressor=compressor, alignment=self._options.alignment,
         )  # fmt: skip
 
     def _put(self, data: BytesLike) -> None:
@@ -315,16 +350,20 @@ class Writer:
 
         Returns whether one of them replaces what was there before.
         """
-        pending = list(columns)[::-1]
         replaces = False
+        for dictionary_id, values in self._dictionaries_of(plan, columns):
+            replaces |= self._put_dictionary(dictionary_id, plan.dictionaries[dictionary_id], values)
+        return replaces
+
+    def _dictionaries_of(self, plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[int, Array]]:
+        """Yield ids and values of the dictionaries of some columns, save those inside dictionaries."""
+        pending = list(columns)[::-1]
         for step in plan.steps:
             array = pending.pop()
             pending.extend(reversed(array.children))
             if step.dictionary_id is not None:
                 assert array.dictionary is not None
-                inner = plan.dictionaries[step.dictionary_id]
-                replaces |= self._put_dictionary(step.dictionary_id, inner, array.dictionary)
-        return replaces
+                yield step.dictionary_id, array.dictionary
 
     def _put_dictionary(self, dictionary_id: int, plan: Plan, values: Array) -> bool:
         before = self._dictionaries.get(dictionary_id)
@@ -348,7 +387,7 @@ class Writer:
         return replaces
 
     def _put_dictionary_batch(self, dictionary_id: int, plan: Plan, values: Array, *, is_delta: bool) -> None:
-        encoded = self._encode(plan, (values,), values.length)
+        encoded = self._encode(plan, (values,), values.length, self._dictionary_compressor)
         table, header = dictionary_values(dictionary_id, encoded.header, is_delta=is_delta)
         self._put_message(table, header, encoded, ())
 

@@ -335,8 +335,7 @@ class TableView:
         if not count:
             return vector.empty
         if vector.dtype is None:
-            plain = np.frombuffer(self._walk.buffer, "<i8", count * vector.width, start)
-            return plain.reshape(count, vector.width)
+            return np.frombuffer(self._walk.buffer, "<i8", count * vector.width, start).reshape(count, vector.width)
         records = np.frombuffer(self._walk.buffer, vector.dtype, count, start)
         rows = np.empty((count, vector.width), np.int64)
         for column, field in enumerate(vector.dtype.names or ()):
@@ -348,6 +347,25 @@ class TableView:
         number, dtype, empty = self._shape.scalar_vectors[name]
         start, count = self._vector(name, number, dtype.itemsize)
         return np.frombuffer(self._walk.buffer, dtype, count, start) if count else empty
+
+    def extents(self) -> tuple[range, range]:
+        """Return the bytes that say what the table is: its inline bytes and its vtable."""
+        buffer, position = self._walk.buffer, self._position
+        vtable = position - _i32(buffer, position)[0]
+        vtable_nbytes = _vtable_head(buffer, vtable)[0]
+        return range(position, position + self._inline_nbytes), range(vtable, vtable + vtable_nbytes)
+
+    def scalar_extent(self, name: str) -> range:
+        """Return the bytes that hold a scalar; none if it is absent."""
+        number, _, nbytes, _ = self._shape.scalars[name]
+        at = self._offsets[number] if number < len(self._offsets) else 0
+        return range(self._position + at, self._position + at + nbytes) if at else range(0)
+
+    def structs_extent(self, name: str) -> range:
+        """Return the bytes of the structs of a vector, whose length is in the four bytes before; none if there are none."""
+        number, vector = self._shape.struct_vectors[name]
+        start, count = self._vector(name, number, vector.nbytes)
+        return range(start, start + count * vector.nbytes)
 
     # --- the checks
 

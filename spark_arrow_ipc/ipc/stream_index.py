@@ -1,0 +1,208 @@
+"""Where the messages of a stream lie, learnt without its bodies, so that a stream can be read in parts.
+
+Strategy
+--------
+A stream has no footer, but every message says how long its body is. `walk` goes from message to message and seeks
+past the bodies: one small read each. What it finds makes a `StreamIndex`: the record batches with their rows, and
+the dictionary batches. Reading can begin at any record batch, once the dictionaries in force there are replayed;
+`StreamIndex.start` names them.
+
+The walk says of broken bytes what reading them would say, with one difference: it knows bodies only by their
+length. What lies behind a file's magic is a stream as well, so a file that lost its footer is walked in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, error_context
+from spark_arrow_ipc.ipc.batch_reader import inside
+from spark_arrow_ipc.ipc.constants import HeaderKind
+from spark_arrow_ipc.ipc.framing import read_stream_message
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata import Block, DictionaryBatchHeader, Message, RecordBatchHeader, decode_message
+from spark_arrow_ipc.ipc.read_ahead import ReadAhead
+from spark_arrow_ipc.ipc.source import ByteSource
+
+__all__ = ["IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "index_stream", "walk"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedBatch:
+    """A record batch of a stream: where it lies, its rows, and how many rows and dictionary batches come before it."""
+
+    block: Block
+    rows: int
+    rows_before: int
+    dictionaries_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDictionary:
+    """A dictionary batch of a stream: where it lies, its id, and whether it is a delta."""
+
+    block: Block
+    id: int
+    is_delta: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """A record batch at which reading of a stream can begin.
+
+    Parameters
+    ----------
+    byte_offset
+        Of its message.
+    record_batches_before, rows_before, dictionaries_before
+        How many record batches, rows and dictionary batches come before it.
+    dictionaries
+        Number and byte offset of each dictionary batch that must be replayed, in the order of the stream.
+    """
+
+    byte_offset: int
+    record_batches_before: int
+    rows_before: int
+    dictionaries_before: int
+    dictionaries: tuple[tuple[int, int], ...] = ()
+
+    def __reduce__(self) -> tuple[type[StreamStart], tuple[object, ...]]:
+        # Half of the bytes that a slotted dataclass pickles to.
+        return StreamStart, (
+            self.byte_offset, self.record_batches_before, self.rows_before, self.dictionaries_before, self.dictionaries,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StreamIndex:
+    """The messages of a stream behind its schema.
+
+    Parameters
+    ----------
+    batches, dictionaries
+        In the order of the stream.
+    end_offset
+        Where the last whole message ends.
+    nests
+        Whether values of dictionaries are themselves encoded by dictionaries.
+    broken
+        Why the walk ended before the stream did; None where it came to the end.
+    """
+
+    batches: tuple[IndexedBatch, ...]
+    dictionaries: tuple[IndexedDictionary, ...]
+    end_offset: int
+    nests: bool = False
+    broken: InvalidArrowError | None = field(default=None, compare=False)
+
+    def start(self, number: int) -> StreamStart:
+        """Return what reading from record batch `number` on needs. O(dictionaries).
+
+        For each id the last dictionary batch that is no delta, and the deltas behind it. Where dictionaries nest,
+        all of them: a value of an outer one keeps the inner one that was in force when it came.
+        """
+        batch = self.batches[number]
+        before = list(enumerate(self.dictionaries[: batch.dictionaries_before]))
+        if not self.nests:
+            first = {dictionary.id: i for i, dictionary in before if not dictionary.is_delta}
+            before = [(i, dictionary) for i, dictionary in before if i >= first.get(dictionary.id, 0)]
+        return StreamStart(
+            batch.block.byte_offset,
+            number,
+            batch.rows_before,
+            batch.dictionaries_before,
+            tuple((i, dictionary.block.byte_offset) for i, dictionary in before),
+        )
+
+
+def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple[Message, Block]]:
+    """Yield each message from `byte_offset` on and where it lies, to the end of the stream. Reads no body.
+
+    The source must know its length.
+
+    Raises
+    ------
+    InvalidArrowError
+        A message is broken or cut off, or a second schema comes; the message's offset is given.
+    UnsupportedError, LimitError
+        What reading a message can say.
+    """
+    headers = ReadAhead(source)
+    assert source.nbytes is not None, "a walk seeks"
+    counts = dict.fromkeys(_KINDS, 0)
+    while True:
+        with error_context(path=source.path, byte_offset=byte_offset):
+            found = read_stream_message(headers, byte_offset, limits)
+            if found is None:
+                return
+            flatbuffer, body_offset = found
+            with inside(body_offset - len(flatbuffer)):
+                message = decode_message(flatbuffer, limits)
+            if message.kind not in counts:
+                raise InvalidFramingError(
+                    expected="one schema, at the start of the stream", found="another one",
+                    spec='Columnar.rst "IPC Streaming Format"',
+                )  # fmt: skip
+            left = source.nbytes - body_offset
+            if message.body_nbytes > left:
+                raise InvalidFramingError(
+                    expected=f"a body of {message.body_nbytes:,} bytes",
+                    found=f"{left:,}: the file ends at byte {source.nbytes:,}, it is truncated",
+                    block_kind=message.kind.noun,
+                    block_number=counts[message.kind],
+                    byte_offset=body_offset,
+                )
+        counts[message.kind] += 1
+        block = Block(byte_offset, body_offset - byte_offset, message.body_nbytes)
+        yield message, block
+        byte_offset += block.nbytes
+
+
+_KINDS = (HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH)
+"""What may come behind the schema."""
+
+
+def index_stream(
+    source: ByteSource, byte_offset: int, limits: Limits, *, nests: bool = False, keeps_broken: bool = False
+) -> StreamIndex:
+    """Return where the messages of a stream lie. One small read a message.
+
+    Parameters
+    ----------
+    source
+        Must know its length.
+    byte_offset
+        Where the first message behind the schema begins.
+    limits
+        Budgets of metadata.
+    nests
+        Whether values of dictionaries are themselves encoded by dictionaries.
+    keeps_broken
+        Whether broken bytes end the index instead of raising; it says why.
+
+    Raises
+    ------
+    InvalidArrowError
+        What `walk` says, unless `keeps_broken`.
+    UnsupportedError, LimitError
+        What reading a message can say.
+    """
+    batches: list[IndexedBatch] = []
+    dictionaries: list[IndexedDictionary] = []
+    broken: InvalidArrowError | None = None
+    rows = 0
+    try:
+        for message, block in walk(source, byte_offset, limits):
+            header = message.header
+            if isinstance(header, DictionaryBatchHeader):
+                dictionaries.append(IndexedDictionary(block, header.id, header.is_delta))
+            elif isinstance(header, RecordBatchHeader):
+                batches.append(IndexedBatch(block, header.length, rows, len(dictionaries)))
+                rows += header.length
+            byte_offset = block.byte_offset + block.nbytes
+    except InvalidArrowError as error:
+        if not keeps_broken:
+            raise
+        broken = error
+    return StreamIndex(tuple(batches), tuple(dictionaries), byte_offset, nests, broken)
