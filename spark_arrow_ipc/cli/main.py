@@ -46,6 +46,11 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "inspect": Command("show what a file says about itself, without decoding it", "spark_arrow_ipc.cli.inspect"),
     "validate": Command("check every value of files, and exit with 1 if one is bad", "spark_arrow_ipc.cli.validate"),
+    "cat": Command("print the rows of files, as a table or as JSON lines", "spark_arrow_ipc.cli.cat"),
+    "count": Command("count the rows of files, by their headers alone", "spark_arrow_ipc.cli.count"),
+    "concat": Command("write the rows of several files of one schema as one", "spark_arrow_ipc.cli.concat"),
+    "repair": Command("save what is sound of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
+    "vacuum": Command("clear a dataset's directory of what jobs that died have left", "spark_arrow_ipc.cli.vacuum"),
     "integration": Command(
         "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"
     ),

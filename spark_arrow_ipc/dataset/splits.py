@@ -3,10 +3,11 @@
 Strategy
 --------
 Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks. A file that fits
-one split is never opened: 100,000 small files are planned from their sizes alone. Only the footer of a larger file
-is read, never a body; a file in the stream format has no footer and is one range however large it is.
+one split is never opened: 100,000 small files are planned from their sizes alone. Of a larger one only the footer
+is read, never a body; a stream has no footer, and the headers of its messages are read instead, one small read each.
 
-A range names its file by path, size and modification time, so that a task notices a file that changed since.
+A range names its file by path, size and modification time, so that a task notices a file that changed since. A range
+of a stream also names the dictionary batches in force at its first record batch, which a task replays.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing import DataFile
-from spark_arrow_ipc.errors import FileChangedError, error_context
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, error_context
+from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart
 
-__all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "FileRange", "block_sizes", "plan_splits"]
+__all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "FileRange", "block_sizes", "block_sizes_if_sound", "plan_splits"]
 
 MAX_PARTITION_BYTES: Final = 128 << 20
 """Bytes of an input partition at most: the default of ``spark.sql.files.maxPartitionBytes``."""
@@ -32,8 +34,8 @@ OPEN_COST_BYTES: Final = 4 << 20
 _UNEVENNESS: Final = 1.1
 """How much heavier than its fair share a range may be so that ranges hold equally many record batches."""
 
-Footer: TypeAlias = Callable[[str], Sequence[int] | None]
-"""Gives the bytes of each record batch of a file in order, or None where the file has no footer."""
+Footer: TypeAlias = Callable[[str], "Sequence[int] | StreamIndex | None"]
+"""Gives the bytes of each record batch of a file in order, or where a stream's messages lie, or None: not to be cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,13 @@ class FileRange:
     nbytes, mtime_ns
         Size and modification time of the whole file at planning.
     first_block, end_block
-        Record batch numbers; None for a whole file that was not opened at planning.
+        Record batch numbers; None for a whole file that was not cut at planning.
+    partition
+        Values of the hive partition columns, as the listing found them.
+    staged
+        Where a published file still lies until it is renamed to `path`; None for all others.
+    start
+        Where reading of a stream begins for this range; None for a file, and for a whole stream.
     """
 
     path: str
@@ -55,21 +63,35 @@ class FileRange:
     mtime_ns: int
     first_block: int | None = None
     end_block: int | None = None
+    partition: tuple[object, ...] = ()
+    staged: str | None = None
+    start: StreamStart | None = None
 
-    def __reduce__(self) -> tuple[type[FileRange], tuple[str, int, int, int | None, int | None]]:
+    def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
         # Half of the bytes that a slotted dataclass pickles to: a driver holds and sends one for every file.
-        return FileRange, (self.path, self.nbytes, self.mtime_ns, self.first_block, self.end_block)
+        values = (
+            self.path, self.nbytes, self.mtime_ns, self.first_block, self.end_block,
+            self.partition, self.staged, self.start,
+        )  # fmt: skip
+        end = len(values)
+        while end > _REQUIRED and values[end - 1] in {None, ()}:
+            end -= 1
+        return FileRange, values[:end]
 
 
-def block_sizes(path: str) -> tuple[int, ...] | None:
-    """Return the bytes of each record batch of a file by its footer, or None for the stream format.
+_REQUIRED: Final = 3
+"""Fields of a `FileRange` that have no default."""
 
-    Reads the footer, no message and no body.
+
+def block_sizes(path: str) -> tuple[int, ...] | StreamIndex:
+    """Return the bytes of each record batch of a file by its footer, or of a stream where its messages lie.
+
+    Reads the footer, or a header for each message, and no body.
 
     Raises
     ------
     InvalidArrowError
-        The bytes are no Arrow IPC, or the footer is broken.
+        The bytes are no Arrow IPC, the footer is broken, or the stream's framing.
     FileChangedError
         The file is gone.
     """
@@ -79,9 +101,17 @@ def block_sizes(path: str) -> tuple[int, ...] | None:
         except FileNotFoundError as error:
             raise FileChangedError("the file was listed a moment ago and is gone now; read the path again") from error
         with reader:
-            if not isinstance(reader, ipc.FileReader):
-                return None
-            return tuple(block.nbytes for block in reader.blocks)
+            if isinstance(reader, ipc.FileReader):
+                return tuple(block.nbytes for block in reader.blocks)
+            return reader.index()
+
+
+def block_sizes_if_sound(path: str) -> tuple[int, ...] | StreamIndex | None:
+    """Return what `block_sizes` does, or None where the file is broken or gone: for a scan that puts up with that."""
+    try:
+        return block_sizes(path)
+    except (InvalidArrowError, FileChangedError):
+        return None
 
 
 def plan_splits(
@@ -97,8 +127,8 @@ def plan_splits(
     ``splitBytes = min(maxPartitionBytes, max(openCostInBytes, totalBytes / minPartitionNum))``, `totalBytes` counting
     `open_cost_bytes` for each file. A larger file is cut into so many ranges that each, with the cost of opening it,
     fits a split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest
-    first, and keep the order of `files` where they are equally large. O(files log files), and one footer for each
-    file larger than a split.
+    first, and keep the order of `files` where they are equally large. O(files log files), and one footer, or the
+    headers of a stream, for each file larger than a split.
 
     Parameters
     ----------
@@ -111,14 +141,15 @@ def plan_splits(
     min_partitions
         Partitions that are aimed at where there is enough to read; the CPUs of this machine by default.
     footer
-        How a file's record batches are learnt.
+        How a file's record batches are learnt: `block_sizes`, or `block_sizes_if_sound` where broken files are
+        skipped or recovered, so that planning does not stop at them.
 
     Raises
     ------
     ValueError
         A parameter is not positive (`open_cost_bytes`: negative).
     InvalidArrowError
-        The footer of a large file is broken.
+        The footer of a large file is broken, or the framing of a large stream.
     """
     aim = (os.cpu_count() or 1) if min_partitions is None else min_partitions
     for name, value, least in (
@@ -133,17 +164,33 @@ def plan_splits(
     split_bytes = max(1, min(max_partition_bytes, max(open_cost_bytes, -(-total // aim))))
     weighed: list[tuple[int, FileRange]] = []
     for file in files:
-        sizes = footer(file.path) if file.nbytes > split_bytes else None
-        if sizes is None:
-            weighed.append((file.nbytes, FileRange(file.path, file.nbytes, file.mtime_ns)))
+        found = footer(file.path) if file.nbytes > split_bytes else None
+        if found is None:
+            weighed.append(
+                (file.nbytes, FileRange(file.path, file.nbytes, file.mtime_ns, None, None, file.partition, file.staged))
+            )
             continue
         parts = -(-(file.nbytes + open_cost_bytes) // split_bytes)
-        cuts = _cut(sizes, parts)
+        ranges = _ranges(file, found, parts)
         # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
-        weight = -(-file.nbytes // max(1, len(cuts)))
-        weighed.extend((weight, FileRange(file.path, file.nbytes, file.mtime_ns, a, b)) for a, b in cuts)
+        weight = -(-file.nbytes // max(1, len(ranges)))
+        weighed.extend((weight, part) for part in ranges)
     weighed.sort(key=lambda pair: -pair[0])
     return _pack(weighed, split_bytes, open_cost_bytes)
+
+
+def _ranges(file: DataFile, found: Sequence[int] | StreamIndex, parts: int) -> list[FileRange]:
+    """Return a file's ranges, at most so many."""
+    index = found if isinstance(found, StreamIndex) else None
+    sizes = [batch.block.nbytes for batch in index.batches] if index else found
+    assert not isinstance(sizes, StreamIndex)
+    return [
+        FileRange(
+            file.path, file.nbytes, file.mtime_ns, first, end, file.partition, file.staged,
+            index.start(first) if index and first < end else None,
+        )
+        for first, end in _cut(sizes, parts)
+    ]  # fmt: skip
 
 
 def _cut(sizes: Sequence[int], parts: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc.dataset.listing import DataFile, list_files
-from spark_arrow_ipc.dataset.scan import read_schema, scan
+from spark_arrow_ipc.dataset.scan import ScanOptions, read_schema, scan
 from spark_arrow_ipc.dataset.splits import FileRange, plan_splits
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
 
@@ -28,8 +28,12 @@ def whole(path):
     return FileRange(file.path, file.nbytes, file.mtime_ns)
 
 
-def values(ranges, **options):
-    return [batch.to_pydict()["a"] for scanned in scan(ranges, **options) for batch in scanned.batches]
+ALONE = ScanOptions(joined_rows=0)
+
+
+def values(ranges, options=ALONE, **how):
+    found = scan(ranges, options=options, **how)
+    return [scanned.batch.to_pydict()["a"] for file in found for scanned in file.batches]
 
 
 def open_files():
@@ -73,7 +77,7 @@ def test_columns_are_projected_and_the_schema_says_so(tmp_path):
 
 def test_each_file_is_open_only_while_it_is_scanned(tmp_path):
     first, second = write(tmp_path / "1", 0, 30), write(tmp_path / "2", 30, 30)
-    scanning = scan([whole(first), whole(second)])
+    scanning = scan([whole(first), whole(second)], options=ALONE)
     assert not {first, second} & open_files()
     batches = next(scanning).batches
     next(batches)
@@ -120,7 +124,7 @@ def test_file_that_changed_since_the_plan_is_not_read(tmp_path, change, text):
 @pytest.mark.parametrize("change", [rewrite, lengthen, touch], ids=lambda change: change.__name__)
 def test_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
     path = write(tmp_path / "x.arrow", 0, 25)
-    scanning = scan([whole(path)])
+    scanning = scan([whole(path)], options=ALONE)
     scanned = next(scanning)
     next(scanned.batches)
     change(path)
@@ -131,11 +135,11 @@ def test_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
 def test_file_that_is_removed_while_it_is_read_is_read_to_its_end(tmp_path):
     """An overwrite removes files; who holds one open has the whole of what was planned."""
     path = write(tmp_path / "x.arrow", 0, 25)
-    scanning = scan([whole(path)])
+    scanning = scan([whole(path)], options=ALONE)
     scanned = next(scanning)
-    first = next(scanned.batches).to_pydict()["a"]
+    first = next(scanned.batches).batch.to_pydict()["a"]
     Path(path).unlink()
-    assert [*range(25)] == first + [value for batch in scanned.batches for value in batch.to_pydict()["a"]]
+    assert [*range(25)] == first + [value for found in scanned.batches for value in found.batch.to_pydict()["a"]]
 
 
 def test_blocks_that_are_not_there_are_a_changed_file(tmp_path):

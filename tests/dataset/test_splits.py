@@ -80,8 +80,16 @@ def test_file_that_fits_a_split_is_not_opened():
     assert ((FileRange("/data/x", 128 * MIB, 17),),) == partitions
 
 
-def test_stream_is_one_range_however_large():
+def test_what_cannot_be_cut_is_one_range_however_large():
     assert ((FileRange("/data/x", 999 * MIB, 17),),) == plan_splits([file("x", 999 * MIB)], footer=lambda _: None)
+
+
+def test_what_the_listing_found_of_a_file_travels_with_its_ranges():
+    found = DataFile("/data/x", 400 * MIB, 17, ("a", None), "/data/staged")
+    for footer in (lambda _: [MIB] * 400, lambda _: None):
+        (first, *_), *_ = plan_splits([found], min_partitions=2, footer=footer)
+        assert (("a", None), "/data/staged") == (first.partition, first.staged)
+        assert first == pickle.loads(pickle.dumps(first))
 
 
 PACKINGS = [
@@ -143,7 +151,8 @@ def test_block_sizes_of_real_files(tmp_path):
     sizes = block_sizes(str(tmp_path / "f.arrow"))
     assert 4 == len(sizes)
     assert 8000 < sum(sizes) < (tmp_path / "f.arrow").stat().st_size
-    assert block_sizes(str(tmp_path / "s.arrows")) is None
+    (batch,) = block_sizes(str(tmp_path / "s.arrows")).batches
+    assert (0, 1000) == (batch.rows_before, batch.rows)
 
 
 def test_block_sizes_of_what_is_no_arrow_names_the_file(tmp_path):

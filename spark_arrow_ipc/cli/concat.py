@@ -1,0 +1,85 @@
+"""``arrowipc concat``: the rows of several files as one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.slicing import rechunk
+from spark_arrow_ipc.cli import files, render
+from spark_arrow_ipc.cli.differences import Comparison
+from spark_arrow_ipc.errors import SchemaMismatchError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc concat``."""
+    files.add_path_arguments(parser)
+    parser.add_argument("target", metavar="TARGET", help="what is written; it must not exist")
+    parser.add_argument(
+        "--batch-rows", type=_rows, metavar="ROWS", help="rows of each record batch; by default they stay as they are"
+    )
+    files.add_output_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the rows of all files in the order of the paths."""
+    paths, target = list(files.each_file(arguments)), arguments.target
+    files.refuse_existing(target)
+    # Before anything is written: the files are opened twice, and their headers are small.
+    schema, pairs = _common(paths)
+    written = rows = 0
+    with ipc.create(target, schema, files.write_options(arguments, target)) as writer:
+        writer.custom_metadata.update(pairs)
+        for batch in rechunk(_batches(paths, schema), rows=arguments.batch_rows, nbytes=None):
+            writer.write(batch)
+            written, rows = written + 1, rows + batch.num_rows
+    print(
+        f"{render.printable(target)}: {render.count(rows, 'row')} in "
+        f"{render.count(written, 'record batch', 'record batches')}, of {render.count(len(paths), 'file')}"
+    )
+    return 0
+
+
+def _rows(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a positive number of rows, found {text!r}")
+    return int(text)
+
+
+def _common(paths: list[str]) -> tuple[Schema, t.CustomMetadata]:
+    """Return the schema of all files, and the pairs that all their footers hold.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Two files differ: where, and in what.
+    """
+    first, *others = paths
+    with ipc.open(first) as reader:
+        schema, pairs = reader.schema, _pairs(reader)
+    for path in others:
+        with ipc.open(path) as reader:
+            difference = Comparison(first, path).of_schemas(schema, reader.schema)
+            if difference is not None:
+                raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=path)
+            own = _pairs(reader)
+            pairs = tuple(pair for pair in pairs if pair in own)
+    return schema, pairs
+
+
+def _pairs(reader: ipc.FileReader | ipc.StreamReader) -> t.CustomMetadata:
+    return files.foreign_metadata(reader.custom_metadata) if isinstance(reader, ipc.FileReader) else ()
+
+
+def _batches(paths: list[str], schema: Schema) -> Iterator[RecordBatch]:
+    for path in paths:
+        with ipc.open(path) as reader:
+            for batch in reader:
+                # The schemas declare the same; only the order of metadata, or of bytes in the file, may differ.
+                yield RecordBatch(schema, batch.columns, batch.num_rows, batch.custom_metadata)

@@ -1,0 +1,63 @@
+"""``arrowipc count``: how many rows files hold, by their headers alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.cli import files, render
+from spark_arrow_ipc.errors import ArrowIpcError
+
+__all__ = ["Count", "add_arguments", "count", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What one file holds."""
+
+    path: str
+    rows: int
+    record_batches: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc count``."""
+    files.add_path_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each file, and no total")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the rows of each file and of all; return 1 if one could not be counted."""
+    status = rows = counted = 0
+    for path in files.each_file(arguments):
+        try:
+            found = count(path)
+        except (ArrowIpcError, OSError) as error:
+            files.complain(error)
+            status = 1
+            continue
+        rows, counted = rows + found.rows, counted + 1
+        print(json.dumps(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(path)}")
+    if counted > 1 and not arguments.json:
+        print(f"{rows}\ttotal")
+    return status
+
+
+def count(path: str) -> Count:
+    """Return the rows of a file or stream. Reads the header of each record batch and no body.
+
+    Raises
+    ------
+    ArrowIpcError
+        It is no Arrow IPC, or its metadata is broken or cut off.
+    OSError
+        The file cannot be read.
+    """
+    with ipc.open(path, columns=[]) as reader:
+        if isinstance(reader, ipc.FileReader):
+            rows = [reader.read_header(i).length for i in range(len(reader))]
+        else:
+            rows = [batch.rows for batch in reader.index().batches]
+    return Count(path, sum(rows), len(rows))
