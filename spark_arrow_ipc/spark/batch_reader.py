@@ -5,28 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.listing import list_files
-from spark_arrow_ipc.dataset.scan import ScannedFile, scan
-from spark_arrow_ipc.dataset.splits import FileRange, plan_splits
+from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.scan import ScannedFile, ScanOptions, scan
+from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.column_selection import select_asked
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.options import ReadOptions
+from spark_arrow_ipc.spark.read_plan import faults_of, list_dataset, typed
 
 __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
 
 
 @dataclass(frozen=True)
 class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """What one Spark task reads: ranges of record batches of files."""
+    """What one Spark task reads.
+
+    Parameters
+    ----------
+    ranges
+        Ranges of record batches of files.
+    partition_fields
+        Columns that the files' paths tell; their values are in the ranges.
+    planned_at
+        When the read was planned.
+    """
 
     ranges: tuple[FileRange, ...]
+    partition_fields: tuple[Field, ...]
+    planned_at: datetime
 
 
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
@@ -47,12 +61,16 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def partitions(self) -> list[ArrowIpcInputPartition]:
         """Return the input partitions; a file is opened only where it is larger than one split."""
         options = self._options
+        planned_at = datetime.now().astimezone()
+        found = typed(list_dataset(options, infer=False), self._schema)
         splits = plan_splits(
-            list_files(options.paths),
+            found.files,
             max_partition_bytes=options.max_partition_bytes,
             open_cost_bytes=options.open_cost_in_bytes,
+            min_partitions=options.min_partition_num,
+            footer=block_sizes_if_sound if faults_of(options).skips_any else block_sizes,
         )
-        return [ArrowIpcInputPartition(ranges) for ranges in splits]
+        return [ArrowIpcInputPartition(ranges, found.fields, planned_at) for ranges in splits]
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
@@ -64,20 +82,26 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         if not isinstance(partition, ArrowIpcInputPartition):
             return
         options = self._options
+        fields = partition.partition_fields
         files = scan(
             partition.ranges,
-            columns=select_asked(options.columns, self._schema),
-            validation=options.validation.value,
-            limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
+            columns=select_asked(options.columns, self._schema, fields, skips_absent=options.merge_schema),
+            partition_fields=fields,
+            options=ScanOptions(
+                validation=options.validation.value,
+                limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
+                memory_map=options.memory_map,
+                faults=faults_of(options),
+                planned_at=partition.planned_at,
+            ),
         )
         with closing(files):
             for file in files:
                 yield from self._conformed(file)
 
     def _conformed(self, file: ScannedFile) -> Iterator[PyArrowBatch]:
-        first = file.range.first_block or 0
         with error_context(path=file.range.path):
             plan = compile_conform(file.schema, self._schema, self._options)
-            for number, batch in enumerate(file.batches, first):
-                with error_context(block_kind="record batch", block_number=number):
-                    yield from plan.conform(batch)
+            for scanned in file.batches:
+                with error_context(block_kind="record batch", block_number=scanned.first_block):
+                    yield from plan.conform(scanned.batch)

@@ -10,7 +10,7 @@ down into structs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pyspark.sql import types as s
 
@@ -25,39 +25,84 @@ SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 """From a file's schema to the columns to read, as `ipc.open` takes it."""
 
 
-def select_referenced(references: Sequence[ColumnReference] | None) -> SelectColumns | None:
-    """Return what finds the columns of the option `columns` in a file; None where that is all of them."""
-    if references is None:
+def partition_position(partition_fields: Sequence[t.Field], reference: ColumnReference) -> int | None:
+    """Return which partition column a reference names, or None where it is one of the files' own."""
+    if isinstance(reference, int) or not partition_fields:
         return None
-    return lambda schema: [_resolve(schema.fields, reference) for reference in references]
+    if isinstance(reference, tuple):
+        if len(reference) > 1:
+            return None
+        (reference,) = reference
+    (position,) = find_columns([field.name for field in partition_fields], [reference], absent=-1)
+    return position if position >= 0 else None
 
 
-def select_asked(references: Sequence[ColumnReference] | None, asked: s.StructType) -> SelectColumns:
-    """Return what finds in a file the columns that Spark asked for, among those of the option `columns`."""
+def select_referenced(
+    references: Sequence[ColumnReference], partition_fields: Sequence[t.Field] = (), *, skips_absent: bool = False
+) -> SelectColumns:
+    """Return what finds the columns of the option `columns` in a file.
+
+    Parameters
+    ----------
+    references
+        Of the option.
+    partition_fields
+        Columns that are not in the files.
+    skips_absent
+        Whether a file need not have all of them.
+    """
+    own = [reference for reference in references if partition_position(partition_fields, reference) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        if references is not None:
-            return [_resolve(schema.fields, reference) for reference in references]
-        paths: list[ColumnPath] = []
-        for field, position in zip(asked.fields, find_columns(schema.names, asked.names), strict=True):
-            paths.extend(
-                (position, *below) for below in _below(schema.fields[position].type, field.dataType, field.name)
-            )
-        return paths
+        paths = (_resolve(schema.fields, reference, skips_absent=skips_absent) for reference in own)
+        return [path for path in paths if path is not None]
 
     return select
 
 
-def _resolve(fields: Sequence[t.Field], reference: ColumnReference) -> ColumnPath:
+def select_asked(
+    references: Sequence[ColumnReference] | None,
+    asked: s.StructType,
+    partition_fields: Sequence[t.Field] = (),
+    *,
+    skips_absent: bool = False,
+) -> SelectColumns:
+    """Return what finds in a file the columns that Spark asked for, among those of the option `columns`.
+
+    Parameters
+    ----------
+    references
+        Of the option `columns`, or None.
+    asked
+        What Spark asked for.
+    partition_fields, skips_absent
+        As for `select_referenced`.
+    """
+    if references is not None and not skips_absent:
+        return select_referenced(references, partition_fields)
+    # Of files that differ each is asked by name: positions are those of the first.
+    own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
+
+    def select(schema: Schema) -> list[ColumnPath]:
+        return list(_below(t.Struct(schema.fields), s.StructType(own), None, skips_absent=skips_absent))
+
+    return select
+
+
+def _resolve(fields: Sequence[t.Field], reference: ColumnReference, *, skips_absent: bool) -> ColumnPath | None:
     if isinstance(reference, int):
         if reference >= len(fields):
             raise ColumnNotFoundError(expected=f"a column position below {len(fields)}", found=f"#{reference}")
         return reference
     names = (reference,) if isinstance(reference, str) else reference
+    absent = -1 if skips_absent else None
     path: list[int] = []
     for i, name in enumerate(names):
-        path += find_columns([field.name for field in fields], [name], ".".join(names[:i]) or None)
-        type_ = fields[path[-1]].type
+        (position,) = find_columns([field.name for field in fields], [name], ".".join(names[:i]) or None, absent=absent)
+        if position < 0:
+            return None
+        path.append(position)
+        type_ = fields[position].type
         if i + 1 < len(names) and not isinstance(type_, t.Struct):
             raise ColumnNotFoundError(
                 expected=f"a struct, into which {column_text(reference)!r} could go", found=f"{type_} in {name!r}"
@@ -66,14 +111,17 @@ def _resolve(fields: Sequence[t.Field], reference: ColumnReference) -> ColumnPat
     return tuple(path)
 
 
-def _below(type_: t.DataType, asked: s.DataType, path: str) -> list[tuple[int, ...]]:
-    """Return the paths below a column that is asked for: into structs, and elsewhere the whole column."""
-    if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or not asked.fields:
-        return [()]
-    paths: list[tuple[int, ...]] = []
-    positions = find_columns([field.name for field in type_.fields], asked.names, path)
-    for field, position in zip(asked.fields, positions, strict=True):
-        paths.extend(
-            (position, *below) for below in _below(type_.fields[position].type, field.dataType, f"{path}.{field.name}")
-        )
-    return paths
+def _below(type_: t.DataType, asked: s.DataType, path: str | None, *, skips_absent: bool) -> Iterator[tuple[int, ...]]:
+    """Yield the paths below a column that is asked for: into structs, and elsewhere the whole column."""
+    if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or (path and not asked.fields):
+        yield ()
+        return
+    names = [field.name for field in type_.fields]
+    positions = find_columns(names, asked.names, path, absent=-1 if skips_absent else None)
+    found = [(position, field) for position, field in zip(positions, asked.fields, strict=True) if position >= 0]
+    if path and not found:  # nothing of the struct is there, and still it is null or not
+        yield ()
+    for position, field in found:
+        here = field.name if path is None else f"{path}.{field.name}"
+        for below in _below(type_.fields[position].type, field.dataType, here, skips_absent=skips_absent):
+            yield (position, *below)

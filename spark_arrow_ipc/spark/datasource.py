@@ -15,14 +15,11 @@ from collections.abc import Mapping
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
 
-from spark_arrow_ipc.dataset.listing import list_files
-from spark_arrow_ipc.dataset.scan import read_schema
-from spark_arrow_ipc.errors import OptionError, error_context
+from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.batch_reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.batch_writer import ArrowIpcBatchWriter
-from spark_arrow_ipc.spark.column_selection import select_referenced
-from spark_arrow_ipc.spark.mappings import spark_schema
 from spark_arrow_ipc.spark.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read_plan import read_spark_schema
 
 __all__ = ["ArrowIpcDataSource"]
 
@@ -46,18 +43,14 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         return "arrowipc"
 
     def schema(self) -> s.StructType:
-        """Return the Spark schema of the first file, every column nullable.
+        """Return the Spark schema of the first file (or of all, with ``mergeSchema``), every column nullable.
 
         Raises
         ------
         OptionError, NoFilesError, ArrowIpcError
             An option is wrong, there is nothing to read, or the first file is broken.
         """
-        options = read_options(self.options)
-        files = list_files(options.paths)
-        arrow_schema = read_schema(files, columns=select_referenced(options.columns))
-        with error_context(path=files[0].path):
-            return spark_schema(arrow_schema, options)
+        return read_spark_schema(read_options(self.options))
 
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader:
         """Return the reader of the columns of `schema`: ours, or what the user gave to ``.schema(...)``."""

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from spark_arrow_ipc.spark.mappings import extensions_table, types_table
-from spark_arrow_ipc.spark.options import Side, options_table
+from spark_arrow_ipc.spark.option_rows import Side
+from spark_arrow_ipc.spark.options import options_table
 from spark_arrow_ipc.spark.written_types import written_table
 
 TABLES: Mapping[str, Callable[[], str]] = {

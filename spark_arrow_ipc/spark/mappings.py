@@ -25,7 +25,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.walk import child_path
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import field_metadata, written_types
-from spark_arrow_ipc.spark.options import ExtensionTypes, Nanoseconds, ReadOptions, Times
+from spark_arrow_ipc.spark.option_words import ExtensionTypes, Nanoseconds, Times
+from spark_arrow_ipc.spark.options import ReadOptions
 
 MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""

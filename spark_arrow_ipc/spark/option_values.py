@@ -66,6 +66,11 @@ def word_of(enum: type[_E]) -> Callable[[str], _E]:
     return parse
 
 
+def text(given: str) -> str:
+    """Return a text that is not blank, exactly as it was given."""
+    return given if given.strip() else _refuse(given)
+
+
 def path(text: str) -> tuple[str, ...]:
     """Return one path, exactly as it was given."""
     return (text,) if text.strip() else _refuse(text)
@@ -100,6 +105,23 @@ def columns(text: str) -> tuple[ColumnReference, ...] | None:
         if at == len(text):
             return tuple(references)
         at += 1
+
+
+def column_list(text: str) -> tuple[ColumnReference, ...]:
+    """Return column references, at least one, as `columns` reads them; no word stands for all."""
+    references = columns(text)
+    return references if references is not None else _refuse(text)
+
+
+def column_list_or(enum: type[_E]) -> Callable[[str], _E | tuple[ColumnReference, ...]]:
+    """Return a parser of column references or of one of an enum's words."""
+    words = {member.value.lower(): member for member in enum}
+
+    def parse(text: str) -> _E | tuple[ColumnReference, ...]:
+        word = words.get(text.strip().lower())
+        return column_list(text) if word is None else word
+
+    return parse
 
 
 def column_text(reference: ColumnReference) -> str:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_arrow_ipc.arrow import build
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -24,7 +25,8 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.spark import bridge, mappings
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
-from spark_arrow_ipc.spark.options import ExtensionTypes, MapKeys, Nanoseconds, ReadOptions, Times, Validation
+from spark_arrow_ipc.spark.option_words import ExtensionTypes, MapKeys, Nanoseconds, Times, Validation
+from spark_arrow_ipc.spark.options import ReadOptions
 
 D = decimal.Decimal
 DEFAULT = ReadOptions()
@@ -308,6 +310,56 @@ MISMATCHES = {
     "no zone": (pa.array([1], pa.timestamp("us")), s.TimestampType(), DEFAULT, "is timestamp_ntz in Spark"),
     "fields of the same name": (pa.StructArray.from_arrays([pa.array([1]), pa.array([1])], ["x", "x"]), s.LongType(), DEFAULT, "is not readable (field c: the struct has fields of the same name"),
 }  # fmt: skip
+
+
+MERGED = ReadOptions(merge_schema=True)
+
+
+def whole(type_):
+    return s.StructType([asked(type_)])
+
+
+PAIR = t.struct([("x", t.int32), ("y", t.utf8)])
+ABSENT = {
+    "a column": (t.int32, [1], s.StructType([s.StructField("b", s.StringType())]), [{"b": None}]),
+    "a column beside one": (
+        t.int32, [1, 2], s.StructType([s.StructField("b", s.DateType()), s.StructField("c", s.LongType())]),
+        [{"b": None, "c": 1}, {"b": None, "c": 2}],
+    ),
+    "a field of a struct": (
+        PAIR, [{"x": 1, "y": "z"}, None],
+        whole(s.StructType([s.StructField("z", s.ArrayType(s.LongType())), s.StructField("X", s.LongType())])),
+        [{"c": {"z": None, "X": 1}}, {"c": None}],
+    ),
+    "a field of a struct in a list": (
+        t.list_(PAIR), [[{"x": 1, "y": "z"}], []],
+        whole(s.ArrayType(s.StructType([s.StructField("w", s.BinaryType())]))),
+        [{"c": [{"w": None}]}, {"c": []}],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_what_a_file_does_not_have_is_null_where_schemas_are_merged(case):
+    type_, values, schema, expected = ABSENT[case]
+    batch = batch_of(build.array(values, type_))
+    (found,) = compile_conform(batch.schema, schema, MERGED).conform(batch)
+    assert expected == found.to_pylist()
+    assert found.schema == expected_arrow_schema(schema)
+    with pytest.raises(ColumnNotFoundError):
+        compile_conform(batch.schema, schema, DEFAULT)
+
+
+def test_what_is_absent_and_not_null_is_an_error():
+    batch = batch_of(build.array([1], t.int32))
+    schema = s.StructType([s.StructField("b", s.StringType(), nullable=False)])
+    with pytest.raises(SchemaMismatchError, match="expected no nulls"):
+        list(compile_conform(batch.schema, schema, MERGED).conform(batch))
+
+
+@pytest.mark.parametrize("type_", [s.LongType(), s.StringType(), s.ArrayType(s.DateType()), s.StructType([])], ids=str)
+def test_nothing_but_nulls_is_a_column_of_any_type(type_):
+    assert [None, None] == conformed(build.array([None, None], t.null), asked=asked(type_)).to_pylist()
 
 
 @pytest.mark.parametrize("case", MISMATCHES)

@@ -10,7 +10,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import mappings
 from spark_arrow_ipc.spark.conform.plan import EXTENDED, LEAVES, NESTED
-from spark_arrow_ipc.spark.options import ExtensionTypes, Nanoseconds, ReadOptions, Times
+from spark_arrow_ipc.spark.option_words import ExtensionTypes, Nanoseconds, Times
+from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.widenings import widens
 from spark_arrow_ipc.spark.written_types import arrow_schema_for
 

@@ -7,20 +7,18 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import option_values as values
-from spark_arrow_ipc.spark.options import (
-    OPTIONS,
+from spark_arrow_ipc.spark.option_rows import OPTIONS, Side
+from spark_arrow_ipc.spark.option_words import (
     Compression,
+    DictionaryColumns,
     ExtensionTypes,
     IpcFormat,
     MapKeys,
     Nanoseconds,
-    ReadOptions,
-    Side,
-    SparkWriteOptions,
     Times,
     Validation,
-    options_table,
 )
+from spark_arrow_ipc.spark.options import ReadOptions, SparkWriteOptions, options_table
 
 READS = {
     "nothing": ({}, {}),
@@ -37,6 +35,19 @@ READS = {
     "validation": ({"validation": "structural"}, {"validation": Validation.STRUCTURAL}),
     "nanoseconds": ({"nanoseconds": "long"}, {"nanoseconds": Nanoseconds.LONG}),
     "times": ({"times": " time "}, {"times": Times.TIME}),
+    "minPartitionNum": ({"minPartitionNum": "7"}, {"min_partition_num": 7}),
+    "recursiveFileLookup": ({"recursiveFileLookup": "TRUE"}, {"recursive_file_lookup": True}),
+    "pathGlobFilter": ({"pathGlobFilter": "*.arrow"}, {"path_glob_filter": "*.arrow"}),
+    "modifiedBefore": ({"modifiedBefore": "2026-06-01T13:00:00"}, {"modified_before": "2026-06-01T13:00:00"}),
+    "modifiedAfter": ({"modifiedAfter": "2026-06-01T13:00:00"}, {"modified_after": "2026-06-01T13:00:00"}),
+    "basePath": ({"basePath": "/a"}, {"base_path": "/a"}),
+    "partitionTypeInference": ({"partitionTypeInference": "false"}, {"partition_type_inference": False}),
+    "timeZone": ({"timeZone": "Europe/Berlin"}, {"time_zone": "Europe/Berlin"}),
+    "mergeSchema": ({"mergeSchema": "true"}, {"merge_schema": True}),
+    "ignoreCorruptFiles": ({"ignoreCorruptFiles": "true"}, {"ignore_corrupt_files": True}),
+    "ignoreMissingFiles": ({"ignoreMissingFiles": "true"}, {"ignore_missing_files": True}),
+    "recover": ({"recover": "true"}, {"recover": True}),
+    "memoryMap": ({"memoryMap": "true"}, {"memory_map": True}),
     "extensionTypes": ({"extensionTypes": "storage"}, {"extension_types": ExtensionTypes.STORAGE}),
 }
 
@@ -54,7 +65,16 @@ WRITES = {
     "compression": ({"compression": "ZSTD", "compressionLevel": "-3"}, {"compression": Compression.ZSTD, "compression_level": -3}),
     "no compression": ({"compression": "none"}, {"compression": Compression.NONE}),
     "recordBatchRows": ({"recordBatchRows": "10"}, {"record_batch_rows": 10}),
+    "recordBatchBytes": ({"recordBatchBytes": "1m"}, {"record_batch_bytes": 1 << 20}),
     "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": IpcFormat.STREAM}),
+    "partitionBy": ({"partitionBy": "a, `b c`, #0"}, {"partition_by": ("a", "b c", 0)}),
+    "maxRecordsPerFile": ({"maxRecordsPerFile": "7"}, {"max_records_per_file": 7}),
+    "maxFileBytes": ({"maxFileBytes": "1k"}, {"max_file_bytes": 1024}),
+    "dictionaryColumns": ({"dictionaryColumns": "a, b"}, {"dictionary_columns": ("a", "b")}),
+    "dictionaryColumns, a word": ({"dictionaryColumns": "AUTO"}, {"dictionary_columns": DictionaryColumns.AUTO}),
+    "dictionaryColumns, a column of that name": ({"dictionaryColumns": "`auto`"}, {"dictionary_columns": ("auto",)}),
+    "metadata.*": ({"metadata.b": "2", "Metadata.a.c": "1"}, {"metadata": (("a.c", "1"), ("b", "2"))}),
+    "restoreTypes": ({"restoreTypes": "true"}, {"restore_types": True}),
 }  # fmt: skip
 
 
@@ -91,6 +111,8 @@ WRITE_ERRORS = {
     "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression."),
     "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
+    "partitions of no columns": ({"partitionBy": "all"}, "the option partitionBy must be column names separated by commas"),
+    "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
     "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
 }
 

@@ -49,10 +49,6 @@ def nested(path):
     sound(path / "2024" / "a.arrow")
 
 
-def partitioned(path):
-    sound(path / "year=2024" / "a.arrow")
-
-
 def nothing(path):
     path.mkdir()
 
@@ -75,7 +71,6 @@ UNREADABLE = {
     "an empty directory": (nothing, "NoFilesError", ["the directory is empty"]),
     "a directory with only what a write has not committed": (staged, "NoFilesError", ["skipped 1 name", "_ipc_stage holds the staged files of a write that has not committed"]),
     "a directory with only directories": (nested, "NoFilesError", ["found none; skipped 1 subdirectory", "Nested directories (2024) are not read", "give the pattern {path}/*"]),
-    "a partitioned directory": (partitioned, "UnsupportedError", ["partitioned (year=2024)", "give the pattern {path}/*"]),
     "nothing": (lambda _path: None, "NoFilesError", ["the path does not exist", "the nearest directory that does is {parent}"]),
 }  # fmt: skip
 

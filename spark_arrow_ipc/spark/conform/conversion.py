@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,15 @@ class Conversion:
 
     convert: Callable[[Array, Mask], pa.Array]
     checks: bool = False
+
+
+ABSENT_FIELD: Final = t.Field("", t.null)
+"""Stands for a column or a field that a file does not have, where ``mergeSchema`` unites it with files that do."""
+
+
+def nulls(length: int) -> Array:
+    """Return the array of `ABSENT_FIELD`."""
+    return Array(t.null, length, length, ())
 
 
 class Compile(Protocol):

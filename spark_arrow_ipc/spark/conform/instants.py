@@ -30,7 +30,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     validity,
 )
 from spark_arrow_ipc.spark.conform.expected import expected_type
-from spark_arrow_ipc.spark.options import Nanoseconds
+from spark_arrow_ipc.spark.option_words import Nanoseconds
 
 _MILLISECONDS_A_DAY = 86_400_000
 _SECONDS_A_DAY = 86_400

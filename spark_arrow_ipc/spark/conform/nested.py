@@ -22,6 +22,7 @@ from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.conform.conversion import (
+    ABSENT_FIELD,
     Conversion,
     Mask,
     Numbers,
@@ -30,6 +31,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     data,
     fixed,
     narrowed,
+    nulls,
     offsets,
     seen,
     valid,
@@ -104,8 +106,10 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
     """Return the conversion of Struct: those of the fields asked for, found by name."""
     to = expected_type(target, site.path)
-    children = field.type.children
-    positions = find_columns([child.name for child in children], target.names, site.path)
+    names = [child.name for child in field.type.children]
+    children = (*field.type.children, ABSENT_FIELD)
+    absent = len(names) if site.options.merge_schema else None
+    positions = find_columns(names, target.names, site.path, absent=absent)
     conversions = [
         site.compile(children[i], asked.dataType, f"{site.path}.{asked.name}", nullable=asked.nullable)
         for i, asked in zip(positions, target.fields, strict=True)
@@ -114,8 +118,9 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
 
     def convert(array: Array, live: Mask) -> pa.Array:
         mask = seen(array, live) if checks else None
+        columns = (*array.children, nulls(array.offset + array.length))
         parts = [
-            conversion.convert(array.children[i].slice(array.offset, array.length), mask)
+            conversion.convert(columns[i].slice(array.offset, array.length), mask)
             for i, conversion in zip(positions, conversions, strict=True)
         ]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=parts)

@@ -30,9 +30,10 @@ from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismat
 from spark_arrow_ipc.spark import mappings
 from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.conform import instants, nested, numbers, octets
-from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Site, share
+from spark_arrow_ipc.spark.conform.conversion import ABSENT_FIELD, Conversion, Mask, Site, nulls, share
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
-from spark_arrow_ipc.spark.options import ExtensionTypes, Nanoseconds, ReadOptions, Times, Validation
+from spark_arrow_ipc.spark.option_words import ExtensionTypes, Nanoseconds, Times, Validation
+from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.widenings import widens
 from spark_arrow_ipc.spark.written_types import storage_type
 
@@ -49,7 +50,8 @@ class Conform:
     schema
         What every batch that comes out equals.
     positions
-        Which columns of a file's batch are needed, in the order of `schema`.
+        Which columns of a file's batch are needed, in the order of `schema`; one behind its last stands for those
+        that it does not have.
     conversions
         One for each column of `schema`.
     max_rows
@@ -79,6 +81,9 @@ class Conform:
         UnsupportedError
             A value that Spark cannot hold.
         """
+        if len(batch.columns) in self.positions:
+            fields = (*batch.schema.fields, ABSENT_FIELD)
+            batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
         needed = batch.select(self.positions)
         try:
             for piece in split_rows(needed, max_rows=self.max_rows, max_nbytes=PIECE_NBYTES):
@@ -123,9 +128,11 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
         A type does not go into Spark.
     """
     expected = expected_arrow_schema(spark_schema)
-    positions = find_columns(arrow_schema.names, spark_schema.names)
+    absent = len(arrow_schema) if options.merge_schema else None
+    positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)
+    fields = (*arrow_schema.fields, ABSENT_FIELD)
     conversions = tuple(
-        _compile(options, arrow_schema.fields[i], asked.dataType, asked.name, nullable=asked.nullable)
+        _compile(options, fields[i], asked.dataType, asked.name, nullable=asked.nullable)
         for i, asked in zip(positions, spark_schema.fields, strict=True)
     )
     return Conform(
@@ -139,7 +146,10 @@ def _compile(options: ReadOptions, field: t.Field, target: s.DataType, path: str
     site = Site(path, options, partial(_compile, options))
     extension = mappings.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
-    if row is None:
+    if isinstance(field.type, t.Null):
+        # Nothing but nulls is a column of any type.
+        conversion = LEAVES[t.Null](field.type, target, site)
+    elif row is None:
         leaf = EXTENDED[field.extension_name or ""] if extension is not None else LEAVES[type(field.type)]
         conversion = _leaf(leaf, field, target, site)
     elif row.target is not None and not isinstance(target, row.target):
@@ -222,6 +232,12 @@ def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
         yield f"extensionTypes={extension_types.value}", replace(options, extension_types=extension_types)
 
 
+def nulls_of(_type: t.Null, target: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of nothing but nulls to a type."""
+    to = expected_type(target, site.path)
+    return Conversion(lambda array, _live: pa.nulls(array.length, to))
+
+
 Leaf = Callable[[Any, s.DataType, Site], Conversion]
 """Builds the conversion of an Arrow type to the Spark type that it naturally is."""
 
@@ -235,7 +251,7 @@ class Nested:
 
 
 LEAVES: Mapping[type[t.DataType], Leaf] = {
-    t.Null: lambda _type, _natural, _site: Conversion(lambda array, _live: pa.nulls(array.length)),
+    t.Null: nulls_of,
     t.Bool: lambda _type, natural, site: share(expected_type(natural, site.path)),
     t.Int: numbers.integer,
     t.FloatingPoint: numbers.floating_point,

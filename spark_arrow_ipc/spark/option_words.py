@@ -1,0 +1,75 @@
+"""The options whose values are words: one enum each, of the words as users write them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = [
+    "Compression",
+    "DictionaryColumns",
+    "ExtensionTypes",
+    "IpcFormat",
+    "MapKeys",
+    "Nanoseconds",
+    "Times",
+    "Validation",
+]
+
+
+class Validation(StrEnum):
+    """How much of a file's values is checked."""
+
+    FULL = "full"
+    STRUCTURAL = "structural"
+
+
+class Nanoseconds(StrEnum):
+    """What becomes of nanoseconds, which Spark does not have."""
+
+    FLOOR = "floor"
+    ERROR = "error"
+    LONG = "long"
+
+
+class Times(StrEnum):
+    """What a time of day becomes."""
+
+    INTERVAL = "interval"
+    TIME = "time"
+    LONG = "long"
+
+
+class MapKeys(StrEnum):
+    """What happens with a key that a map holds twice."""
+
+    ERROR = "error"
+    LAST_WINS = "lastWins"
+
+
+class ExtensionTypes(StrEnum):
+    """What becomes of the extension types that Spark has a type for."""
+
+    CONVERT = "convert"
+    STORAGE = "storage"
+
+
+class Compression(StrEnum):
+    """How the buffers of record batches are compressed."""
+
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+    NONE = "none"
+
+
+class IpcFormat(StrEnum):
+    """The framing of written files."""
+
+    FILE = "file"
+    STREAM = "stream"
+
+
+class DictionaryColumns(StrEnum):
+    """Which columns are dictionary-encoded, where no list says it."""
+
+    AUTO = "auto"
+    NONE = "none"
