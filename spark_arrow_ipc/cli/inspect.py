@@ -11,6 +11,8 @@ from typing import Any
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli import render
 from spark_arrow_ipc.cli.outline import BatchOutline, Outline, read_outline
+from spark_arrow_ipc.cli.statistics_text import describe_statistics, statistics_json, without_statistics
+from spark_arrow_ipc.dataset.statistics import BlockStatistics, read_statistics
 from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = ["add_arguments", "run"]
@@ -66,9 +68,16 @@ def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
     for field in schema.fields:
         yield from _pairs(f"custom metadata of column {render.printable(field.name)}", field.custom_metadata)
     yield from _pairs("custom metadata of the schema", schema.custom_metadata)
-    yield from _pairs("custom metadata of the footer", outline.custom_metadata)
+    yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
+    statistics = _statistics(outline)
+    if statistics is not None:
+        yield from describe_statistics(statistics)
     yield from _dictionaries(outline, most)
     yield from _record_batches(outline, most)
+
+
+def _statistics(outline: Outline) -> BlockStatistics | None:
+    return read_statistics(outline.custom_metadata, outline.schema, len(outline.record_batches))
 
 
 def _sizes(outline: Outline) -> Iterator[str]:
@@ -135,6 +144,7 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
 def to_json(outline: Outline) -> dict[str, Any]:
     """Return the outline as what `json.dumps` takes; nothing is cut or escaped."""
     schema = outline.schema
+    statistics = _statistics(outline)
     return {
         "path": outline.path,
         "format": outline.format,
@@ -147,6 +157,7 @@ def to_json(outline: Outline) -> dict[str, Any]:
             "custom_metadata": _pairs_json(schema.custom_metadata),
         },
         "custom_metadata": _pairs_json(outline.custom_metadata),
+        "statistics": None if statistics is None else statistics_json(statistics),
         "record_batches": [_batch_json(batch) for batch in outline.record_batches],
         "dictionaries": [
             {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc import ipc
@@ -36,9 +37,28 @@ from spark_arrow_ipc.ipc.selected_columns import Columns, Validation
 from spark_arrow_ipc.ipc.source import Openable, open_mapped
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
-__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "read_schema", "scan"]
+__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectedBlocks", "read_schema", "scan"]
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedBlocks:
+    """Which record batches of a file are read.
+
+    Parameters
+    ----------
+    keeps
+        Whether the record batch of a number is.
+    row_counts
+        Rows of all record batches of the file.
+    """
+
+    keeps: Callable[[int], bool]
+    row_counts: tuple[int, ...]
+
+
+SelectBlocks: TypeAlias = "Callable[[ipc.FileReader, FileRange], SelectedBlocks | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,8 @@ class ScanOptions:
         What is put up with.
     planned_at
         When the read was planned, for the error of a file that changed since.
+    select_blocks
+        Says which record batches of a file are read; all where it is None, or says None.
     """
 
     validation: Validation = "full"
@@ -67,6 +89,7 @@ class ScanOptions:
     memory_map: bool = False
     faults: f.Faults = f.NONE
     planned_at: datetime | None = None
+    select_blocks: SelectBlocks | None = None
 
 
 _DEFAULT_OPTIONS: Final = ScanOptions()
@@ -238,8 +261,9 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
             if found is None:
                 break
             batch, block_rows = found
-            yield ScannedBatch(batch, number, first_row, block_rows)
-            first_row += batch.num_rows
+            if batch is not None:
+                yield ScannedBatch(batch, number, first_row, block_rows)
+            first_row += sum(block_rows)
             number += len(block_rows)
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
@@ -250,23 +274,36 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         raise _changed(part, "it was written to while it was read", options)
 
 
-_Blocks: TypeAlias = Iterator[tuple[RecordBatch, tuple[int, ...]]]
-"""Batches, and how many rows of each are of one block and of the next ones."""
+_Blocks: TypeAlias = Iterator[tuple[RecordBatch | None, tuple[int, ...]]]
+"""Batches, and how many rows of each are of one block and of the next ones; None for blocks that are passed over."""
 
 
 def _read(opened: _Opened, part: FileRange, options: ScanOptions) -> _Blocks:
     reader, rows = opened.reader, options.joined_rows
     if part.first_block is None or part.end_block is None:
         if isinstance(reader, ipc.FileReader):
-            return reader.read_joined(0, len(reader), below_rows=rows)
+            return _read_blocks(reader, part, range(len(reader)), options)
         return reader.read_joined(below_rows=rows, most=None if opened.recovered is None else opened.recovered.batches)
     if isinstance(reader, ipc.FileReader) and part.start is None and part.end_block <= len(reader):
-        return reader.read_joined(part.first_block, part.end_block, below_rows=rows)
+        return _read_blocks(reader, part, range(part.first_block, part.end_block), options)
     if isinstance(reader, ipc.StreamReader) and part.start is not None:
         return _read_from(reader, part.start, part.end_block - part.first_block, rows)
     if part.first_block == part.end_block:
         return iter(())
     raise _changed(part, f"its record batches {part.first_block} to {part.end_block} are not there", options)
+
+
+def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> _Blocks:
+    selected = options.select_blocks(reader, part) if options.select_blocks is not None else None
+    if selected is None:
+        yield from reader.read_joined(blocks.start, blocks.stop, below_rows=options.joined_rows)
+        return
+    for kept, run in groupby(blocks, selected.keeps):
+        numbers = list(run)
+        if kept:
+            yield from reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=options.joined_rows)
+        else:
+            yield None, tuple(selected.row_counts[i] for i in numbers)
 
 
 def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, rows: int) -> _Blocks:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
-from spark_arrow_ipc.ipc.constants import HeaderKind
+from spark_arrow_ipc.ipc.constants import Compression, HeaderKind
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import Block, DictionaryBatchHeader, Message, RecordBatchHeader, decode_message
@@ -36,6 +36,7 @@ class IndexedBatch:
     rows: int
     rows_before: int
     dictionaries_before: int
+    compression: Compression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ def index_stream(
             if isinstance(header, DictionaryBatchHeader):
                 dictionaries.append(IndexedDictionary(block, header.id, header.is_delta))
             elif isinstance(header, RecordBatchHeader):
-                batches.append(IndexedBatch(block, header.length, rows, len(dictionaries)))
+                batches.append(IndexedBatch(block, header.length, rows, len(dictionaries), header.compression))
                 rows += header.length
             byte_offset = block.byte_offset + block.nbytes
     except InvalidArrowError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,10 +17,13 @@ from spark_arrow_ipc.dataset.scan import ScannedFile, ScanOptions, scan
 from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.column_selection import select_asked
+from spark_arrow_ipc.spark.column_selection import SelectColumns, select_asked
 from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.options import ReadOptions
-from spark_arrow_ipc.spark.read_plan import faults_of, list_dataset, typed
+from spark_arrow_ipc.spark.output import compile_output
+from spark_arrow_ipc.spark.read_plan import faults_of, list_dataset, read_spark_schema, typed
+from spark_arrow_ipc.spark.row_selection import RowSelection, plan_selection, selected_files
 
 __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
 
@@ -36,11 +40,14 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
         Columns that the files' paths tell; their values are in the ranges.
     planned_at
         When the read was planned.
+    selection
+        Which rows are given to Spark; None for all.
     """
 
     ranges: tuple[FileRange, ...]
     partition_fields: tuple[Field, ...]
     planned_at: datetime
+    selection: RowSelection | None = None
 
 
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
@@ -57,12 +64,26 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
+        added = METADATA_COLUMNS if options.metadata_columns else {}
+        self._added = [name for name in schema.names if name.lower() in added]
+        self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
 
     def partitions(self) -> list[ArrowIpcInputPartition]:
         """Return the input partitions; a file is opened only where it is larger than one split."""
         options = self._options
         planned_at = datetime.now().astimezone()
-        found = typed(list_dataset(options, infer=False), self._schema)
+        found = list_dataset(options, infer=False)
+        selection = None
+        if options.where is not None:
+            selection = plan_selection(
+                options.where,
+                self._own,
+                lambda paths: read_spark_schema(replace(options, columns=paths, metadata_columns=False)),
+                options.time_zone,
+            )
+            found = selected_files(selection, typed(found, _beside(self._own, selection)))
+        else:
+            found = typed(found, self._own)
         splits = plan_splits(
             found.files,
             max_partition_bytes=options.max_partition_bytes,
@@ -70,7 +91,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             min_partitions=options.min_partition_num,
             footer=block_sizes_if_sound if faults_of(options).skips_any else block_sizes,
         )
-        return [ArrowIpcInputPartition(ranges, found.fields, planned_at) for ranges in splits]
+        return [ArrowIpcInputPartition(ranges, found.fields, planned_at, selection) for ranges in splits]
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
@@ -82,10 +103,11 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         if not isinstance(partition, ArrowIpcInputPartition):
             return
         options = self._options
-        fields = partition.partition_fields
+        fields, selection = partition.partition_fields, partition.selection
+        needed = _beside(self._own, selection)
         files = scan(
             partition.ranges,
-            columns=select_asked(options.columns, self._schema, fields, skips_absent=options.merge_schema),
+            columns=self._columns(fields, selection),
             partition_fields=fields,
             options=ScanOptions(
                 validation=options.validation.value,
@@ -93,15 +115,38 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 memory_map=options.memory_map,
                 faults=faults_of(options),
                 planned_at=partition.planned_at,
+                select_blocks=None if selection is None else partial(selection.select_blocks, fields=fields),
             ),
         )
         with closing(files):
             for file in files:
-                yield from self._conformed(file)
+                yield from self._rows(file, needed, selection)
 
-    def _conformed(self, file: ScannedFile) -> Iterator[PyArrowBatch]:
+    def _columns(self, fields: tuple[Field, ...], selection: RowSelection | None) -> SelectColumns:
+        """Return what finds the columns to read in a file."""
+        options = self._options
+        own = select_asked(options.columns, self._own, fields, skips_absent=options.merge_schema)
+        if selection is None or not selection.extra:
+            return own
+        extra = select_asked(None, s.StructType(list(selection.extra)), fields, skips_absent=options.merge_schema)
+        return lambda schema: [*own(schema), *extra(schema)]
+
+    def _rows(self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None) -> Iterator[PyArrowBatch]:
+        """Yield the rows of one range as Spark gets them."""
         with error_context(path=file.range.path):
-            plan = compile_conform(file.schema, self._schema, self._options)
+            plan = compile_conform(file.schema, needed, self._options)
+            finish = compile_output(self._schema, self._own, self._added, plan.schema, selection)
+            rows_before = file.rows_before() if "_row_index" in map(str.lower, self._added) else 0
             for scanned in file.batches:
                 with error_context(block_kind="record batch", block_number=scanned.first_block):
-                    yield from plan.conform(scanned.batch)
+                    first = 0
+                    for piece in plan.conform(scanned.batch):
+                        rows = RowsOf(file.range, rows_before, scanned, first, piece.num_rows)
+                        first += piece.num_rows
+                        made = finish(piece, rows)
+                        if made is not None:
+                            yield made
+
+
+def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
+    return own if selection is None else s.StructType([*own.fields, *selection.extra])

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.batch_reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.batch_writer import ArrowIpcBatchWriter
+from spark_arrow_ipc.spark.block_table import BLOCK_SCHEMA, ArrowIpcBlockReader
 from spark_arrow_ipc.spark.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read_plan import read_spark_schema
 
@@ -50,11 +51,13 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         OptionError, NoFilesError, ArrowIpcError
             An option is wrong, there is nothing to read, or the first file is broken.
         """
-        return read_spark_schema(read_options(self.options))
+        options = read_options(self.options)
+        return BLOCK_SCHEMA if options.metadata_only else read_spark_schema(options)
 
-    def reader(self, schema: s.StructType) -> ArrowIpcBatchReader:
+    def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
         """Return the reader of the columns of `schema`: ours, or what the user gave to ``.schema(...)``."""
-        return ArrowIpcBatchReader(schema, read_options(self.options))
+        options = read_options(self.options)
+        return (ArrowIpcBlockReader if options.metadata_only else ArrowIpcBatchReader)(schema, options)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
         """Return the writer of one job; its staging directory exists from here on."""

@@ -116,6 +116,18 @@ OPTIONS: tuple[Option, ...] = (
         "id, `unit price`, address.city, #0",
         "The columns to read, in this order; nothing of the others is read or decoded.",
     ),
+    _text(
+        "where", Side.READ, "a predicate in Spark's SQL", "year = 2024 AND name LIKE 'a%'",
+        "Only rows for which this is true are read. Partitions, files, record batches and rows are passed over by it.",
+    ),
+    _flag(
+        "metadataColumns", Side.READ, "false",
+        "Whether columns are added that say where each row is from.",
+    ),
+    _flag(
+        "metadataOnly", Side.READ, "false",
+        "Whether the result is a table of the files' record batches, made of their headers alone.",
+    ),
     _size("maxPartitionBytes", Side.READ, "128m", "How much of the files one Spark task reads at most."),
     _size("openCostInBytes", Side.READ, "4m", "What opening a file costs, in bytes that could be read meanwhile."),
     _count(

@@ -47,6 +47,9 @@ class ReadOptions:
 
     paths: tuple[str, ...] = ()
     columns: tuple[ColumnReference, ...] | None = None
+    where: str | None = None
+    metadata_columns: bool = False
+    metadata_only: bool = False
     max_partition_bytes: int = 128 << 20
     open_cost_in_bytes: int = 4 << 20
     output_batch_rows: int = 1_000_000
@@ -84,7 +87,9 @@ class ReadOptions:
         several = parsed.pop("paths")
         if one is not None and several is not None:
             raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
-        return cls(paths=one or several or (), **_attributes(parsed))
+        options = cls(paths=one or several or (), **_attributes(parsed))
+        _check_metadata_only(options)
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,15 @@ class SparkWriteOptions:
         return options
 
 
+def _check_metadata_only(options: ReadOptions) -> None:
+    """Refuse what asks for rows where only headers are read."""
+    given = {"columns": options.columns is not None, "where": options.where is not None}
+    given["metadataColumns"] = options.metadata_columns
+    for name in filter(given.get, given):
+        if options.metadata_only:
+            raise OptionError(f"metadataOnly=true reads no rows, so that the option {name} has no meaning; remove one")
+
+
 def _attributes(parsed: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by the names of attributes: ``maxPartitionBytes`` is ``max_partition_bytes``."""
     return {
@@ -154,7 +168,9 @@ def _parse(mapping: Mapping[str, str], side: Side) -> dict[str, Any]:
         if key.lower() in given:
             _check_known(key, text, side)
     return {
-        option.name: _values(option, mapping) if option.name.endswith(_ANY) else _value(option, given.get(option.name.lower()))
+        option.name: _values(option, mapping)
+        if option.name.endswith(_ANY)
+        else _value(option, given.get(option.name.lower()))
         for option in _of_side(side)
     }
 
@@ -169,7 +185,14 @@ def _values(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any]
 def _option(key: str) -> Option | None:
     """Return the option that a key belongs to."""
     key = key.lower()
-    with_keys = next((o for o in OPTIONS if o.name.endswith(_ANY) and len(key) >= len(o.name) and key.startswith(o.name[:-1].lower())), None)
+    with_keys = next(
+        (
+            o
+            for o in OPTIONS
+            if o.name.endswith(_ANY) and len(key) >= len(o.name) and key.startswith(o.name[:-1].lower())
+        ),
+        None,
+    )
     return with_keys or _BY_KEY.get(key)
 
 

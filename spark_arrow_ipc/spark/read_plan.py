@@ -28,6 +28,7 @@ from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.column_selection import partition_position, select_referenced
 from spark_arrow_ipc.spark.mappings import spark_schema
 from spark_arrow_ipc.spark.merged_schema import merged_schema
+from spark_arrow_ipc.spark.metadata_columns import check_clash, metadata_schema
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.written_types import arrow_field
 
@@ -109,8 +110,13 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
         own = _mapped(path, read_schema(partitioning.files, columns=columns, faults=faults), options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
-        return s.StructType(list(merged_fields(own.fields, of_paths.fields)))
-    return _chosen(own, of_paths, first, options)
+        whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
+    else:
+        whole = _chosen(own, of_paths, first, options)
+    if not options.metadata_columns:
+        return whole
+    check_clash(whole.names)
+    return s.StructType([*whole.fields, *metadata_schema().fields])
 
 
 def _instant(text: str | None, time_zone: str | None) -> int | None:

@@ -35,6 +35,9 @@ READS = {
     "validation": ({"validation": "structural"}, {"validation": Validation.STRUCTURAL}),
     "nanoseconds": ({"nanoseconds": "long"}, {"nanoseconds": Nanoseconds.LONG}),
     "times": ({"times": " time "}, {"times": Times.TIME}),
+    "where": ({"where": "a = 1"}, {"where": "a = 1"}),
+    "metadataColumns": ({"metadataColumns": "true"}, {"metadata_columns": True}),
+    "metadataOnly": ({"metadataOnly": "true"}, {"metadata_only": True}),
     "minPartitionNum": ({"minPartitionNum": "7"}, {"min_partition_num": 7}),
     "recursiveFileLookup": ({"recursiveFileLookup": "TRUE"}, {"recursive_file_lookup": True}),
     "pathGlobFilter": ({"pathGlobFilter": "*.arrow"}, {"path_glob_filter": "*.arrow"}),
@@ -95,6 +98,9 @@ READ_ERRORS = {
     "no strings": ({"paths": "[1]"}, "must be a JSON array of paths"),
     "empty path": ({"path": " "}, "must be a path"),
     "both": ({"path": "/a", "paths": '["/b"]'}, "exclude each other"),
+    "headers and columns": ({"metadataOnly": "true", "columns": "a"}, "the option columns has no meaning"),
+    "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
+    "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
     "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
 }  # fmt: skip
 
@@ -111,7 +117,10 @@ WRITE_ERRORS = {
     "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression."),
     "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
-    "partitions of no columns": ({"partitionBy": "all"}, "the option partitionBy must be column names separated by commas"),
+    "partitions of no columns": (
+        {"partitionBy": "all"},
+        "the option partitionBy must be column names separated by commas",
+    ),
     "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
     "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
 }

@@ -1,0 +1,344 @@
+"""Nulls, NaNs, least and greatest value of an array: what a block's statistics say of one column.
+
+Strategy
+--------
+Whole buffers in numpy, never a Python value a slot. `_BOUNDS` has a row for each type class that has an order;
+dictionaries and runs are reduced to the values that their slots use.
+
+The order is Spark's: text and bytes by unsigned bytes, NaN apart (it is counted), -0.0 is 0.0. Text is compared by
+keys of eight bytes as big-endian numbers: one pass finds the slots that share the least key, and only those go on
+to their next eight bytes, up to `MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, decimals
+from spark_arrow_ipc.arrow import numpy_values as nv
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.dataset.predicate import Raw
+
+__all__ = ["MOST_BYTES", "Mask", "ValueSummary", "has_bounds", "summarise", "valid_slots"]
+
+MOST_BYTES: Final = 64
+"""Bytes of a text that are looked at and kept."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_] | None
+"""One boolean a slot; None stands for all true."""
+
+_Numbers: TypeAlias = npt.NDArray[Any]
+_Bounds: TypeAlias = tuple[Raw, Raw] | None
+
+_KEY: Final = 8
+"""Bytes of a text that are compared at once."""
+
+_MANY: Final = 2048
+
+_KEPT: Final = MOST_BYTES + _KEY
+"""Bytes of a text that are returned: enough to see that it was longer, and where its last code point begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSummary:
+    """What is known of the slots of an array.
+
+    Parameters
+    ----------
+    null_count
+        Slots that are null, or have a parent that is.
+    nan_count
+        Slots that are NaN; None for types that have none.
+    least, greatest
+        In the unit of the type; None where no slot has a value. Texts above `MOST_BYTES` come longer than that, but
+        not whole.
+    """
+
+    null_count: int
+    nan_count: int | None = None
+    least: Raw | None = None
+    greatest: Raw | None = None
+
+
+def has_bounds(type_: t.DataType) -> bool:
+    """Return whether values of a type have an order that statistics know."""
+    return type(type_) in _BOUNDS
+
+
+def valid_slots(array: Array, live: Mask) -> Mask:
+    """Return which slots are live (have no null above them) and not null themselves."""
+    valid = nv.validity_mask(array)
+    if valid is None or live is None:
+        return live if valid is None else valid
+    return valid & live
+
+
+def summarise(array: Array, live: Mask = None) -> ValueSummary:
+    """Return what is known of an array, among the slots that are live. O(slots), in numpy."""
+    special = _SPECIAL.get(type(array.type))
+    if special is not None:
+        return special(array, live)
+    if live is None and array.count_nulls() == 0:
+        valid, null_count = None, 0
+    else:
+        valid = valid_slots(array, live)
+        null_count = 0 if valid is None else array.length - int(np.count_nonzero(valid))
+    is_float = isinstance(array.type, t.FloatingPoint)
+    if null_count == array.length:
+        return ValueSummary(null_count, 0 if is_float else None)
+    if is_float:
+        return _floats(array, valid if null_count else None, null_count)
+    found = _BOUNDS[type(array.type)](array, valid if null_count else None)
+    return ValueSummary(null_count, None, *found) if found is not None else ValueSummary(null_count)
+
+
+def _filled(values: _Numbers, valid: Mask) -> _Numbers:
+    """Return the values with one of the valid ones in place of those that are not: cheaper than leaving them out."""
+    return values if valid is None else np.where(valid, values, values[valid.argmax()])
+
+
+def _numbers(array: Array, valid: Mask) -> _Bounds:
+    values = _filled(nv.data_values(array), valid)
+    return values.min().item(), values.max().item()
+
+
+def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
+    values = _filled(nv.data_values(array), valid)
+    least, greatest = values.min(), values.max()
+    nan_count = 0
+    if least != least:  # noqa: PLR0124 - the minimum is NaN where any value is
+        nans = values != values  # noqa: PLR0124
+        if valid is not None:
+            nans &= valid
+        nan_count = int(np.count_nonzero(nans))
+        if nan_count + null_count == array.length:
+            return ValueSummary(null_count, nan_count)
+        finite = nv.data_values(array)[~nans if valid is None else valid & ~nans]
+        least, greatest = finite.min(), finite.max()
+    # Adding zero makes 0.0 of -0.0.
+    return ValueSummary(null_count, nan_count, float(least) + 0.0, float(greatest) + 0.0)
+
+
+def _decimals(array: Array, valid: Mask) -> _Bounds:
+    values = nv.data_values(array)
+    if values.dtype.names is None:
+        return _numbers(array, valid)
+    words = values if valid is None else values[valid]
+    least, greatest = decimals.unscaled_ints(np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype))
+    return least, greatest
+
+
+def _extreme(words: _Numbers, best: Callable[[_Numbers], Any]) -> Any:
+    """Return the least or greatest wide decimal: by its highest word, among equals by the next."""
+    for name in sorted(words.dtype.names or (), reverse=True):
+        column = words[name]
+        words = words[column == best(column)]
+    return words[0]
+
+
+def _bools(array: Array, valid: Mask) -> _Bounds:
+    buffer = nv.buffer_of(array, Role.DATA)
+    if valid is None and buffer is not None:
+        count = bitmap.count_set(buffer, array.offset, array.length)
+        return int(count == array.length), int(count > 0)
+    values = nv.data_values(array)
+    values = values if valid is None else values[valid]
+    return int(values.all()), int(values.any())
+
+
+def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
+    offsets = nv.value_offsets(array)
+    buffer = nv.buffer_of(array, Role.BYTES)
+    starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
+    if valid is not None:
+        starts, lengths = starts[valid], lengths[valid]
+    return _text_bounds(_octets(buffer), starts, lengths)
+
+
+def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
+    assert isinstance(array.type, t.FixedSizeBinary)
+    width = array.type.byte_width
+    count = array.length if valid is None else int(np.count_nonzero(valid))
+    slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
+    region = _octets(nv.buffer_of(array, Role.DATA))
+    return _text_bounds(region, (slots + array.offset) * width, np.full(count, width, np.int64))
+
+
+def _view_bytes(array: Array, valid: Mask) -> _Bounds:
+    """Return the bounds of views: their own bytes and all buffers behind them are laid side by side, a copy."""
+    slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
+    views = nv.views(array)[slots]
+    regions = [_octets(buffer) for buffer in array.buffers[2:]]
+    inline = np.frombuffer(views.tobytes(), np.uint8)
+    begins = np.cumsum([len(inline), *(len(region) for region in regions)], dtype=np.int64)
+    lengths = views["size"].astype(np.int64)
+    is_long = lengths > nv.VIEW_INLINE_NBYTES
+    starts = np.arange(len(views), dtype=np.int64) * nv.VIEW.itemsize + 4
+    index = np.where(is_long, views["index"], 0)
+    starts = np.where(is_long, begins[index] + views["offset"], starts)
+    return _text_bounds(np.concatenate([inline, *regions]), starts, lengths)
+
+
+def _octets(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(buffer, np.uint8) if buffer else np.zeros(0, np.uint8)
+
+
+_MASKS: Final = np.array([0xFFFFFFFFFFFFFFFF >> (64 - 8 * n) << (64 - 8 * n) if n else 0 for n in range(9)], np.uint64)
+"""The bytes of a key that belong to a text with so many bytes left."""
+
+
+def _text_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
+    """Return the least and greatest text, each by its first `_KEPT` bytes."""
+    starts = starts.astype(np.int64, copy=False)
+    done = 0
+    keys = _keys(region, starts, lengths)
+    while keys.min() == keys.max() and int(lengths.min()) >= done + _KEY < _KEPT:
+        # All begin alike, as identifiers and addresses do: one pass serves both ends.
+        done += _KEY
+        keys = _keys(region, starts + done, lengths - done)
+    least = _settled(region, starts, lengths, keys, done=done, best=np.min)
+    greatest = _settled(region, starts, lengths, keys, done=done, best=np.max)
+    return least, greatest
+
+
+def _settled(
+    region: npt.NDArray[np.uint8],
+    starts: _Numbers,
+    lengths: _Numbers,
+    keys: _Numbers,
+    *,
+    done: int,
+    best: Callable[[_Numbers], Any],
+) -> bytes:
+    """Return the text with the best key behind `done` bytes, deciding among equal keys by what follows."""
+    while True:
+        slots = np.flatnonzero(keys == best(keys))
+        nbytes = lengths.take(slots)
+        done += _KEY
+        extreme = int(best(nbytes))
+        # A key is filled up with zeros: of equal keys, the text that ends before its key does is the lesser one.
+        if len(slots) == 1 or extreme < done or done >= _KEPT:
+            start = int(starts[slots[int((nbytes == extreme).argmax())]])
+            return region[start : start + min(extreme, _KEPT)].tobytes()
+        if nbytes.min() < done:
+            slots = slots[nbytes >= done]
+        starts, lengths = starts.take(slots), lengths.take(slots)
+        if len(slots) > _MANY and lengths.min() > done:
+            # One byte of many texts is looked at faster than eight, and leaves fewer of them.
+            octets = region.take(starts + done)
+            slots = np.flatnonzero(octets == best(octets))
+            starts, lengths = starts.take(slots), lengths.take(slots)
+            done += 1
+        keys = _keys(region, starts + done, lengths - done)
+
+
+def _keys(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Numbers:
+    """Return the first eight bytes of each text as a number whose order is that of the bytes, zeros behind its end.
+
+    Two aligned words hold them wherever they begin: gathering those is faster than gathering unaligned ones.
+    """
+    whole = len(region) // _KEY
+    end = max((whole - 1) * _KEY, 0)
+    if end == 0:
+        keys = _words(_tail(region, 0), starts)
+    else:
+        keys = _words(region[: whole * _KEY], starts)
+        late = np.flatnonzero(starts >= end)
+        if len(late):
+            # What begins in the last two words may end behind the region: it gets a padded one.
+            keys[late] = _words(_tail(region, end), starts.take(late) - end)
+    if lengths.min() < _KEY:
+        keys &= _MASKS.take(lengths, mode="clip")
+    return keys
+
+
+def _tail(region: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.uint8]:
+    """Return the end of a region, followed by at least two words of zeros."""
+    nbytes = len(region) - start
+    tail = np.zeros((nbytes + 3 * _KEY - 1) // _KEY * _KEY, np.uint8)
+    tail[:nbytes] = region[start:]
+    return tail
+
+
+def _words(region: npt.NDArray[np.uint8], starts: _Numbers) -> _Numbers:
+    """Return eight bytes from each start on as big-endian numbers; what begins behind the region gets any."""
+    words = region.view("<u8").astype(np.uint64, copy=False)
+    position = starts >> 3
+    shift = (starts.view(np.uint64) & np.uint64(7)) << np.uint64(3)
+    low = words.take(position, mode="clip")
+    low >>= shift
+    position += 1
+    high = words.take(position, mode="clip")
+    # Two steps, as a shift by 64 is none.
+    high <<= np.uint64(1)
+    shift ^= np.uint64(63)
+    high <<= shift
+    low |= high
+    swapped: _Numbers = low.byteswap(inplace=True)
+    return swapped
+
+
+def _dictionary(array: Array, live: Mask) -> ValueSummary:
+    assert array.dictionary is not None
+    valid = valid_slots(array, live)
+    indices = nv.data_values(array)
+    return _chosen(array.dictionary, indices if valid is None else indices[valid], array.length)
+
+
+def _run_ends(array: Array, live: Mask) -> ValueSummary:
+    run_ends, values = array.children
+    ends = nv.data_values(run_ends)
+    runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
+    return _chosen(values, runs if live is None else runs[live], array.length)
+
+
+def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
+    """Return what is known of slots that stand for some values, each by its position; the other slots are null."""
+    used = np.zeros(values.length, np.bool_)
+    used[positions] = True
+    found = summarise(values, used)
+    valid = valid_slots(values, None)
+    present = len(positions) if valid is None else int(np.count_nonzero(valid[positions]))
+    nan_count = found.nan_count
+    if nan_count and not isinstance(values.type, t.FloatingPoint):
+        nan_count = None
+    if nan_count:
+        floats = nv.data_values(values)
+        nans = floats != floats  # noqa: PLR0124
+        nans = nans if valid is None else nans & valid
+        nan_count = int(np.count_nonzero(nans[positions]))
+    return ValueSummary(length - present, nan_count, found.least, found.greatest)
+
+
+_SPECIAL: Final[Mapping[type[t.DataType], Callable[[Array, Mask], ValueSummary]]] = {
+    t.Dictionary: _dictionary,
+    t.RunEndEncoded: _run_ends,
+}
+"""Types whose slots stand for values that lie elsewhere."""
+
+_BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
+    t.Bool: _bools,
+    t.Int: _numbers,
+    t.FloatingPoint: _numbers,
+    t.Decimal: _decimals,
+    t.Date: _numbers,
+    t.Time: _numbers,
+    t.Timestamp: _numbers,
+    t.Duration: _numbers,
+    t.IntervalYearMonth: _numbers,
+    t.FixedSizeBinary: _fixed_bytes,
+    t.Binary: _offset_bytes,
+    t.LargeBinary: _offset_bytes,
+    t.BinaryView: _view_bytes,
+    t.Utf8: _offset_bytes,
+    t.LargeUtf8: _offset_bytes,
+    t.Utf8View: _view_bytes,
+}
+"""By type class: the least and the greatest of the slots that are valid, of which there is at least one."""
