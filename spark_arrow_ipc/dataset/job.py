@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from spark_arrow_ipc.dataset import failpoint
 from spark_arrow_ipc.dataset.commit_format import Record
@@ -41,7 +41,7 @@ class WriteMode(Enum):
     """Overwrite of only those partitions that the job writes to."""
 
 
-class IfExists(Enum):
+class IfExists(StrEnum):
     """What an append does where the directory holds files already."""
 
     APPEND = "append"

@@ -1,11 +1,10 @@
-"""Writing a task's record batches into one staged file, proven before it is reported.
+"""Writing a task's record batches into staged files, each proven before it is reported.
 
 Strategy
 --------
-A task writes into the job's staging directory, under a name of its own, and says in what it returns where the file
-shall go. It never creates a directory: a task that is left over from a job which has been cleaned up finds none and
-fails, instead of bringing the directory back to life. The file is created exclusively, made durable, closed, opened
-again and compared with what was written; only then is it reported. On any error it is removed.
+A task writes into the job's staging directory (`staged_file`) and reports what it wrote there. A file ends before the
+record batch that would make it too long, and where a column changes its type. On any error all files of the attempt
+are removed.
 
 Nothing written here is visible to a reader. Publishing is the commit's work, in another process and perhaps never:
 of two attempts at one task both may finish their file, and only one of them is heard.
@@ -13,88 +12,37 @@ of two attempts at one task both may finish their file, and only one of them is 
 
 from __future__ import annotations
 
-import os
-import uuid
-import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import BinaryIO, Final
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.slicing import rechunk
-from spark_arrow_ipc.dataset.filesystem import status, sync_file
-from spark_arrow_ipc.dataset.listing import STAGED_SUFFIX, STAGING_DIRECTORY
-from spark_arrow_ipc.errors import CommitError, error_context
+from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.commit_format import StagedFile
+from spark_arrow_ipc.dataset.staged_file import (
+    SinkOptions,
+    StagedWriter,
+    Staging,
+    column_types,
+    remove_staged,
+    tail_crc32,
+)
 
-__all__ = ["SinkOptions", "StagedFile", "Staging", "TaskOutput", "tail_crc32", "write_empty", "write_task"]
-
-_TAIL_NBYTES: Final = 64 << 10
-"""Last bytes of a file that its checksum covers: the footer of all but very long files, and what precedes it."""
-
-_BUFFER_NBYTES: Final = 1 << 20
-"""Small buffers are gathered to writes of this size; larger ones go to the file system as they are."""
-
-_EXTENSIONS: Final = {"file": ".arrow", "stream": ".arrows"}
-"""The two extensions that Arrow registered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staging:
-    """Where the tasks of one job keep their files until the job commits.
-
-    Parameters
-    ----------
-    root
-        Absolute path of the dataset's directory.
-    jobid
-        Names the job among all others, for ever.
-    durable
-        Whether files are made durable (``fsync``) before they are reported.
-    """
-
-    root: str
-    jobid: str
-    durable: bool = True
-
-    @property
-    def directory(self) -> str:
-        """The job's staging directory."""
-        return os.path.join(self.root, STAGING_DIRECTORY, self.jobid)
-
-    def path(self, name: str) -> str:
-        """Return the path of a staged file."""
-        return os.path.join(self.directory, name)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A finished file that waits for the commit.
-
-    Parameters
-    ----------
-    staged
-        Its name in the staging directory.
-    final
-        Its path inside the dataset's directory once it is published.
-    nbytes, rows
-        Its size and its rows.
-    crc32
-        `tail_crc32` of it.
-    """
-
-    staged: str
-    final: str
-    nbytes: int
-    rows: int
-    crc32: int
-
-    def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
-        # A driver collects one for every task.
-        return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
+__all__ = [
+    "FileSeries",
+    "FinishedFiles",
+    "SinkOptions",
+    "StagedFile",
+    "Staging",
+    "TaskOutput",
+    "tail_crc32",
+    "write_empty",
+    "write_task",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +53,6 @@ class TaskOutput:
     files: tuple[StagedFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SinkOptions:
-    """How files are written.
-
-    Parameters
-    ----------
-    write
-        Format and compression.
-    record_batch_rows, record_batch_nbytes
-        Most rows and about the most bytes of one record batch, before compression.
-    """
-
-    write: ipc.WriteOptions = field(default_factory=ipc.WriteOptions)
-    record_batch_rows: int = 65_536
-    record_batch_nbytes: int = 64 << 20
-
-
 def write_task(
     staging: Staging,
     batches: Iterable[RecordBatch],
@@ -130,7 +61,7 @@ def write_task(
     partition_id: int,
     options: SinkOptions | None = None,
 ) -> TaskOutput:
-    """Write a task's rows into one staged file and return what the commit needs to know.
+    """Write a task's rows into staged files, one unless `options` bound them, and return what the commit needs.
 
     Memory: the batches that make up one record batch of the file.
 
@@ -139,28 +70,28 @@ def write_task(
     staging
         The job's, as `plan_job` made it.
     batches
-        Rows in any portions; they are cut and joined to record batches of the size that `options` ask for.
+        Rows in any portions; they are cut and joined to record batches of the size that `options` ask for. Where
+        the type of a column changes, a new file begins.
     schema
-        Schema of the file.
+        Names and metadata of the files' columns; types are those of the batches.
     partition_id
-        Number of the task, for the file's name.
+        Number of the task, for the files' names.
     options
-        Format, compression and size of record batches.
+        Format, compression and sizes.
 
     Raises
     ------
     CommitError
         The staging directory is not there, or the finished file is not what was written.
     OSError
-        The file system refuses (disk full, no permission); nothing is left behind.
+        The file system refuses (disk full, no permission). On any error nothing is left behind.
     """
-    how = options or SinkOptions()
-    filled = (batch for batch in batches if batch.num_rows)
-    first = next(filled, None)
-    if first is None:
-        return TaskOutput(staging.jobid)
-    portions = rechunk(chain([first], filled), rows=how.record_batch_rows, nbytes=how.record_batch_nbytes)
-    return TaskOutput(staging.jobid, (_write_staged(staging, portions, schema, partition_id, how),))
+    finished = FinishedFiles(staging)
+    series = FileSeries(finished, schema, partition_id, options or SinkOptions())
+    with finished.removed_on_error(), series.discarded_on_error():
+        series.write_all(batches)
+        series.finish()
+        return TaskOutput(staging.jobid, finished.all())
 
 
 def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None = None) -> StagedFile:
@@ -171,86 +102,174 @@ def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None
     CommitError, OSError
         As `write_task`.
     """
-    return _write_staged(staging, (), schema, 0, options or SinkOptions())
+    writer = StagedWriter(staging, schema, 0, "", options or SinkOptions())
+    writer.end()
+    return writer.settle()
 
 
-def _write_staged(
-    staging: Staging, batches: Iterable[RecordBatch], schema: Schema, partition_id: int, how: SinkOptions
-) -> StagedFile:
-    attempt = uuid.uuid4().hex
-    staged = attempt + STAGED_SUFFIX
-    path = staging.path(staged)
-    blocks = rows = 0
-    with _created(path) as file:
-        with ipc.create(file, schema, how.write) as writer:
-            for batch in batches:
-                writer.write(batch)
-                blocks += 1
-                rows += batch.num_rows
-        file.flush()
-        nbytes = file.tell()
-        if staging.durable:
-            sync_file(file.fileno())
-    with _removed_on_error(path):
-        _prove(path, nbytes, blocks, rows)
-        final = f"part-{partition_id:05d}-{attempt}{_EXTENSIONS[how.write.format]}"
-        return StagedFile(staged, final, nbytes, rows, tail_crc32(path))
+class FinishedFiles:
+    """Takes files that are written to their end, makes them durable, proves them and keeps what is to be reported.
 
-
-@contextmanager
-def _created(path: str) -> Iterator[BinaryIO]:
-    """Create a file exclusively; leaving by an exception removes it."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    except FileNotFoundError as error:
-        raise CommitError(
-            "the job's staging directory is not there: either the path is not shared between the driver and the "
-            "executors (give a path that every machine sees), or the job ended before this attempt of the task began",
-            path=os.path.dirname(path),
-        ) from error
-    # The file is closed inside: on NFS a full disk may be told only then, and such a file must go.
-    with _removed_on_error(path), os.fdopen(descriptor, "wb", buffering=_BUFFER_NBYTES) as file:
-        yield file
-
-
-@contextmanager
-def _removed_on_error(path: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to tell; what stays is staged and goes with the job
-            os.unlink(path)
-        raise
-
-
-def _prove(path: str, nbytes: int, blocks: int, rows: int) -> None:
-    """Raise where the closed file is not what was written.
-
-    The stream format has no footer: there the size and the schema are compared.
+    Parameters
+    ----------
+    staging
+        The job's.
+    at_once
+        Files that are made durable at the same time, and open meanwhile: waiting for a disk, one at a time, took
+        five times as long as all other work on 10,000 small files.
     """
-    found = status(path)
-    if found is None or found.nbytes != nbytes:
-        size = "none" if found is None else f"{found.nbytes:,} bytes"
-        raise CommitError(expected=f"a finished file of {nbytes:,} bytes", found=size, path=path)
-    with error_context(path=path), ipc.open(path) as reader:
-        if not isinstance(reader, ipc.FileReader):
+
+    def __init__(self, staging: Staging, at_once: int = 1) -> None:
+        self.staging = staging
+        self._at_once = at_once
+        self._pool = ThreadPoolExecutor(at_once, "settle") if at_once > 1 else None
+        self._pending: deque[tuple[StagedWriter, Future[StagedFile]]] = deque()
+        self._files: list[StagedFile] = []
+
+    def add(self, writer: StagedWriter) -> None:
+        """Take over a writer whose file has ended."""
+        if self._pool is None:
+            self._files.append(writer.settle())
             return
-        read = sum(reader.read_header(i).length for i in range(len(reader)))
-        if (len(reader), read) != (blocks, rows):
-            raise CommitError(
-                expected=f"{blocks:,} record batches of {rows:,} rows in the finished file",
-                found=f"{len(reader):,} of {read:,}",
-            )
+        self._pending.append((writer, self._pool.submit(writer.settle)))
+        if len(self._pending) > self._at_once:
+            self._wait_for_one()
+
+    def all(self) -> tuple[StagedFile, ...]:
+        """Return all files in the order in which they came."""
+        while self._pending:
+            self._wait_for_one()
+        if self._pool is not None:
+            self._pool.shutdown()
+        return tuple(self._files)
+
+    @contextmanager
+    def removed_on_error(self) -> Iterator[None]:
+        """Remove all files where what is done inside fails."""
+        try:
+            yield
+        except BaseException:
+            if self._pool is not None:
+                self._pool.shutdown(cancel_futures=True)
+            for writer, _ in self._pending:
+                writer.discard()
+            for file in self._files:
+                remove_staged(self.staging.path(file.staged))
+            raise
+
+    def _wait_for_one(self) -> None:
+        self._files.append(self._pending[0][1].result())
+        self._pending.popleft()
 
 
-def tail_crc32(path: str) -> int:
-    """Return the CRC-32 of the last 64 KiB of a file, which holds the footer.
+class FileSeries:
+    """Staged files of one directory, one after another: a file ends where the next record batch would exceed it.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read.
+    At most one is open. Use it inside `discarded_on_error`.
+
+    Parameters
+    ----------
+    finished
+        Takes each file when it has ended.
+    schema, partition_id, options
+        As of `write_task`.
+    directory
+        Relative directory that the files are for.
     """
-    with open(path, "rb", buffering=0) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_NBYTES))
-        return zlib.crc32(file.read(_TAIL_NBYTES) or b"")
+
+    def __init__(
+        self, finished: FinishedFiles, schema: Schema, partition_id: int, options: SinkOptions, directory: str = ""
+    ) -> None:
+        self._finished = finished
+        self._schema = schema
+        self._partition_id = partition_id
+        self._options = options
+        self._directory = directory
+        self._writer: StagedWriter | None = None
+
+    def write_all(self, batches: Iterable[RecordBatch]) -> None:
+        """Append batches in record batches of full size; each change of type and each full file begins anew."""
+        how = self._options
+        for portion in _portions(batches, how.max_file_rows):
+            for batch in rechunk(portion, rows=how.record_batch_rows, nbytes=how.record_batch_nbytes):
+                self.write(batch)
+            if how.max_file_rows is not None:
+                self._end_file()
+
+    def write(self, batch: RecordBatch) -> None:
+        """Append one batch as one record batch, or as two where a file ends inside it."""
+        how = self._options
+        while batch.num_rows:
+            room = batch.num_rows
+            if self._writer is not None and not self._writer.takes(batch.schema):
+                self._end_file()
+            if how.max_file_rows is not None:
+                if self._writer is not None and self._writer.rows == how.max_file_rows:
+                    self._end_file()
+                room = min(room, how.max_file_rows - (self._writer.rows if self._writer is not None else 0))
+            part = batch if room == batch.num_rows else batch.slice(0, room)
+            if self._writer is None:
+                schema = Schema(_retyped(self._schema, batch.schema), self._schema.custom_metadata)
+                self._writer = StagedWriter(self._finished.staging, schema, self._partition_id, self._directory, how)
+            if self._writer.write(part):
+                batch = batch.slice(room)
+            else:
+                self._end_file()
+
+    def finish(self) -> None:
+        """End the open file."""
+        self._end_file()
+
+    @contextmanager
+    def discarded_on_error(self) -> Iterator[None]:
+        """Remove the open file where what is done inside fails."""
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove the open file."""
+        if self._writer is not None:
+            self._writer.discard()
+            self._writer = None
+
+    def _end_file(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.end()
+            self._finished.add(writer)
+
+
+def _retyped(schema: Schema, given: Schema) -> tuple[Field, ...]:
+    if schema.fields == given.fields:
+        return schema.fields
+    return tuple(
+        field if field.type == batch_field.type else replace(field, type=batch_field.type)
+        for field, batch_field in zip(schema.fields, given.fields, strict=True)
+    )
+
+
+def _portions(batches: Iterable[RecordBatch], max_rows: int | None) -> Iterator[Iterator[RecordBatch]]:
+    """Yield the batches of one file after another, each to be consumed before the next is asked for."""
+    source = (batch for batch in batches if batch.num_rows)
+    held = next(source, None)
+
+    def portion() -> Iterator[RecordBatch]:
+        nonlocal held
+        assert held is not None
+        schema, rows = held.schema, 0
+        while held is not None and (held.schema is schema or column_types(held.schema) == column_types(schema)):
+            batch, room = held, (held.num_rows if max_rows is None else max_rows - rows)
+            if room < batch.num_rows:
+                held = batch.slice(room)
+                if room:
+                    yield batch.slice(0, room)
+                return
+            held = next(source, None)
+            rows += batch.num_rows
+            yield batch
+
+    while held is not None:
+        yield portion()

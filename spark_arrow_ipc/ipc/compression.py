@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-import lz4.frame
 import numpy as np
 import zstandard
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -44,6 +43,7 @@ from spark_arrow_ipc.ipc.metadata import Block
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.schema_message import encode_custom_metadata, encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify import UnifiedDictionaries
 
@@ -118,41 +118,6 @@ def _check_version(schema: Schema, version: MetadataVersion) -> None:
         raise ValueError(f"{paths[0]}: metadata V4 does not have run-end encoded arrays; write V5")
 
 
-class _PathSink:
-    """A local file that takes its name when it is finished."""
-
-    def __init__(self, path: str) -> None:
-        self._target = Path(path)
-        self._direct = self._target.exists() and not self._target.is_file()
-        name = f".{self._target.name}.{uuid.uuid4().hex}.staged"
-        self._staged = self._target if self._direct else self._target.with_name(name)
-        self.file: BinaryIO = cast("BinaryIO", self._staged.open("wb" if self._direct else "xb"))
-
-    def finish(self, prove: Callable[[Path], None]) -> None:
-        self.file.close()
-        if not self._direct:
-            prove(self._staged)
-            self._staged.replace(self._target)
-
-    def discard(self) -> None:
-        self.file.close()
-        if not self._direct:
-            self._staged.unlink(missing_ok=True)
-
-
-class _FileSink:
-    """A file object of the caller's."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def finish(self, _: Callable[[Path], None]) -> None:
-        self.file.flush()
-
-    def discard(self) -> None:
-        """Leave what was written: without a footer no reader takes it for a file."""
-
-
 class Writer:
     """Writes record batches of one schema. Made by `create`; leaving ``with`` by an exception aborts.
 
@@ -162,7 +127,7 @@ class Writer:
         Pairs for the footer (file format); may be changed until `close`.
     """
 
-    def __init__(self, sink: _PathSink | _FileSink, schema: Schema, options: WriteOptions) -> None:
+    def __init__(self, sink: PathSink | FileSink, schema: Schema, options: WriteOptions) -> None:
         self._sink = sink
         self._options = options
         self._message = number_dictionaries(Schema(schema.fields, schema.custom_metadata, NATIVE))
@@ -433,7 +398,7 @@ def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTI
         The sink is neither.
     """
     if isinstance(sink, str | os.PathLike):
-        path_sink = _PathSink(os.fspath(sink))
+        path_sink = PathSink(os.fspath(sink))
         try:
             return Writer(path_sink, schema, options)
         except BaseException:
@@ -441,7 +406,7 @@ def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTI
             raise
     if not callable(getattr(sink, "write", None)):
         raise TypeError(f"expected a path or a binary file object, found {type(sink).__name__}")
-    return Writer(_FileSink(sink), schema, options)
+    return Writer(FileSink(sink), schema, options)
 
 
 def write(

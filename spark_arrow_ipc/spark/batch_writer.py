@@ -1,25 +1,23 @@
-"""The batch writer: stages one file a task, publishes all of them when Spark commits."""
+"""The batch writer: stages the files of each task, publishes all of them when Spark commits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Self
 
 from pyspark import TaskContext
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset import commit
-from spark_arrow_ipc.dataset.job import JobPlan, WriteMode, plan_job
-from spark_arrow_ipc.dataset.sink import SinkOptions, TaskOutput, write_empty, write_task
+from spark_arrow_ipc.dataset.job import IfExists, JobPlan, WriteMode, plan_job
+from spark_arrow_ipc.dataset.sink import TaskOutput
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options import Compression, SparkWriteOptions
-from spark_arrow_ipc.spark.written_batches import written_batch
-from spark_arrow_ipc.spark.written_types import arrow_schema_for
+from spark_arrow_ipc.spark.option_words import Durability, PartitionOverwriteMode
+from spark_arrow_ipc.spark.options import SparkWriteOptions
+from spark_arrow_ipc.spark.write_plan import WritePlan, plan_write
 
 __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
 
@@ -38,16 +36,13 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     ----------
     job
         The planned job.
-    schema
-        Schema of the files.
-    options
-        How the files are written.
+    plan
+        What the columns become and how the files are written.
     """
 
-    def __init__(self, job: JobPlan, schema: Schema, options: SinkOptions) -> None:
+    def __init__(self, job: JobPlan, plan: WritePlan) -> None:
         self._job = job
-        self._schema = schema
-        self._options = options
+        self._plan = plan
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
@@ -58,56 +53,52 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         UnsupportedError
             A column's type cannot be written, or the path's scheme.
         OptionError
-            The path is a file, or the compression level does not exist.
+            The path is a file, or options do not fit each other or the columns.
         """
-        arrow_schema = arrow_schema_for(schema)
-        sink_options = _sink_options(options)
-        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
-        return cls(plan_job(path, mode), arrow_schema, sink_options)
+        plan = plan_write(schema, options)
+        job = plan_job(
+            path,
+            _mode(options, overwrite=overwrite),
+            durable=options.durability is Durability.FSYNC,
+            if_exists=options.if_exists,
+            commit_token=options.commit_token,
+        )
+        return cls(job, plan)
 
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
         """Stage the rows of one task and return where they lie. A task without rows stages nothing."""
+        if self._job.skip:
+            return ArrowIpcCommitMessage(TaskOutput(self._job.jobid))
         context = TaskContext.get()
-        output = write_task(
-            self._job.staging,
-            (written_batch(batch, self._schema) for batch in iterator),
-            self._schema,
-            partition_id=context.partitionId() if context is not None else 0,
-            options=self._options,
-        )
-        return ArrowIpcCommitMessage(output)
+        partition_id = context.partitionId() if context is not None else 0
+        return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the tasks staged: all of it becomes visible, or an error says what did."""
-        commit.commit(
-            self._job,
-            _outputs(messages),
-            write_empty=lambda: write_empty(self._job.staging, self._schema, options=self._options),
-        )
+        # A file of no partition would be read as one that has not its columns.
+        write_empty = (lambda: self._plan.write_empty(self._job.staging)) if self._plan.partition is None else None
+        commit.commit(self._job, _outputs(messages), write_empty=write_empty)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Remove what was staged, unless a commit has begun to publish it. Spark calls this after that, too."""
-        commit.abort(self._job, _outputs(messages))
+        commit.abort(self._job)
 
 
-_CODECS: Final[Mapping[Compression, Literal["lz4", "zstd"] | None]] = {
-    Compression.LZ4: "lz4",
-    Compression.ZSTD: "zstd",
-    Compression.NONE: None,
-}
+def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
+    dynamic = options.partition_overwrite_mode is PartitionOverwriteMode.DYNAMIC
+    if overwrite and options.if_exists is not IfExists.APPEND:
+        raise OptionError(
+            f"ifExists={options.if_exists} asks that nothing is replaced, and mode overwrite replaces; "
+            "use mode append with it"
+        )
+    if dynamic and not overwrite:
+        raise OptionError("partitionOverwriteMode=dynamic has no meaning with mode append; use mode overwrite")
+    if dynamic and not options.partition_by:
+        raise OptionError("partitionOverwriteMode=dynamic replaces partitions; name their columns with partitionBy")
+    if not overwrite:
+        return WriteMode.APPEND
+    return WriteMode.DYNAMIC if dynamic else WriteMode.OVERWRITE
 
 
 def _outputs(messages: list[WriterCommitMessage | None]) -> list[TaskOutput | None]:
     return [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
-
-
-def _sink_options(options: SparkWriteOptions) -> SinkOptions:
-    try:
-        write = ipc.WriteOptions(
-            format=options.ipc_format.value,
-            compression=_CODECS[options.compression],
-            compression_level=options.compression_level,
-        )
-    except ValueError as error:
-        raise OptionError(f"the option compressionLevel: {error}") from error
-    return SinkOptions(write, options.record_batch_rows)

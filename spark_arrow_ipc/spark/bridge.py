@@ -12,7 +12,7 @@ decoder, which checks, or from Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -82,6 +82,36 @@ def batch_from_pyarrow(batch: pa.RecordBatch) -> RecordBatch:
     """Return pyarrow's record batch as ours, sharing all memory."""
     schema = schema_from_pyarrow(batch.schema)
     return RecordBatch(schema, tuple(map(from_pyarrow, batch.columns)), batch.num_rows)
+
+
+def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of small batches in batches of `rows` rows, or fewer where those are about `nbytes` bytes.
+
+    Batches of one schema; only the last one, and one before a bound of bytes, has fewer rows.
+    """
+    held: list[pa.RecordBatch] = []
+    held_rows = held_nbytes = 0
+    for batch in batches:
+        first = 0
+        while first < batch.num_rows:
+            part = batch if first == 0 and batch.num_rows <= rows - held_rows else batch.slice(first, rows - held_rows)
+            held.append(part)
+            held_rows += part.num_rows
+            held_nbytes += part.nbytes
+            first += part.num_rows
+            if held_rows == rows or held_nbytes >= nbytes:
+                yield from _as_one(held)
+                held, held_rows, held_nbytes = [], 0, 0
+    if held:
+        yield from _as_one(held)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) == 1:
+        return batches
+    # More than one where texts exceed 32-bit value offsets.
+    joined_batches: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined_batches
 
 
 def schema_from_pyarrow(schema: pa.Schema) -> Schema:

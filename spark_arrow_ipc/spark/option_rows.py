@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from spark_arrow_ipc.dataset.job import IfExists
 from spark_arrow_ipc.spark import option_values as values
 from spark_arrow_ipc.spark.option_words import (
     Compression,
     DictionaryColumns,
+    Durability,
     ExtensionTypes,
     IpcFormat,
     MapKeys,
     Nanoseconds,
+    PartitionOverwriteMode,
+    Statistics,
     Times,
     Validation,
 )
@@ -251,6 +255,29 @@ OPTIONS: tuple[Option, ...] = (
         "metadata.*", Side.WRITE, values.text, None, "a text", "flights of 2023",
         "`metadata.owner=me` puts the pair owner=me into the schema's and the footer's metadata of every file. Spark "
         "hands the key over in lower case.",
+    ),
+    Option(
+        "statistics", Side.WRITE, values.column_list_or(Statistics), "auto", f"auto, none, all, or {_COLUMNS}",
+        "id, at",
+        "The columns whose nulls, least and greatest value of each record batch are noted in the footer, for `where`. "
+        "`auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format has no place for them.",
+    ),
+    _word(
+        "partitionOverwriteMode", Side.WRITE, PartitionOverwriteMode.STATIC,
+        "What mode overwrite replaces: with `static` everything, with `dynamic` the partitions that are written to.",
+    ),
+    _word(
+        "ifExists", Side.WRITE, IfExists.APPEND,
+        "What mode append does where the directory holds data: `append`, an `error` before any work, or `ignore` "
+        "(nothing is written).",
+    ),
+    _word(
+        "durability", Side.WRITE, Durability.FSYNC,
+        "`fsync` makes every step survive a loss of power; `none` leaves that to the operating system.",
+    ),
+    Option(
+        "commitToken", Side.WRITE, values.text, None, "a text of your own", "load-2026-06-01",
+        "Names the job: a job whose token is committed already writes nothing and succeeds, so that it can be run again.",
     ),
     _flag(
         "restoreTypes", Side.WRITE, "false",

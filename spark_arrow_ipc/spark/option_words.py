@@ -7,10 +7,13 @@ from enum import StrEnum
 __all__ = [
     "Compression",
     "DictionaryColumns",
+    "Durability",
     "ExtensionTypes",
     "IpcFormat",
     "MapKeys",
     "Nanoseconds",
+    "PartitionOverwriteMode",
+    "Statistics",
     "Times",
     "Validation",
 ]
@@ -66,6 +69,28 @@ class IpcFormat(StrEnum):
 
     FILE = "file"
     STREAM = "stream"
+
+
+class Durability(StrEnum):
+    """Whether written files and names are made durable before they are reported and published."""
+
+    FSYNC = "fsync"
+    NONE = "none"
+
+
+class PartitionOverwriteMode(StrEnum):
+    """What an overwrite replaces."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+class Statistics(StrEnum):
+    """Of which columns statistics are written, where no list says it."""
+
+    AUTO = "auto"
+    NONE = "none"
+    ALL = "all"
 
 
 class DictionaryColumns(StrEnum):

@@ -16,16 +16,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_arrow_ipc.dataset.job import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.option_rows import OPTIONS, Option, Side
 from spark_arrow_ipc.spark.option_values import ColumnReference
 from spark_arrow_ipc.spark.option_words import (
     Compression,
     DictionaryColumns,
+    Durability,
     ExtensionTypes,
     IpcFormat,
     MapKeys,
     Nanoseconds,
+    PartitionOverwriteMode,
+    Statistics,
     Times,
     Validation,
 )
@@ -107,6 +111,11 @@ class SparkWriteOptions:
     max_file_bytes: int | None = None
     dictionary_columns: DictionaryColumns | tuple[ColumnReference, ...] = DictionaryColumns.NONE
     metadata: tuple[tuple[str, str], ...] = ()
+    statistics: Statistics | tuple[ColumnReference, ...] = Statistics.AUTO
+    partition_overwrite_mode: PartitionOverwriteMode = PartitionOverwriteMode.STATIC
+    if_exists: IfExists = IfExists.APPEND
+    durability: Durability = Durability.FSYNC
+    commit_token: str | None = None
     restore_types: bool = False
 
     @classmethod

@@ -50,7 +50,7 @@ def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], 
             field_path=path,
         )
     type_ = written(spark_type, path)
-    own = _own_pairs(spark_type)
+    own = own_pairs(spark_type)
     kept = field_metadata.from_spark(metadata, type_)
     return t.Field(name, type_, custom_metadata=(*(pair for pair in kept if pair[0] not in dict(own)), *own))
 
@@ -62,7 +62,8 @@ def storage_type(spark_type: s.DataType) -> s.DataType:
     return spark_type
 
 
-def _own_pairs(spark_type: s.DataType) -> t.CustomMetadata:
+def own_pairs(spark_type: s.DataType) -> t.CustomMetadata:
+    """Return the pairs that say more of a Spark type than the Arrow type that it is written as."""
     pairs = _PAIRS.get(type(spark_type))
     return pairs(spark_type) if pairs is not None else ()
 

@@ -10,7 +10,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset import sink
+from spark_arrow_ipc.dataset import staged_file
 from spark_arrow_ipc.dataset.sink import SinkOptions, Staging, write_empty, write_task
 from spark_arrow_ipc.errors import CommitError
 
@@ -105,7 +105,7 @@ def test_error_of_the_file_system_removes_the_file(staging, monkeypatch, call):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sink, call, refuse)
+    monkeypatch.setattr(staged_file, call, refuse)
     with pytest.raises(OSError, match="No space left"):
         write_task(staging, [batch(0, 5)], SCHEMA, partition_id=0)
     assert [] == left_in(staging)

@@ -5,16 +5,20 @@ import dataclasses
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
+from spark_arrow_ipc.dataset.job import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import option_values as values
 from spark_arrow_ipc.spark.option_rows import OPTIONS, Side
 from spark_arrow_ipc.spark.option_words import (
     Compression,
     DictionaryColumns,
+    Durability,
     ExtensionTypes,
     IpcFormat,
     MapKeys,
     Nanoseconds,
+    PartitionOverwriteMode,
+    Statistics,
     Times,
     Validation,
 )
@@ -69,6 +73,12 @@ WRITES = {
     "no compression": ({"compression": "none"}, {"compression": Compression.NONE}),
     "recordBatchRows": ({"recordBatchRows": "10"}, {"record_batch_rows": 10}),
     "recordBatchBytes": ({"recordBatchBytes": "1m"}, {"record_batch_bytes": 1 << 20}),
+    "statistics": ({"statistics": "all"}, {"statistics": Statistics.ALL}),
+    "statistics of some": ({"statistics": "a, b.c"}, {"statistics": ("a", ("b", "c"))}),
+    "partitionOverwriteMode": ({"partitionOverwriteMode": "DYNAMIC"}, {"partition_overwrite_mode": PartitionOverwriteMode.DYNAMIC}),
+    "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
+    "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
+    "commitToken": ({"commitToken": "t 1"}, {"commit_token": "t 1"}),
     "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": IpcFormat.STREAM}),
     "partitionBy": ({"partitionBy": "a, `b c`, #0"}, {"partition_by": ("a", "b c", 0)}),
     "maxRecordsPerFile": ({"maxRecordsPerFile": "7"}, {"max_records_per_file": 7}),

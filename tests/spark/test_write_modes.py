@@ -33,7 +33,7 @@ def load(spark, path, **options):
 def data_files(path):
     """Return the published files; nothing else may be there but the sign of success."""
     found = sorted(path.iterdir())
-    assert {"_SUCCESS"} >= {p.name for p in found if not p.name.startswith("part-")}
+    assert {"_SUCCESS", "_ipc_commits"} >= {p.name for p in found if not p.name.startswith("part-")}
     return [p for p in found if p.name.startswith("part-")]
 
 
@@ -98,7 +98,7 @@ def test_overwrite_removes_the_old_only_when_the_new_is_there(spark, tmp_path):
     found = table(tmp_path)
     assert [7, 8] == sorted(found["id"].to_pylist())
     for names in found["seen"].to_pylist():
-        assert {"_SUCCESS", "_ipc_stage", *(p.name for p in old)} == set(names.split(","))
+        assert {"_SUCCESS", "_ipc_commits", "_ipc_stage", *(p.name for p in old)} == set(names.split(","))
     assert [7, 8] == sorted(row.id for row in load(spark, tmp_path).collect())
 
 
