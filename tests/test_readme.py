@@ -26,7 +26,7 @@ def write_flights(folder):
 
 
 def test_the_codecs_lines_run(monkeypatch, capsys, tmp_path):
-    (block,) = (block for block in blocks("python") if "pyspark" not in block)
+    (block,) = (block for block in blocks("python") if "spark" not in block.replace("spark_arrow_ipc", ""))
     write_flights(tmp_path)
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
@@ -36,6 +36,8 @@ def test_the_codecs_lines_run(monkeypatch, capsys, tmp_path):
 SCRIPT = """
 import json
 {block}
+{lake}
+lake = [row.asDict() for row in spark.read.format("arrowipc").load("lake").collect()]
 words = {{}}
 def ask(name, question):
     try:
@@ -56,6 +58,7 @@ for statement in {sql!r}.split(";"):
     if statement.strip():
         answer = spark.sql(statement)
 print(json.dumps({{
+    "lake": lake,
     "written": [tuple(row) for row in spark.read.format("arrowipc").load("late").collect()],
     "sql": sorted((tuple(row) for row in answer.collect()), key=str),
     "words": words,
@@ -71,6 +74,7 @@ def answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     write_flights(folder)
     (block,) = (block for block in blocks("python") if "pyspark" in block)
+    (lake,) = (block for block in blocks("python") if "lake" in block)
     (sql,) = blocks("sql")
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
@@ -78,7 +82,7 @@ def answers(tmp_path_factory):
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
     }
     program = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(block=block, sql=sql)],
+        [sys.executable, "-c", SCRIPT.format(block=block, lake=lake, sql=sql)],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -90,6 +94,7 @@ def answers(tmp_path_factory):
 
 def test_sparks_lines_run(answers):
     assert [["AA", 61.0]] == answers["written"]
+    assert [{"carrier": "AA", "dep_delay": 61.0}] == answers["lake"]
     assert [["AA", 32.0], ["UA", None]] == answers["sql"]
 
 

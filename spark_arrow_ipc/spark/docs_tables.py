@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from spark_arrow_ipc.spark.mappings import extensions_table, types_table
+from spark_arrow_ipc.spark.metadata_columns import metadata_table
 from spark_arrow_ipc.spark.option_rows import Side
 from spark_arrow_ipc.spark.options import options_table
 from spark_arrow_ipc.spark.written_types import written_table
@@ -19,6 +20,7 @@ from spark_arrow_ipc.spark.written_types import written_table
 TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(Side.READ),
     "write options": lambda: options_table(Side.WRITE),
+    "metadata columns": metadata_table,
     "types": types_table,
     "extension types": extensions_table,
     "written types": written_table,
