@@ -44,7 +44,9 @@ spark.stop()
 
 
 def test_a_connect_client_reads_and_writes(tmp_path):
-    arrow_files.write(tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]}))
+    arrow_files.write(
+        tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
+    )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it
