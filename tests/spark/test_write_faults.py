@@ -132,7 +132,7 @@ class Source(ArrowIpcDataSource):
 
     def writer(self, schema, overwrite):
         writer = super().writer(schema, overwrite)
-        made = Writer(writer._job, writer._schema, writer._options)
+        made = Writer(writer._job, writer._plan)
         made.fault = self.fault
         return made
 
@@ -289,7 +289,7 @@ class Source(ArrowIpcDataSource):
 
     def writer(self, schema, overwrite):
         writer = super().writer(schema, overwrite)
-        return Writer(writer._job, writer._schema, writer._options)
+        return Writer(writer._job, writer._plan)
 """
 
 
