@@ -61,6 +61,9 @@ class Cost:
         Largest resident set that a worker had.
     peak_anonymous_nbytes
         Largest resident set without mapped files that was seen of a worker.
+    read_nbytes
+        What workers got by read(2) and its kin, from the page cache or not. Pages of mapped files are not counted; of
+        a write, the rows that come from the JVM are.
     """
 
     wall: float
@@ -69,6 +72,7 @@ class Cost:
     planner: float
     peak_nbytes: int
     peak_anonymous_nbytes: int
+    read_nbytes: int = 0
 
     @property
     def cpu(self) -> float:
@@ -82,6 +86,7 @@ class _Fork:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.ticks = 0
+        self.read_nbytes = 0
         self.peak_nbytes = 0
         self.peak_anonymous_nbytes = 0
 
@@ -99,6 +104,7 @@ class SparkProcesses:
         self._jvm_pid = jvm_pid
         self._daemons: dict[int, str] = {}
         self._forks: dict[tuple[int, int], _Fork] = {}
+        self._settled: Mapping[tuple[int, int], int] | None = None  # when the forks were quiet last
         self._lock = threading.Lock()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -119,7 +125,8 @@ class SparkProcesses:
         found: list[Cost] = []
         self._settle()
         self._forget_peaks()
-        before, jvm_before, start = self._ticks(), self._jvm_ticks(), time.perf_counter()
+        before, read_before = self._ticks(), self._read_nbytes()
+        jvm_before, start = self._jvm_ticks(), time.perf_counter()
         yield found
         wall = time.perf_counter() - start
         self._settle()
@@ -136,6 +143,7 @@ class SparkProcesses:
                 kinds["planner"] / _TICKS_A_SECOND,
                 max((fork.peak_nbytes for fork in workers), default=0),
                 max((fork.peak_anonymous_nbytes for fork in workers), default=0),
+                self._read_nbytes() - read_before,
             )
         )
 
@@ -143,13 +151,16 @@ class SparkProcesses:
         """Wait until no fork works: a worker collects its garbage after the job that it worked for has ended."""
         self._look(searches=True)
         still, last = 0, self._ticks()
+        if last == self._settled:
+            return
         for _ in range(_MOST_QUIET_LOOKS):
             time.sleep(_QUIET_SECONDS)
             self._look(searches=True)
             ticks = self._ticks()
             still, last = (still + 1 if ticks == last else 0), ticks
             if still == _QUIET_LOOKS:
-                return
+                break
+        self._settled = last
 
     def _watch(self) -> None:
         looks = 0
@@ -182,6 +193,7 @@ class SparkProcesses:
             fork = self._forks.setdefault((pid, int(stat[_START])), _Fork(kind))
             fork.ticks = int(stat[_USER_TICKS]) + int(stat[_SYSTEM_TICKS])
             if kind == "worker" and pid not in self._daemons:
+                fork.read_nbytes = _read_nbytes(process)
                 memory = _memory(process)
                 fork.peak_nbytes = max(fork.peak_nbytes, memory.get("VmHWM", 0))
                 fork.peak_anonymous_nbytes = max(fork.peak_anonymous_nbytes, memory.get("RssAnon", 0))
@@ -200,6 +212,10 @@ class SparkProcesses:
         with self._lock:
             return {key: fork.ticks for key, fork in self._forks.items()}
 
+    def _read_nbytes(self) -> int:
+        with self._lock:
+            return sum(fork.read_nbytes for fork in self._forks.values())
+
     def _jvm_ticks(self) -> int:
         stat = _stat(_PROC / str(self._jvm_pid))
         return int(stat[_USER_TICKS]) + int(stat[_SYSTEM_TICKS])
@@ -207,6 +223,11 @@ class SparkProcesses:
 
 def _stat(process: Path) -> list[str]:
     return (process / "stat").read_text().rpartition(")")[2].split()
+
+
+def _read_nbytes(process: Path) -> int:
+    """Return the bytes that a process got by read(2) and its kin, which leave out recv(2)."""
+    return int((process / "io").read_text().split(None, 2)[1])
 
 
 def _children(process: Path) -> list[int]:

@@ -4,6 +4,9 @@ Strategy
 --------
 All contenders run in one Spark session in turns, A B A B, after turns that do not count. Every value is kept; medians
 and minima are printed, and whether the bars of docs/benchmarks.md are kept.
+
+`compare` runs the cases of ``cases.py``, all or those that are named; `scan`, `memory` and `balance` look closer at
+one file whose size and layout are given; `imports` asks what a worker imports.
 """
 
 from __future__ import annotations
@@ -22,14 +25,23 @@ from statistics import median
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-# Spark's Python processes import `contenders`, and the package where it is not installed.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-sys.path[:0] = [str(HERE), str(ROOT)]
+sys.path[:0] = [str(HERE)]
 
-from measure import Cost, SparkProcesses  # noqa: E402 - found by the path above
+from bytecode import import_paths  # noqa: E402 - found by the path above
+
+# Spark's Python processes import `contenders`, and the package where it is not installed.
+_PATHS = import_paths(ROOT)
+os.environ["PYTHONPATH"] = os.pathsep.join([*_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])])
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+os.environ["PYTHONSAFEPATH"] = "1"  # else the current directory would come before them
+sys.path[:0] = _PATHS
+
+from cases import CASES  # noqa: E402
+from compare import compare, failures, print_cases  # noqa: E402
+from measure import Cost, SparkProcesses  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from scans import CONTENDERS, SINKS, Scan, register, rows_of_tasks  # noqa: E402
+from start_up import print_imports  # noqa: E402
 from workloads import Workload, arrow_file, largest_body_nbytes  # noqa: E402
 
 MEMORY_TIMES = 4
@@ -180,13 +192,42 @@ def balance(arguments: argparse.Namespace, directory: Path) -> list[int]:
     return rows
 
 
-COMMANDS = {"scan": scan, "memory": memory, "balance": balance}
+def compared(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
+    """Run cases with all contenders; without names, all of them."""
+    if arguments.list:
+        print_cases()
+        return {}
+    with session(reuses_workers=True) as spark:
+        found = compare(
+            spark,
+            directory,
+            arguments.cases or list(CASES),
+            size=arguments.size,
+            turns=arguments.turns,
+            warm_up=arguments.warm_up,
+        )
+    failed = failures(found)
+    print("".join(f"\nFAILED {line}" for line in failed))
+    return found
+
+
+def imported(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
+    """Ask what a worker imports for its first task of ours."""
+    return dict(print_imports(arguments.processes))
+
+
+COMMANDS = {"compare": compared, "scan": scan, "memory": memory, "balance": balance, "imports": imported}
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="run.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=COMMANDS, help="; ".join(f"{n}: {c.__doc__}" for n, c in COMMANDS.items()))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of compare: {', '.join(CASES)}")
+    parser.add_argument("--size", type=float, default=1.0, help="of compare's files, 1 as the bars ask (default)")
+    parser.add_argument("--turns", type=int, default=5, help="of each contender in compare (default %(default)s)")
+    parser.add_argument("--list", action="store_true", help="print compare's cases and do nothing")
+    parser.add_argument("--processes", type=int, default=7, help="of imports (default %(default)s)")
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the file, 40 bytes each (default %(default)s)")
     parser.add_argument("--batches", type=int, default=150, help="record batches of the file (default %(default)s)")
     parser.add_argument("--compression", choices=("none", "lz4", "zstd"), default="none")
@@ -198,7 +239,11 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--max-partition-bytes", default="128m", help="as the read option (default %(default)s)")
     parser.add_argument("--directory", type=Path, help="keeps the files for the next run; by default a temporary one")
     parser.add_argument("--json", type=Path, help="a file for every value")
-    return parser.parse_args(words)
+    arguments = parser.parse_intermixed_args(words)
+    unknown = [name for name in arguments.cases if arguments.command != "compare" or name not in CASES]
+    if unknown:
+        parser.error(f"there is no case {', '.join(unknown)} of {arguments.command}")
+    return arguments
 
 
 def main(words: Sequence[str]) -> None:
@@ -209,12 +254,7 @@ def main(words: Sequence[str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         found = COMMANDS[arguments.command](arguments, directory)
     if arguments.json is not None:
-        values = (
-            {name: [asdict(cost) for cost in turns] for name, turns in found.items()}
-            if isinstance(found, dict)
-            else found
-        )
-        arguments.json.write_text(json.dumps(values, indent=1))
+        arguments.json.write_text(json.dumps(found, indent=1, default=asdict))
 
 
 if __name__ == "__main__":

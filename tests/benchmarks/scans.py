@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from contenders import BLOCKS, NullSource, PyArrowSource
+from contenders import BLOCKS, SOURCES, NullSource, PyArrowSource
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.datasource import DataSource
@@ -75,7 +75,7 @@ CONTENDERS: Mapping[str, Callable[[SparkSession, Scan], DataFrame]] = {
 
 def register(spark: SparkSession) -> None:
     """Make the sources of the benchmarks known to a session."""
-    for source in (NullSource, PyArrowSource):
+    for source in SOURCES:
         spark.dataSource.register(source)
 
 
@@ -87,7 +87,20 @@ def _aggregate(rows: DataFrame) -> None:
     rows.agg(f.sum("id"), f.sum("quantity"), f.sum("amount"), f.max("name"), f.max("at")).collect()
 
 
-SINKS: Mapping[str, Callable[[DataFrame], None]] = {"noop": _noop, "aggregate": _aggregate}
+def _sum_of_rows(blocks: DataFrame) -> None:
+    blocks.agg(f.sum("rows")).collect()
+
+
+def _count(rows: DataFrame) -> None:
+    rows.count()
+
+
+SINKS: Mapping[str, Callable[[DataFrame], None]] = {
+    "noop": _noop,
+    "aggregate": _aggregate,
+    "sum of rows": _sum_of_rows,
+    "count": _count,
+}
 """By name: what becomes of the rows."""
 
 

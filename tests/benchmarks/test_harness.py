@@ -1,4 +1,4 @@
-"""The benchmarks run: a file of 4 MB, one turn each. No figure is judged here."""
+"""The benchmarks run: a file of 4 MB, one turn each; and small cases of `compare`. No figure is judged here."""
 
 import json
 import os
@@ -9,26 +9,57 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cases import CASES, FIXED
 
 RUN = Path(__file__).with_name("run.py")
 TINY = ["--rows", "100000", "--batches", "8", "--max-partition-bytes", "1m"]
+COMPARED = ["projection", "write_lz4"]
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the benchmarks read Linux' /proc")
 
 
-def run(*words):
-    done = subprocess.run([sys.executable, RUN, *words], capture_output=True, text=True, env=dict(os.environ))
+# Two commands in one session, since most of the time goes into starting Spark's processes.
+BOTH = """
+import contextlib, json, sys
+import run
+with run.session(reuses_workers=True) as spark:
+    run.session = lambda *, reuses_workers: contextlib.nullcontext(spark)
+    for words in json.loads(sys.argv[1]):
+        run.main(words)
+"""
+
+
+def finished(*words):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(RUN.parent), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=env)
     assert 0 == done.returncode, done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def scan(tmp_path_factory):
-    """What a tiny scan prints, and its values."""
-    values = tmp_path_factory.mktemp("benchmarks") / "values.json"
-    contenders = ["null", "arrowipc", "pyarrow", "parquet"]
-    printed = run("scan", *TINY, "--pairs", "1", "--warm-up", "0", "--contenders", *contenders, "--json", str(values))
-    return printed, json.loads(values.read_text())
+def both(tmp_path_factory):
+    """What a tiny scan and some cases print, and their values."""
+    directory = tmp_path_factory.mktemp("benchmarks")
+    scanned, compared = directory / "scanned.json", directory / "compared.json"
+    contenders = ["--contenders", "null", "arrowipc", "pyarrow", "parquet"]
+    scan = ["scan", *TINY, "--pairs", "1", "--warm-up", "0", *contenders, "--json", str(scanned)]
+    compare = ["compare", *COMPARED, "--size", "0.001", "--turns", "1", "--warm-up", "0", "--json", str(compared)]
+    printed = finished("-c", BOTH, json.dumps([scan, compare]))
+    return printed, json.loads(scanned.read_text()), json.loads(compared.read_text())
+
+
+@pytest.fixture(scope="module")
+def scan(both):
+    """What is printed, and the values of the scan."""
+    return both[0], both[1]
+
+
+@pytest.fixture(scope="module")
+def compared(both):
+    """What is printed, and the values of the cases."""
+    return both[0], both[2]
 
 
 def test_every_contender_is_measured(scan):
@@ -46,3 +77,50 @@ def test_the_bars_are_printed(scan):
     assert "worker CPU s a GB above null: " in printed
     assert "CPU of JVM and workers, times null: " in printed
     assert "8 record batches, 8 tasks" in printed
+
+
+@pytest.mark.parametrize("name", ["fixed", *COMPARED])
+def test_each_contender_of_a_case_is_measured_or_says_why_not(compared, name):
+    """An option that is not there yet is a reason; an error is none."""
+    _, values = compared
+    case = FIXED if name == "fixed" else CASES[name]
+    measured, unable = values[name]["costs"], values[name]["unable"]
+    assert {contender.name for contender in case.contenders} == set(measured) | set(unable)
+    assert all(why.startswith("absent: ") for why in unable.values()), unable
+    assert all(cost["wall"] > 0 for costs in measured.values() for cost in costs)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_each_bar_of_a_case_is_judged_or_lacks_a_contender(compared, name):
+    printed, values = compared
+    for bar in values[name]["bars"]:
+        assert f"issue {bar['issue']}: {bar['what']}" in printed
+        assert bar["found"] is not None or values[name]["unable"]
+
+
+def test_a_projection_reads_less(compared):
+    """The bytes that workers read are counted."""
+    _, values = compared
+    [two], [all_] = (values["projection"]["costs"][name] for name in ("arrowipc columns", "arrowipc"))
+    assert 0 < two["read_nbytes"] < all_["read_nbytes"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bars_name_contenders_of_their_case(name):
+    names = [contender.name for contender in CASES[name].contenders]
+    assert len(names) == len(set(names))
+    assert {needed for bar in CASES[name].bars for needed in bar.contenders} <= set(names)
+
+
+def test_an_unknown_case_is_named():
+    done = subprocess.run([sys.executable, RUN, "compare", "scna"], capture_output=True, text=True)
+    assert 2 == done.returncode
+    assert "there is no case scna" in done.stderr
+
+
+def test_imports_are_ours_alone():
+    """A worker's first task imports this package, and what others import is not counted."""
+    printed = finished(str(RUN), "imports", "--processes", "1")
+    assert "spark_arrow_ipc" in printed
+    assert "issue 7: imports of a worker's first task, ms: " in printed
+    assert not any(line.startswith(("pyspark", "pyarrow", "numpy", "pandas")) for line in printed.splitlines())

@@ -1,42 +1,27 @@
-"""The files that the benchmarks read: one table, deterministic, in several sizes and compressions.
+"""The files that the benchmarks read: the tables of ``table_kinds.py``, in several sizes, layouts and compressions.
 
 Strategy
 --------
-A row is 40 bytes: two integers, a double that is null now and then, ASCII text of 8 bytes on average, an instant. A
-file is written once a directory by pyarrow, batch by batch, under a name that says what is in it, so that a second run
-with the same `--directory` finds it.
+A file is written once a directory by pyarrow, batch by batch, under a name that says what is in it, so that a second
+run with the same `--directory` finds it. Many files are many names (hard links) of one: they are planned, opened and
+read like others, and a lake of 10 GB needs no 10 GB.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from table_kinds import KINDS
 
 from spark_arrow_ipc import ipc
 
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("quantity", pa.int32()),
-        ("amount", pa.float64()),
-        ("name", pa.string()),
-        ("at", pa.timestamp("us", "UTC")),
-    ]
-)
-
-_NULL_SHARE = 0.05
-_SHORTEST, _LONGEST = 4, 12
-"""Bytes of a text."""
-
-_FIRST_INSTANT = 1_500_000_000_000_000
-"""Microseconds: 14 July 2017."""
-
-_ROW_GROUP_ROWS = 1_000_000
+ROW_GROUP_ROWS = 1_000_000
+"""Rows of a row group of Parquet, where nobody says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +31,31 @@ class Workload:
     Parameters
     ----------
     rows
-        Of the whole file; a row is about 40 bytes.
+        Of the whole file.
     batches
         Record batches that they lie in, of equally many rows, save the last.
     compression
         ``none``, ``lz4`` or ``zstd``.
+    kind
+        Of `KINDS`; a row of ``numbers`` is about 40 bytes.
+    ipc_format
+        ``file`` or ``stream``.
+    files
+        How many files of this size a directory holds; 1 is a file alone.
     """
 
     rows: int
     batches: int
     compression: str = "none"
+    kind: str = "numbers"
+    ipc_format: str = "file"
+    files: int = 1
 
-    def times(self, factor: int) -> Workload:
-        """Return a file of as large record batches, and `factor` times as many."""
-        return Workload(self.rows * factor, self.batches * factor, self.compression)
+    def times(self, factor: float) -> Workload:
+        """Return a file of as large record batches, and `factor` times as many (at least one)."""
+        return replace(
+            self, rows=max(1, round(self.rows * factor)), batches=max(1, min(self.rows, round(self.batches * factor)))
+        )
 
     @property
     def batch_rows(self) -> int:
@@ -68,47 +64,59 @@ class Workload:
 
     @property
     def name(self) -> str:
-        return f"{self.rows}_rows_{self.batches}_batches_{self.compression}"
+        words = [str(self.rows), "rows", str(self.batches), "batches", self.compression]
+        words += [word for word in (self.kind, self.ipc_format) if word not in {"numbers", "file"}]
+        return "_".join(words)
 
 
 def arrow_file(workload: Workload, directory: Path) -> Path:
-    """Return the Arrow file of a workload; it is written unless it is there."""
-    path = directory / f"{workload.name}.arrow"
+    """Return the Arrow file of a workload, the first of many; it is written unless it is there."""
+    suffix = ".arrow" if workload.ipc_format == "file" else ".arrows"
+    path = directory / f"{workload.name}{suffix}"
     if not path.exists():
+        schema = KINDS[workload.kind].schema
         compression = None if workload.compression == "none" else workload.compression
+        create = pa.ipc.new_file if workload.ipc_format == "file" else pa.ipc.new_stream
         unfinished = path.with_suffix(".unfinished")
-        with pa.ipc.new_file(unfinished, SCHEMA, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-            for first in range(0, workload.rows, workload.batch_rows):
-                writer.write_batch(_batch(first, min(workload.batch_rows, workload.rows - first)))
+        with create(unfinished, schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+            for batch in batches_of(workload):
+                writer.write_batch(batch)
         unfinished.rename(path)
     return path
 
 
-def parquet_file(workload: Workload, directory: Path) -> Path:
-    """Return a Parquet file of the same rows, as pyarrow writes it by default, in row groups of a million."""
-    path = directory / f"{workload.name}.parquet"
+def parquet_file(
+    workload: Workload, directory: Path, codec: str = "snappy", row_group_rows: int = ROW_GROUP_ROWS
+) -> Path:
+    """Return a Parquet file of the same rows, as pyarrow writes it by default, the first of many."""
+    path = directory / f"{workload.name}_{codec}_{row_group_rows}.parquet"
     if not path.exists():
         unfinished = path.with_suffix(".unfinished")
-        with pa.memory_map(os.fspath(arrow_file(workload, directory))) as source:
-            table = pa.ipc.open_file(source).read_all()
-            pq.write_table(table, unfinished, row_group_size=_ROW_GROUP_ROWS)
+        table = pa.Table.from_batches(batches_of(workload), KINDS[workload.kind].schema)
+        pq.write_table(table, unfinished, compression=codec, row_group_size=row_group_rows)
         unfinished.rename(path)
     return path
 
 
-def _batch(first: int, rows: int) -> pa.RecordBatch:
-    random = np.random.default_rng(first)
-    value_offsets = np.zeros(rows + 1, np.int32)
-    random.integers(_SHORTEST, _LONGEST, rows, endpoint=True, dtype=np.int32).cumsum(out=value_offsets[1:])
-    text = random.integers(ord("a"), ord("z"), value_offsets[-1], endpoint=True, dtype=np.uint8)
-    columns = [
-        pa.array(np.arange(first, first + rows)),
-        pa.array(random.integers(0, 1000, rows, dtype=np.int32)),
-        pa.array(random.random(rows), mask=random.random(rows) < _NULL_SHARE),
-        pa.StringArray.from_buffers(rows, pa.py_buffer(value_offsets), pa.py_buffer(text)),
-        pa.array(_FIRST_INSTANT + random.integers(0, 10**15, rows)).view(SCHEMA.field("at").type),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+def lake(file: Path, files: int) -> Path:
+    """Return a directory of so many names of a file, or the file where it is to be alone."""
+    if files == 1:
+        return file
+    directory = file.with_name(f"{file.name}_{files}_files")
+    if not directory.exists():
+        unfinished = directory.with_suffix(".unfinished")
+        unfinished.mkdir()
+        for i in range(files):
+            os.link(file, unfinished / f"part-{i:06}{file.suffix}")
+        unfinished.rename(directory)
+    return directory
+
+
+def batches_of(workload: Workload) -> Iterator[pa.RecordBatch]:
+    """Return the record batches of a workload, one after the other."""
+    kind = KINDS[workload.kind]
+    for first in range(0, workload.rows, workload.batch_rows):
+        yield kind.batch(first, min(workload.batch_rows, workload.rows - first))
 
 
 def largest_body_nbytes(path: Path) -> int:
