@@ -8,9 +8,10 @@ from unittest import mock
 from spark_arrow_ipc.dataset import failpoint
 from spark_arrow_ipc.dataset.commit import commit
 from spark_arrow_ipc.dataset.commit_format import StagedFile
-from spark_arrow_ipc.dataset.job import WriteMode, live_files, plan_job
+from spark_arrow_ipc.dataset.job import live_files, plan_job
 from spark_arrow_ipc.dataset.listing import list_tree
 from spark_arrow_ipc.dataset.sink import TaskOutput
+from spark_arrow_ipc.dataset.write_modes import WriteMode
 
 APPEND, OVERWRITE, DYNAMIC = WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC
 

@@ -47,8 +47,9 @@ from spark_arrow_ipc.dataset.commit_forward import (
 )
 from spark_arrow_ipc.dataset.commit_record import commits_directory, is_committed, read_head, record_path
 from spark_arrow_ipc.dataset.filesystem import sync_directory, sync_file
-from spark_arrow_ipc.dataset.job import IfExists, JobPlan, LiveFile, WriteMode, live_files, shown
+from spark_arrow_ipc.dataset.job import JobPlan, LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.sink import TaskOutput
+from spark_arrow_ipc.dataset.write_modes import IfExists, WriteMode
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context
 
 __all__ = ["SUCCESS_FILE", "CommitSummary", "abort", "commit"]

@@ -26,6 +26,7 @@ from spark_arrow_ipc.dataset.commit_record import (
     read_head,
     read_state,
 )
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.filesystem import status
 from spark_arrow_ipc.errors import NoFilesError
 
@@ -33,39 +34,6 @@ __all__ = ["CommittedView", "DataFile", "Listing", "is_hidden", "is_loop", "is_s
 
 _COPYING: Final = "._COPYING_"
 """How Hadoop's shell ends a name until the file is whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """One file of a dataset as the listing saw it.
-
-    Parameters
-    ----------
-    path
-        Absolute.
-    nbytes
-        Its size.
-    mtime_ns
-        Time of its last modification, nanoseconds since 1970.
-    partition
-        Values of the hive partition columns; one tuple for all files of a directory.
-    staged
-        Absolute path where a committed file still lies, or lay, before it gets its name.
-    """
-
-    path: str
-    nbytes: int
-    mtime_ns: int
-    partition: tuple[object, ...] = ()
-    staged: str | None = None
-
-    def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
-        # Half of the bytes that a slotted dataclass pickles to: the plan of an overwrite holds all files.
-        if self.staged is not None:
-            return DataFile, (self.path, self.nbytes, self.mtime_ns, self.partition, self.staged)
-        if self.partition:
-            return DataFile, (self.path, self.nbytes, self.mtime_ns, self.partition)
-        return DataFile, (self.path, self.nbytes, self.mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from itertools import repeat
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.directories import DataFile
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.filesystem import local_path, status
 from spark_arrow_ipc.dataset.instants import zone
 from spark_arrow_ipc.dataset.listing import Tree

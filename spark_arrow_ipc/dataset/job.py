@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, StrEnum
 
 from spark_arrow_ipc.dataset import failpoint
 from spark_arrow_ipc.dataset.commit_format import Record
@@ -22,6 +21,7 @@ from spark_arrow_ipc.dataset.commit_record import read_head
 from spark_arrow_ipc.dataset.filesystem import local_path, status, sync_directory
 from spark_arrow_ipc.dataset.listing import list_directory
 from spark_arrow_ipc.dataset.sink import Staging
+from spark_arrow_ipc.dataset.write_modes import IfExists, WriteMode
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 
 __all__ = ["IfExists", "JobPlan", "LiveFile", "WriteMode", "live_files", "plan_job", "shown"]
@@ -30,23 +30,6 @@ _NAMES_SHOWN = 10
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """What file systems answer that have no hard links."""
-
-
-class WriteMode(Enum):
-    """What happens to the files that are there."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    DYNAMIC = "dynamic"
-    """Overwrite of only those partitions that the job writes to."""
-
-
-class IfExists(StrEnum):
-    """What an append does where the directory holds files already."""
-
-    APPEND = "append"
-    ERROR = "error"
-    IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset import faults as f
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.filesystem import FileStatus, status
-from spark_arrow_ipc.dataset.listing import DataFile
 from spark_arrow_ipc.dataset.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.dataset.scanned import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.splits import FileRange

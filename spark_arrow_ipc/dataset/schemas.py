@@ -8,7 +8,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset import faults as f
-from spark_arrow_ipc.dataset.listing import DataFile
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.scan import read_schema
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.ipc.selected_columns import Columns

@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.listing import DataFile
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, error_context
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart
 

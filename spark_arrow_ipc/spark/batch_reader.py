@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -14,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.scan import ScannedFile, ScanOptions, scan
-from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
+from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.column_selection import SelectColumns, select_asked
@@ -22,8 +23,9 @@ from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.output import compile_output
-from spark_arrow_ipc.spark.read_plan import faults_of, list_dataset, read_spark_schema, typed
-from spark_arrow_ipc.spark.row_selection import RowSelection, plan_selection, selected_files
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.row_selection import RowSelection
 
 __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
 
@@ -70,28 +72,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def partitions(self) -> list[ArrowIpcInputPartition]:
         """Return the input partitions; a file is opened only where it is larger than one split."""
-        options = self._options
+        # Only drivers plan: executors start sooner without what listing and predicates need.
+        from spark_arrow_ipc.spark.partition_plan import plan_partitions
+
         planned_at = datetime.now().astimezone()
-        found = list_dataset(options, infer=False)
-        selection = None
-        if options.where is not None:
-            selection = plan_selection(
-                options.where,
-                self._own,
-                lambda paths: read_spark_schema(replace(options, columns=paths, metadata_columns=False)),
-                options.time_zone,
-            )
-            found = selected_files(selection, typed(found, _beside(self._own, selection)))
-        else:
-            found = typed(found, self._own)
-        splits = plan_splits(
-            found.files,
-            max_partition_bytes=options.max_partition_bytes,
-            open_cost_bytes=options.open_cost_in_bytes,
-            min_partitions=options.min_partition_num,
-            footer=block_sizes_if_sound if faults_of(options).skips_any else block_sizes,
-        )
-        return [ArrowIpcInputPartition(ranges, found.fields, planned_at, selection) for ranges in splits]
+        plan = plan_partitions(self._own, self._options)
+        return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
@@ -113,7 +99,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 validation=options.validation.value,
                 limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
                 memory_map=options.memory_map,
-                faults=faults_of(options),
+                faults=options.faults,
                 planned_at=partition.planned_at,
                 select_blocks=None if selection is None else partial(selection.select_blocks, fields=fields),
             ),

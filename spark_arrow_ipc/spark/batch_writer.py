@@ -11,8 +11,9 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_arrow_ipc.dataset import commit
-from spark_arrow_ipc.dataset.job import IfExists, JobPlan, WriteMode, plan_job
+from spark_arrow_ipc.dataset.job import JobPlan, plan_job
 from spark_arrow_ipc.dataset.sink import TaskOutput
+from spark_arrow_ipc.dataset.write_modes import IfExists, WriteMode
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.option_words import Durability, PartitionOverwriteMode

@@ -15,14 +15,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.blocks import FileBlock, file_blocks
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.faults import CORRUPT, report_missing, report_skipped
-from spark_arrow_ipc.dataset.listing import DataFile
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options import ReadOptions
-from spark_arrow_ipc.spark.read_plan import faults_of, list_dataset
+from spark_arrow_ipc.spark.read_plan import list_dataset
 
 __all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader"]
 
@@ -99,7 +99,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _rows(self, file: DataFile) -> list[dict[str, Any]]:
         """Return the rows of one file; what the options allow to be skipped is skipped aloud."""
-        faults = faults_of(self._options)
+        faults = self._options.faults
         limits = ipc.Limits(max_batch_bytes=self._options.max_batch_bytes)
         try:
             with error_context(path=file.path):

@@ -24,6 +24,7 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 
+PyArrowSchema: TypeAlias = pa.Schema
 PyArrowBatch: TypeAlias = pa.RecordBatch
 """What Spark hands to a writer, for annotations in modules that do not import pyarrow."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from spark_arrow_ipc.dataset.job import IfExists
+from spark_arrow_ipc.dataset.write_modes import IfExists
 from spark_arrow_ipc.spark import option_values as values
 from spark_arrow_ipc.spark.option_words import (
     Compression,

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_arrow_ipc.dataset.job import IfExists
+from spark_arrow_ipc.dataset.faults import Faults
+from spark_arrow_ipc.dataset.write_modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.option_rows import OPTIONS, Option, Side
 from spark_arrow_ipc.spark.option_values import ColumnReference
@@ -76,6 +77,11 @@ class ReadOptions:
     ignore_missing_files: bool = False
     recover: bool = False
     memory_map: bool = False
+
+    @property
+    def faults(self) -> Faults:
+        """What a read puts up with."""
+        return Faults(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> ReadOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as s
@@ -10,8 +11,9 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.metadata_columns import METADATA_COLUMNS, RowsOf
-from spark_arrow_ipc.spark.row_filter import compile_filter
-from spark_arrow_ipc.spark.row_selection import RowSelection
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.row_selection import RowSelection
 
 __all__ = ["compile_output"]
 
@@ -51,9 +53,7 @@ def compile_output(
     wide = pa.schema([*list(conformed)[: len(own)], *fields, *list(conformed)[len(own) :]])
     row_filter = None
     if selection is not None:
-        shift = len(added)
-        positions = {name: i if i < len(own) else i + shift for name, i in selection.positions.items()}
-        row_filter = compile_filter(selection.bound, wide, output=len(names), positions=positions)
+        row_filter = selection.row_filter(wide, len(own), len(added))
     makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
     in_order = order == list(range(len(order)))
 

@@ -17,7 +17,6 @@ from typing import Final
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.faults import Faults
 from spark_arrow_ipc.dataset.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing import FileFilter, list_tree, parse_modified
 from spark_arrow_ipc.dataset.scan import read_schema
@@ -32,7 +31,7 @@ from spark_arrow_ipc.spark.metadata_columns import check_clash, metadata_schema
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.written_types import arrow_field
 
-__all__ = ["faults_of", "list_dataset", "read_spark_schema", "typed"]
+__all__ = ["list_dataset", "read_spark_schema", "typed"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -82,11 +81,6 @@ def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
     return retype(partitioning, {name: type_ for name, type_ in asked.items() if name.lower() in names})
 
 
-def faults_of(options: ReadOptions) -> Faults:
-    """Return what a read puts up with."""
-    return Faults(options.ignore_corrupt_files, options.ignore_missing_files, options.recover)
-
-
 def read_spark_schema(options: ReadOptions) -> s.StructType:
     """Return the schema that Spark gets: of the first file or of all united, and of the paths; all nullable.
 
@@ -100,7 +94,7 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     partitioning = list_dataset(options, infer=options.partition_type_inference)
     first = _FirstSchema(options, partitioning)
     columns = first.select if options.columns is not None or partitioning.fields else None
-    faults = faults_of(options)
+    faults = options.faults
     if options.merge_schema:
         found = distinct_schemas(partitioning.files, columns=columns, faults=faults)
         schemas = [(file.path, _mapped(file.path, schema, options)) for file, schema in found]

@@ -29,8 +29,9 @@ from spark_arrow_ipc.dataset.scan import SelectedBlocks
 from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.dataset.statistics import read_statistics
 from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.column_names import find_columns
-from spark_arrow_ipc.spark.row_filter import predicate_fields
+from spark_arrow_ipc.spark.row_filter import RowFilter, compile_filter, predicate_fields
 
 __all__ = ["RowSelection", "plan_selection", "selected_files"]
 
@@ -52,6 +53,19 @@ class RowSelection:
     bound: BoundPredicate
     extra: tuple[s.StructField, ...]
     positions: dict[str, int]
+
+    def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
+        """Return the filter of batches.
+
+        Parameters
+        ----------
+        schema
+            Of the batches: columns that Spark asked for, `added` others, and those that are read for the predicate.
+        own, added
+            How many of each of the first two there are.
+        """
+        positions = {name: i if i < own else i + added for name, i in self.positions.items()}
+        return compile_filter(self.bound, schema, output=own + added, positions=positions)
 
     def select_blocks(self, reader: ipc.FileReader, part: FileRange, fields: Sequence[Field]) -> SelectedBlocks | None:
         """Return which record batches of a file may hold a row that matches; None where nothing is known.

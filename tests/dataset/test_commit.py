@@ -14,8 +14,9 @@ from spark_arrow_ipc.dataset import commit_calls, commit_forward
 from spark_arrow_ipc.dataset import job as job_module
 from spark_arrow_ipc.dataset.commit import abort, commit
 from spark_arrow_ipc.dataset.commit_format import StagedFile
-from spark_arrow_ipc.dataset.job import WriteMode, plan_job
+from spark_arrow_ipc.dataset.job import plan_job
 from spark_arrow_ipc.dataset.sink import TaskOutput
+from spark_arrow_ipc.dataset.write_modes import WriteMode
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 
 MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)

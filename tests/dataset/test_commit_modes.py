@@ -9,7 +9,8 @@ from spark_arrow_ipc.dataset import commit_forward
 from spark_arrow_ipc.dataset.commit import abort
 from spark_arrow_ipc.dataset.commit_format import REMEMBERED
 from spark_arrow_ipc.dataset.commit_record import read_head, read_record
-from spark_arrow_ipc.dataset.job import IfExists, plan_job
+from spark_arrow_ipc.dataset.job import plan_job
+from spark_arrow_ipc.dataset.write_modes import IfExists
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError
 
 # Dynamic

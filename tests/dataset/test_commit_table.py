@@ -29,9 +29,10 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit import abort
 from spark_arrow_ipc.dataset.commit_record import read_head, read_state, record_path
-from spark_arrow_ipc.dataset.job import WriteMode, plan_job
+from spark_arrow_ipc.dataset.job import plan_job
 from spark_arrow_ipc.dataset.sink import write_task
 from spark_arrow_ipc.dataset.vacuum import vacuum
+from spark_arrow_ipc.dataset.write_modes import WriteMode
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 
 OLD = ["k=1:a", "k=2:b"]

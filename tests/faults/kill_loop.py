@@ -32,10 +32,11 @@ from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset import failpoint
 from spark_arrow_ipc.dataset.commit import abort, commit
 from spark_arrow_ipc.dataset.commit_format import StagedFile
-from spark_arrow_ipc.dataset.job import WriteMode, live_files, plan_job
+from spark_arrow_ipc.dataset.job import live_files, plan_job
 from spark_arrow_ipc.dataset.listing import list_tree
 from spark_arrow_ipc.dataset.sink import SinkOptions, TaskOutput, write_task
 from spark_arrow_ipc.dataset.vacuum import vacuum
+from spark_arrow_ipc.dataset.write_modes import WriteMode
 
 SCHEMA = Schema.of([field("id", types.int64)])
 OPTIONS = SinkOptions(record_batch_rows=10)

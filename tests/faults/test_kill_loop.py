@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from spark_arrow_ipc.dataset.failpoint import POINTS
-from spark_arrow_ipc.dataset.job import WriteMode
+from spark_arrow_ipc.dataset.write_modes import WriteMode
 
 HERE = Path(__file__).parent
 

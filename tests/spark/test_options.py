@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from spark_arrow_ipc.dataset.job import IfExists
+from spark_arrow_ipc.dataset.write_modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import option_values as values
 from spark_arrow_ipc.spark.option_rows import OPTIONS, Side

@@ -1,0 +1,71 @@
+"""The input partitions of a read: which files, cut where, and which of their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
+from spark_arrow_ipc.spark.options import ReadOptions
+from spark_arrow_ipc.spark.read_plan import list_dataset, read_spark_schema, typed
+from spark_arrow_ipc.spark.row_selection import RowSelection, plan_selection, selected_files
+
+__all__ = ["PartitionPlan", "plan_partitions"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """What the tasks of a read do.
+
+    Parameters
+    ----------
+    splits
+        File ranges of each input partition.
+    fields
+        Columns that the files' paths tell; their values are in the ranges.
+    selection
+        Which rows are given to Spark; None for all.
+    """
+
+    splits: tuple[tuple[FileRange, ...], ...]
+    fields: tuple[Field, ...]
+    selection: RowSelection | None
+
+
+def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
+    """Return the plan of a read. A file is opened only where it is larger than one split.
+
+    Parameters
+    ----------
+    own
+        Columns of files and paths that Spark asked for.
+    options
+        Of the read.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError
+        As `list_dataset`, `typed`, `plan_selection` and `plan_splits`.
+    """
+    found = list_dataset(options, infer=False)
+    selection = None
+    if options.where is None:
+        found = typed(found, own)
+    else:
+        selection = plan_selection(
+            options.where,
+            own,
+            lambda paths: read_spark_schema(replace(options, columns=paths, metadata_columns=False)),
+            options.time_zone,
+        )
+        found = selected_files(selection, typed(found, s.StructType([*own.fields, *selection.extra])))
+    splits = plan_splits(
+        found.files,
+        max_partition_bytes=options.max_partition_bytes,
+        open_cost_bytes=options.open_cost_in_bytes,
+        min_partitions=options.min_partition_num,
+        footer=block_sizes_if_sound if options.faults.skips_any else block_sizes,
+    )
+    return PartitionPlan(splits, found.fields, selection)
