@@ -13,11 +13,13 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.listing import list_files
 from spark_arrow_ipc.errors import ArrowIpcError
 
@@ -55,7 +57,12 @@ def each_file(arguments: argparse.Namespace) -> Iterator[str]:
         A path names nothing.
     """
     for path in arguments.paths:
-        yield from (file.path for file in list_files([path], recursive=arguments.recursive))
+        yield from map(_place, list_files([path], recursive=arguments.recursive))
+
+
+def _place(file: DataFile) -> str:
+    """Return where a file lies: one that is committed and not renamed yet, still among the staged ones."""
+    return file.path if file.staged is None or Path(file.path).exists() else file.staged
 
 
 def complain(error: ArrowIpcError | OSError) -> None:
