@@ -23,6 +23,7 @@ from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.output import compile_output
+from spark_arrow_ipc.spark.worker_process import settle
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.row_selection import RowSelection
@@ -88,6 +89,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         # Spark turns an empty list of partitions into one partition of None.
         if not isinstance(partition, ArrowIpcInputPartition):
             return
+        settle()
         options = self._options
         fields, selection = partition.partition_fields, partition.selection
         needed = _beside(self._own, selection)

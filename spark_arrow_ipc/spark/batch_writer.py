@@ -18,6 +18,7 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.option_words import Durability, PartitionOverwriteMode
 from spark_arrow_ipc.spark.options import SparkWriteOptions
+from spark_arrow_ipc.spark.worker_process import settle
 from spark_arrow_ipc.spark.write_plan import WritePlan, plan_write
 
 __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
@@ -70,6 +71,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         """Stage the rows of one task and return where they lie. A task without rows stages nothing."""
         if self._job.skip:
             return ArrowIpcCommitMessage(TaskOutput(self._job.jobid))
+        settle()
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))

@@ -23,6 +23,7 @@ from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.read_plan import list_dataset
+from spark_arrow_ipc.spark.worker_process import settle
 
 __all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader"]
 
@@ -89,6 +90,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         """Yield the rows of one input partition."""
         if not isinstance(partition, _BlockPartition):
             return
+        settle()
         rows: list[dict[str, Any]] = []
         for file in partition.files:
             rows += self._rows(file)
