@@ -37,7 +37,7 @@ from spark_arrow_ipc.ipc.selected_columns import Columns, Validation
 from spark_arrow_ipc.ipc.source import Openable, open_mapped
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
-__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectedBlocks", "read_schema", "scan"]
+__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "read_schema", "scan"]
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
@@ -58,7 +58,8 @@ class SelectedBlocks:
     row_counts: tuple[int, ...]
 
 
-SelectBlocks: TypeAlias = "Callable[[ipc.FileReader, FileRange], SelectedBlocks | None]"
+SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "SelectedBlocks | None"]
+"""Says which record batches of an open file are read; None for all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ Footer: TypeAlias = Callable[[str], "Sequence[int] | StreamIndex | None"]
 """Gives the bytes of each record batch of a file in order, or where a stream's messages lie, or None: not to be cut."""
 
 
+KeptSizes: TypeAlias = Callable[[DataFile], "Sequence[int] | None"]
+"""Gives the bytes of each record batch of a file, 0 for those that are passed over, or None: not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileRange:
     """The record batches `first_block` to `end_block` (exclusive) of a file; all of them where both are None.
@@ -121,6 +125,7 @@ def plan_splits(
     open_cost_bytes: int = OPEN_COST_BYTES,
     min_partitions: int | None = None,
     footer: Footer = block_sizes,
+    kept: KeptSizes | None = None,
 ) -> tuple[tuple[FileRange, ...], ...]:
     """Return the file ranges of each input partition.
 
@@ -143,6 +148,9 @@ def plan_splits(
     footer
         How a file's record batches are learnt: `block_sizes`, or `block_sizes_if_sound` where broken files are
         skipped or recovered, so that planning does not stop at them.
+    kept
+        Gives the bytes of each record batch of a file, 0 for those that will be passed over; None where that is not
+        known. A file of which nothing is kept is left out, and others count as what is kept of them.
 
     Raises
     ------
@@ -159,21 +167,24 @@ def plan_splits(
     ):
         if value < least:
             raise ValueError(f"{name}: expected at least {least}, found {value}")
-    total = sum(file.nbytes + open_cost_bytes for file in files)
+    known = [(file, None if kept is None else kept(file)) for file in files]
+    sized = [(file, sizes, file.nbytes if sizes is None else sum(sizes)) for file, sizes in known]
+    sized = [row for row in sized if row[1] is None or row[2]]
+    total = sum(nbytes + open_cost_bytes for *_, nbytes in sized)
     # Rounded up: one byte less would cut a lone file into one range more than it should have.
     split_bytes = max(1, min(max_partition_bytes, max(open_cost_bytes, -(-total // aim))))
     weighed: list[tuple[int, FileRange]] = []
-    for file in files:
-        found = footer(file.path) if file.nbytes > split_bytes else None
+    for file, sizes, nbytes in sized:
+        found = sizes if sizes is not None or nbytes <= split_bytes else footer(file.path)
         if found is None:
             weighed.append(
-                (file.nbytes, FileRange(file.path, file.nbytes, file.mtime_ns, None, None, file.partition, file.staged))
+                (nbytes, FileRange(file.path, file.nbytes, file.mtime_ns, None, None, file.partition, file.staged))
             )
             continue
-        parts = -(-(file.nbytes + open_cost_bytes) // split_bytes)
+        parts = -(-(nbytes + open_cost_bytes) // split_bytes) if nbytes > split_bytes else 1
         ranges = _ranges(file, found, parts)
         # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
-        weight = -(-file.nbytes // max(1, len(ranges)))
+        weight = -(-nbytes // max(1, len(ranges)))
         weighed.extend((weight, part) for part in ranges)
     weighed.sort(key=lambda pair: -pair[0])
     return _pack(weighed, split_bytes, open_cost_bytes)
@@ -184,12 +195,15 @@ def _ranges(file: DataFile, found: Sequence[int] | StreamIndex, parts: int) -> l
     index = found if isinstance(found, StreamIndex) else None
     sizes = [batch.block.nbytes for batch in index.batches] if index else found
     assert not isinstance(sizes, StreamIndex)
+    # What is passed over at either end is in no range.
+    start = next((i for i, nbytes in enumerate(sizes) if nbytes), 0)
+    stop = next((i + 1 for i in reversed(range(len(sizes))) if sizes[i]), 0)
     return [
         FileRange(
-            file.path, file.nbytes, file.mtime_ns, first, end, file.partition, file.staged,
+            file.path, file.nbytes, file.mtime_ns, start + first, start + end, file.partition, file.staged,
             index.start(first) if index and first < end else None,
         )
-        for first, end in _cut(sizes, parts)
+        for first, end in _cut(sizes[start:stop], parts)
     ]  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
@@ -14,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.scan import ScannedFile, ScanOptions, scan
+from spark_arrow_ipc.dataset.scan import ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
@@ -103,7 +102,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 memory_map=options.memory_map,
                 faults=options.faults,
                 planned_at=partition.planned_at,
-                select_blocks=None if selection is None else partial(selection.select_blocks, fields=fields),
+                select_blocks=_select_blocks(selection, fields),
             ),
         )
         with closing(files):
@@ -134,6 +133,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                         made = finish(piece, rows)
                         if made is not None:
                             yield made
+
+
+def _select_blocks(selection: RowSelection | None, fields: tuple[Field, ...]) -> SelectBlocks | None:
+    if selection is None:
+        return None
+    return lambda reader, part: selection.select_blocks(reader, part.partition, fields)
 
 
 def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:

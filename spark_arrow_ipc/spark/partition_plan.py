@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pyspark.sql import types as s
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
+from spark_arrow_ipc.dataset.hive import Partitioning
+from spark_arrow_ipc.dataset.splits import FileRange, KeptSizes, block_sizes, block_sizes_if_sound, plan_splits
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.read_plan import list_dataset, read_spark_schema, typed
 from spark_arrow_ipc.spark.row_selection import RowSelection, plan_selection, selected_files
 
 __all__ = ["PartitionPlan", "plan_partitions"]
+
+
+_MOST_OPENED: Final = 1_000
+"""Files whose footers are read for `where` before tasks are made: about 2 ms each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ class PartitionPlan:
 
 
 def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
-    """Return the plan of a read. A file is opened only where it is larger than one split.
+    """Return the plan of a read. A file is opened only where it is larger than one split, or by `where`.
 
     Parameters
     ----------
@@ -67,5 +74,14 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
         open_cost_bytes=options.open_cost_in_bytes,
         min_partitions=options.min_partition_num,
         footer=block_sizes_if_sound if options.faults.skips_any else block_sizes,
+        kept=_kept(selection, found, options),
     )
     return PartitionPlan(splits, found.fields, selection)
+
+
+def _kept(selection: RowSelection | None, found: Partitioning, options: ReadOptions) -> KeptSizes | None:
+    """Return what tells of a file how much of it may match, where that costs less than the tasks that it saves."""
+    if selection is None or len(found.files) > _MOST_OPENED:
+        return None
+    limits = ipc.Limits(max_batch_bytes=options.max_batch_bytes)
+    return lambda file: selection.kept_sizes(file, found.fields, limits)

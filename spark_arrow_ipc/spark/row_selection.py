@@ -21,14 +21,14 @@ from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset import predicate as p
 from spark_arrow_ipc.dataset.block_pruning import block_filter
 from spark_arrow_ipc.dataset.bound_predicate import BoundPredicate
+from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.hive import Partitioning
 from spark_arrow_ipc.dataset.instants import zone
 from spark_arrow_ipc.dataset.predicate_binding import bind
 from spark_arrow_ipc.dataset.pruning import keeps_partition
 from spark_arrow_ipc.dataset.scan import SelectedBlocks
-from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.dataset.statistics import read_statistics
-from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.row_filter import RowFilter, compile_filter, predicate_fields
@@ -67,22 +67,41 @@ class RowSelection:
         positions = {name: i if i < own else i + added for name, i in self.positions.items()}
         return compile_filter(self.bound, schema, output=own + added, positions=positions)
 
-    def select_blocks(self, reader: ipc.FileReader, part: FileRange, fields: Sequence[Field]) -> SelectedBlocks | None:
+    def select_blocks(
+        self, reader: ipc.FileReader, values: Sequence[object], fields: Sequence[Field]
+    ) -> SelectedBlocks | None:
         """Return which record batches of a file may hold a row that matches; None where nothing is known.
 
         Parameters
         ----------
-        reader, part
-            The open file, and what of it is read.
-        fields
+        reader
+            The open file.
+        values, fields
             Of the columns that the file's path tells.
         """
         statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
         if statistics is None:
             return None
-        constants = {field.name: value for field, value in zip(fields, part.partition, strict=True)}
+        constants = {field.name: value for field, value in zip(fields, values, strict=True)}
         keeps = block_filter(self.bound, reader.schema, statistics, constants)
         return SelectedBlocks(keeps, statistics.row_counts)
+
+    def kept_sizes(self, file: DataFile, fields: Sequence[Field], limits: ipc.Limits) -> tuple[int, ...] | None:
+        """Return the bytes of each record batch of a file, 0 for those that cannot match, by its footer.
+
+        None where nothing is known: the file is a stream, has no statistics, or cannot be opened, which the task
+        that reads it will say.
+        """
+        try:
+            with ipc.open(file.path, limits=limits) as reader:
+                if not isinstance(reader, ipc.FileReader):
+                    return None
+                selected = self.select_blocks(reader, file.partition, fields)
+                if selected is None:
+                    return None
+                return tuple(block.nbytes * selected.keeps(i) for i, block in enumerate(reader.blocks))
+        except (ArrowIpcError, OSError):
+            return None
 
 
 def plan_selection(

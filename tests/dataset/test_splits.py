@@ -162,3 +162,27 @@ def test_block_sizes_of_what_is_no_arrow_names_the_file(tmp_path):
         block_sizes(str(path))
     with pytest.raises(FileChangedError, match=r"y\.arrow.*gone"):
         block_sizes(str(tmp_path / "y.arrow"))
+
+
+# (Bytes of the blocks of each file that are kept, or None; ranges: file, first block, end.)
+KEPT = {
+    "nothing of one file": ([(0, 0, 0), (10, 10, 10)], [(1, 0, 3)]),
+    "nothing at all": ([(0,), (0, 0)], []),
+    "the middle": ([(0, 10, 10, 0)], [(0, 1, 3)]),
+    "a hole stays": ([(0, 10, 0, 10, 0)], [(0, 1, 4)]),
+    "not known": ([None, (0, 5)], [(0, None, None), (1, 1, 2)]),
+    "more than a split": ([(0, 0, *[100] * 6, 0)], [(0, 2, 5), (0, 5, 8)]),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_is_passed_over_is_in_no_range(case):
+    sizes, expected = KEPT[case]
+    files = [DataFile(f"/{i}", 300 if kept is None else len(kept) * 100, 0) for i, kept in enumerate(sizes)]
+    by_path = {file.path: kept for file, kept in zip(files, sizes, strict=True)}
+    splits = plan_splits(
+        files, max_partition_bytes=10_000, open_cost_bytes=0, min_partitions=1 if "split" not in case else 2,
+        kept=lambda file: by_path[file.path],
+    )  # fmt: skip
+    found = [(int(part.path[1:]), part.first_block, part.end_block) for ranges in splits for part in ranges]
+    assert expected == sorted(found)
