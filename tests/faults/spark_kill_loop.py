@@ -212,11 +212,17 @@ def session(process):
         return None
 
 
-def dead(pid):
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+def died(pid):
+    """Return whether a process that was killed has ended; its sockets, of which the others learn of it, close before."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def parent(process):
@@ -268,7 +274,7 @@ def run_step(driver, folder, root, point, mode, victim):
     driver.ask(root, mode, first=1000, partitioned=partitioned, fails=point.startswith("A."))
     said = driver.answer()
     if victim == "jvm":
-        check(dead(driver.jvm), f"the JVM lives, and said {said}", root)
+        check(died(driver.jvm), f"the JVM lives, and said {said}", root)
         driver.end()
     else:
         check("exited unexpectedly (crashed)" in said.get("error", ""), f"Spark said {said}", root)
