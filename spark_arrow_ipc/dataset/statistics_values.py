@@ -6,13 +6,13 @@ Whole buffers in numpy, never a Python value a slot. `_BOUNDS` has a row for eac
 dictionaries and runs are reduced to the values that their slots use.
 
 The order is Spark's: text and bytes by unsigned bytes, NaN apart (it is counted), -0.0 is 0.0. Text is compared by
-keys of eight bytes as big-endian numbers: one pass finds the slots that share the least key, and only those go on
-to their next eight bytes, up to `MOST_BYTES`.
+bytes: one pass finds the slots that share the least one, and only those go on to the next, up to `MOST_BYTES`; where
+texts seem to be alike, many bytes at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -38,9 +38,19 @@ _Numbers: TypeAlias = npt.NDArray[Any]
 _Bounds: TypeAlias = tuple[Raw, Raw] | None
 
 _KEY: Final = 8
-"""Bytes of a text that are compared at once."""
+"""Bytes of a text that are compared at once, as a number, where one byte would not tell much."""
+
+_FEW: Final = 16
+"""Texts that Python compares: it costs less than another pass of numpy."""
 
 _MANY: Final = 2048
+"""Texts from which on it pays to look at a few of them before."""
+
+_SOME: Final = 8
+"""Texts that tell whether all may be alike."""
+
+_ALIKE: Final = 4
+"""Bytes in which those are alike, from which on eight bytes are compared at once."""
 
 _KEPT: Final = MOST_BYTES + _KEY
 """Bytes of a text that are returned: enough to see that it was longer, and where its last code point begins."""
@@ -190,99 +200,88 @@ def _octets(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
     return np.frombuffer(buffer, np.uint8) if buffer else np.zeros(0, np.uint8)
 
 
-_MASKS: Final = np.array([0xFFFFFFFFFFFFFFFF >> (64 - 8 * n) << (64 - 8 * n) if n else 0 for n in range(9)], np.uint64)
-"""The bytes of a key that belong to a text with so many bytes left."""
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Texts that lie in a region."""
+
+    region: npt.NDArray[np.uint8]
+    starts: _Numbers
+    lengths: _Numbers
+
+    def take(self, slots: _Numbers) -> _Texts:
+        return _Texts(self.region, self.starts.take(slots), self.lengths.take(slots))
+
+    def text(self, slot: int) -> bytes:
+        """Return the first `_KEPT` bytes of a text."""
+        start, nbytes = int(self.starts[slot]), int(self.lengths[slot])
+        return self.region[start : start + min(nbytes, _KEPT)].tobytes()
+
+    def gather(self, done: int, nbytes: int) -> npt.NDArray[np.void]:
+        """Return so many bytes of each text behind the first `done`, which all have. One pass, whatever its width."""
+        count = len(self.region) - done - nbytes + 1
+        windows = np.ndarray(count, f"V{nbytes}", self.region.data, done, strides=(1,))
+        gathered: npt.NDArray[np.void] = windows[self.starts]
+        return gathered
 
 
 def _text_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
     """Return the least and greatest text, each by its first `_KEPT` bytes."""
-    starts = starts.astype(np.int64, copy=False)
-    done = 0
-    keys = _keys(region, starts, lengths)
-    while keys.min() == keys.max() and int(lengths.min()) >= done + _KEY < _KEPT:
-        # All begin alike, as identifiers and addresses do: one pass serves both ends.
-        done += _KEY
-        keys = _keys(region, starts + done, lengths - done)
-    least = _settled(region, starts, lengths, keys, done=done, best=np.min)
-    greatest = _settled(region, starts, lengths, keys, done=done, best=np.max)
-    return least, greatest
+    texts = _Texts(region, starts.astype(np.int64, copy=False), lengths)
+    done, keys = _differing(texts, 0)
+    return _extreme_text(texts, done, keys, min), _extreme_text(texts, done, keys, max)
 
 
-def _settled(
-    region: npt.NDArray[np.uint8],
-    starts: _Numbers,
-    lengths: _Numbers,
-    keys: _Numbers,
-    *,
-    done: int,
-    best: Callable[[_Numbers], Any],
-) -> bytes:
-    """Return the text with the best key behind `done` bytes, deciding among equal keys by what follows."""
-    while True:
-        slots = np.flatnonzero(keys == best(keys))
-        nbytes = lengths.take(slots)
-        done += _KEY
-        extreme = int(best(nbytes))
-        # A key is filled up with zeros: of equal keys, the text that ends before its key does is the lesser one.
-        if len(slots) == 1 or extreme < done or done >= _KEPT:
-            start = int(starts[slots[int((nbytes == extreme).argmax())]])
-            return region[start : start + min(extreme, _KEPT)].tobytes()
-        if nbytes.min() < done:
-            slots = slots[nbytes >= done]
-        starts, lengths = starts.take(slots), lengths.take(slots)
-        if len(slots) > _MANY and lengths.min() > done:
-            # One byte of many texts is looked at faster than eight, and leaves fewer of them.
-            octets = region.take(starts + done)
-            slots = np.flatnonzero(octets == best(octets))
-            starts, lengths = starts.take(slots), lengths.take(slots)
-            done += 1
-        keys = _keys(region, starts + done, lengths - done)
+def _extreme_text(texts: _Texts, done: int, keys: _Numbers | None, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
+    """Return the least or greatest of texts that are alike in `done` bytes and differ in the keys that follow."""
+    is_least = best is min
+    while len(texts.starts) > _FEW:
+        if keys is not None:
+            texts = texts.take(np.flatnonzero(keys == (keys.min() if is_least else keys.max())))
+            done += keys.itemsize
+        elif is_least or int(texts.lengths.max()) <= done or done >= _KEPT:
+            # A text that ends where others go on is the least; what goes on beyond what is kept is as good as another.
+            return texts.text(int(texts.lengths.argmin()))
+        else:
+            texts = texts.take(np.flatnonzero(texts.lengths > done))
+        done, keys = _differing(texts, done)
+    return best([texts.text(slot) for slot in range(len(texts.starts))])
 
 
-def _keys(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Numbers:
-    """Return the first eight bytes of each text as a number whose order is that of the bytes, zeros behind its end.
+def _differing(texts: _Texts, done: int) -> tuple[int, _Numbers | None]:
+    """Return in how many bytes all texts are alike, and keys of what follows; None where one ends there.
 
-    Two aligned words hold them wherever they begin: gathering those is faster than gathering unaligned ones.
+    Most texts differ early, and one byte each is gathered eight times as fast as eight or more. But where a few texts
+    are alike for long, as addresses are, all may be: then many bytes are compared at once.
     """
-    whole = len(region) // _KEY
-    end = max((whole - 1) * _KEY, 0)
-    if end == 0:
-        keys = _words(_tail(region, 0), starts)
-    else:
-        keys = _words(region[: whole * _KEY], starts)
-        late = np.flatnonzero(starts >= end)
-        if len(late):
-            # What begins in the last two words may end behind the region: it gets a padded one.
-            keys[late] = _words(_tail(region, end), starts.take(late) - end)
-    if lengths.min() < _KEY:
-        keys &= _MASKS.take(lengths, mode="clip")
-    return keys
+    shortest = min(int(texts.lengths.min()), _KEPT)
+    is_many = len(texts.starts) > _MANY
+    while done < shortest:
+        alike = _alike_in_some(texts, done, shortest) if is_many else _ALIKE
+        if alike >= _KEY:
+            nbytes = alike // _KEY * _KEY
+            words = texts.gather(done, nbytes).view(np.uint64).reshape(-1, nbytes // _KEY)
+            if all(bool((words[:, i] == words[0, i]).all()) for i in range(words.shape[1])):
+                done += nbytes
+                continue
+        if alike >= _ALIKE and done + _KEY <= shortest:
+            keys: _Numbers = texts.gather(done, _KEY).view(np.uint64).byteswap(inplace=True)
+        else:
+            keys = texts.region[done:].take(texts.starts)
+        if keys.min() != keys.max():
+            return done, keys
+        done += keys.itemsize
+    return done, None
 
 
-def _tail(region: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.uint8]:
-    """Return the end of a region, followed by at least two words of zeros."""
-    nbytes = len(region) - start
-    tail = np.zeros((nbytes + 3 * _KEY - 1) // _KEY * _KEY, np.uint8)
-    tail[:nbytes] = region[start:]
-    return tail
-
-
-def _words(region: npt.NDArray[np.uint8], starts: _Numbers) -> _Numbers:
-    """Return eight bytes from each start on as big-endian numbers; what begins behind the region gets any."""
-    words = region.view("<u8").astype(np.uint64, copy=False)
-    position = starts >> 3
-    shift = (starts.view(np.uint64) & np.uint64(7)) << np.uint64(3)
-    low = words.take(position, mode="clip")
-    low >>= shift
-    position += 1
-    high = words.take(position, mode="clip")
-    # Two steps, as a shift by 64 is none.
-    high <<= np.uint64(1)
-    shift ^= np.uint64(63)
-    high <<= shift
-    low |= high
-    swapped: _Numbers = low.byteswap(inplace=True)
-    return swapped
+def _alike_in_some(texts: _Texts, done: int, end: int) -> int:
+    """Return how many of the bytes from `done` to `end` are the same in a few of the texts."""
+    some = texts.starts[:: max(1, len(texts.starts) // _SOME)].tolist()
+    pieces = {texts.region[start + done : start + end].tobytes() for start in some}
+    if len(pieces) == 1:
+        return end - done
+    # What the least and the greatest share, all share.
+    least, greatest = (np.frombuffer(piece, np.uint8) for piece in (min(pieces), max(pieces)))
+    return int((least != greatest).argmax())
 
 
 def _dictionary(array: Array, live: Mask) -> ValueSummary:

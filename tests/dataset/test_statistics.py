@@ -118,6 +118,15 @@ def test_text_that_is_no_utf8_has_no_bounds():
     assert statistics.columns[("a",)].least == (None,)
 
 
+def found_and_known(values, first=0):
+    """Return what is found of texts, as far as it is kept, and what Python finds."""
+    found = summarise(batch_of(t.binary, *values).columns[0].slice(first))
+    known = [value for value in values[first:] if value is not None]
+    return [end[:72] if end is not None else None for end in (found.least, found.greatest)], [
+        best(known)[:72] if known else None for best in (min, max)
+    ]
+
+
 def test_texts_are_ordered_as_python_orders_them():
     r = random.Random(3)
     for _ in range(300):
@@ -126,14 +135,27 @@ def test_texts_are_ordered_as_python_orders_them():
             prefix + bytes(r.choices(b"\0ab\xff", k=r.choice([0, 1, 7, 8, 20]))) for _ in range(r.choice([1, 3, 40]))
         ]
         values[r.randrange(len(values))] = None if len(values) > 1 else values[0]
-        first = r.randrange(len(values))
-        found = summarise(batch_of(t.binary, *values).columns[0].slice(first))
-        known = [value for value in values[first:] if value is not None]
-        assert (
-            [value[:72] for value in (min(known), max(known))] == [found.least[:72], found.greatest[:72]]
-            if known
-            else found.least is None
-        )
+        found, known = found_and_known(values, r.randrange(len(values)))
+        assert found == known
+
+
+@pytest.mark.parametrize("shared", [0, 1, 5, 8, 9, 24, 31, 70, 80])
+@pytest.mark.parametrize("width", [0, 1, 6, 20])
+def test_many_texts_that_are_alike_for_long(shared, width):
+    r = random.Random(shared + width)
+    prefix = bytes(r.choices(b"abc", k=shared))
+    values = [prefix + bytes(r.choices(b"\0ab\xff", k=r.randint(width // 2, width))) for _ in range(5000)]
+    found, known = found_and_known(values)
+    assert found == known
+    for place, byte in ((0, 0x00), (0, 0xFF), (7, 0x7F), (8, 0x00), (shared - 1, 0xFF)):
+        # One among many, which a look at a few of them does not see.
+        odd = bytearray(prefix + b"x")
+        odd[place % len(odd)] = byte
+        found, known = found_and_known([*values[:-3], bytes(odd), *values[-3:]])
+        assert found == known
+        shorter = [*values[:-3], bytes(odd[: place % len(odd)]), *values[-3:]]
+        found, known = found_and_known(shorter)
+        assert found == known
 
 
 def test_leaves_of_structs_do_not_see_what_lies_under_a_null():
