@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import ceil
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc import ipc
@@ -126,6 +127,7 @@ def plan_splits(
     min_partitions: int | None = None,
     footer: Footer = block_sizes,
     kept: KeptSizes | None = None,
+    share: float = 1.0,
 ) -> tuple[tuple[FileRange, ...], ...]:
     """Return the file ranges of each input partition.
 
@@ -151,6 +153,8 @@ def plan_splits(
     kept
         Gives the bytes of each record batch of a file, 0 for those that will be passed over; None where that is not
         known. A file of which nothing is kept is left out, and others count as what is kept of them.
+    share
+        Part of the bytes of each record batch that will be read, above 0: a projection makes fewer ranges.
 
     Raises
     ------
@@ -168,7 +172,7 @@ def plan_splits(
         if value < least:
             raise ValueError(f"{name}: expected at least {least}, found {value}")
     known = [(file, None if kept is None else kept(file)) for file in files]
-    sized = [(file, sizes, file.nbytes if sizes is None else sum(sizes)) for file, sizes in known]
+    sized = [(file, sizes, ceil(share * (file.nbytes if sizes is None else sum(sizes)))) for file, sizes in known]
     sized = [row for row in sized if row[1] is None or row[2]]
     total = sum(nbytes + open_cost_bytes for *_, nbytes in sized)
     # Rounded up: one byte less would cut a lone file into one range more than it should have.

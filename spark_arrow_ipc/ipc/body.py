@@ -64,13 +64,17 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
     source, byte_offset, nbytes = place.source, place.byte_offset, place.nbytes
     if wanted is None:
         return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
-    ranges = join_ranges(wanted)
-    if sum(end - start for start, end in ranges) > WHOLE_SHARE * nbytes:
-        return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
+    ranges = ranges_to_read(wanted, nbytes)
     starts = tuple(start for start, _ in ranges)
     return Body(
         starts, tuple(source.read_at(byte_offset + start, end - start) for start, end in ranges), byte_offset, nbytes
     )
+
+
+def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int) -> list[tuple[int, int]]:
+    """Return the (start, end) ranges that are read of a body of `nbytes` for what is wanted of it."""
+    ranges = join_ranges(wanted)
+    return [(0, nbytes)] if sum(end - start for start, end in ranges) > WHOLE_SHARE * nbytes else ranges
 
 
 def join_ranges(wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -179,6 +179,14 @@ class FileReader(BatchReader):
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             return expect(self._read_message(self._source, block), HeaderKind.RECORD_BATCH, RecordBatchHeader)
 
+    def wanted_nbytes(self, i: int) -> int:
+        """Return how many bytes `read_batch` reads of record batch `i`. Its header is read, and not its body."""
+        block = self._block(i)
+        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+            message = self._read_message(self._source, block)
+            expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            return block.metadata_nbytes + self._columns.wanted_nbytes(message)
+
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
         """Return the header of dictionary batch `i` without reading its body."""
         block = self.dictionary_blocks[i]

@@ -12,7 +12,7 @@ from spark_arrow_ipc.arrow import validate
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.ipc.body import BodyPlace, read_body
+from spark_arrow_ipc.ipc.body import BodyPlace, ranges_to_read, read_body
 from spark_arrow_ipc.ipc.constants import MetadataVersion
 from spark_arrow_ipc.ipc.decode import (
     BatchLayout,
@@ -93,6 +93,17 @@ class SelectedColumns:
         if self._order is not None:
             columns = tuple(columns[i] for i in self._order)
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
+
+    def wanted_nbytes(self, message: Message) -> int:
+        """Return how many bytes of a batch's body are read, close ranges joined as `read_batch` joins them."""
+        header = message.header
+        assert isinstance(header, RecordBatchHeader)
+        plan = self.plan(message.version)
+        if plan.is_whole:
+            return message.body_nbytes
+        layout = check_header(header, plan, message.body_nbytes, self.limits)
+        ranges = ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes)
+        return sum(end - start for start, end in ranges)
 
     def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
         """Return the values of the dictionary batch whose body lies at `place`."""

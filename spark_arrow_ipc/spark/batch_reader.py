@@ -17,7 +17,7 @@ from spark_arrow_ipc.dataset.scan import ScannedFile, ScanOptions, SelectBlocks,
 from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.column_selection import SelectColumns, select_asked
+from spark_arrow_ipc.spark.column_selection import select_needed
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.options import ReadOptions
@@ -71,7 +71,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
 
     def partitions(self) -> list[ArrowIpcInputPartition]:
-        """Return the input partitions; a file is opened only where it is larger than one split."""
+        """Return the input partitions; few files are opened, and none of their bodies is read."""
         # Only drivers plan: executors start sooner without what listing and predicates need.
         from spark_arrow_ipc.spark.partition_plan import plan_partitions
 
@@ -94,7 +94,13 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         needed = _beside(self._own, selection)
         files = scan(
             partition.ranges,
-            columns=self._columns(fields, selection),
+            columns=select_needed(
+                options.columns,
+                self._own,
+                () if selection is None else selection.extra,
+                fields,
+                skips_absent=options.merge_schema,
+            ),
             partition_fields=fields,
             options=ScanOptions(
                 validation=options.validation.value,
@@ -108,15 +114,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         with closing(files):
             for file in files:
                 yield from self._rows(file, needed, selection)
-
-    def _columns(self, fields: tuple[Field, ...], selection: RowSelection | None) -> SelectColumns:
-        """Return what finds the columns to read in a file."""
-        options = self._options
-        own = select_asked(options.columns, self._own, fields, skips_absent=options.merge_schema)
-        if selection is None or not selection.extra:
-            return own
-        extra = select_asked(None, s.StructType(list(selection.extra)), fields, skips_absent=options.merge_schema)
-        return lambda schema: [*own(schema), *extra(schema)]
 
     def _rows(self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None) -> Iterator[PyArrowBatch]:
         """Yield the rows of one range as Spark gets them."""

@@ -89,6 +89,30 @@ def select_asked(
     return select
 
 
+def select_needed(
+    references: Sequence[ColumnReference] | None,
+    asked: s.StructType,
+    extra: Sequence[s.StructField],
+    partition_fields: Sequence[t.Field] = (),
+    *,
+    skips_absent: bool = False,
+) -> SelectColumns:
+    """Return what finds in a file all that is read of it: what `select_asked` finds, and `extra` columns behind that.
+
+    Parameters
+    ----------
+    references, asked, partition_fields, skips_absent
+        As for `select_asked`.
+    extra
+        Columns that only the option `where` names.
+    """
+    own = select_asked(references, asked, partition_fields, skips_absent=skips_absent)
+    if not extra:
+        return own
+    others = select_asked(None, s.StructType(list(extra)), partition_fields, skips_absent=skips_absent)
+    return lambda schema: [*own(schema), *others(schema)]
+
+
 def _resolve(fields: Sequence[t.Field], reference: ColumnReference, *, skips_absent: bool) -> ColumnPath | None:
     if isinstance(reference, int):
         if reference >= len(fields):

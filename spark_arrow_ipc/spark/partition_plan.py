@@ -11,6 +11,8 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.hive import Partitioning
 from spark_arrow_ipc.dataset.splits import FileRange, KeptSizes, block_sizes, block_sizes_if_sound, plan_splits
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.spark.column_selection import select_needed
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.read_plan import list_dataset, read_spark_schema, typed
 from spark_arrow_ipc.spark.row_selection import RowSelection, plan_selection, selected_files
@@ -20,6 +22,9 @@ __all__ = ["PartitionPlan", "plan_partitions"]
 
 _MOST_OPENED: Final = 1_000
 """Files whose footers are read for `where` before tasks are made: about 2 ms each."""
+
+_LEAST_SHARE: Final = 1 / 16
+"""Of a file's bytes that a task counts with, since each record batch costs something, however little is read of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class PartitionPlan:
 
 
 def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
-    """Return the plan of a read. A file is opened only where it is larger than one split, or by `where`.
+    """Return the plan of a read. Opened are files larger than one split, the largest one, and by `where` up to 1,000.
 
     Parameters
     ----------
@@ -75,6 +80,7 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
         min_partitions=options.min_partition_num,
         footer=block_sizes_if_sound if options.faults.skips_any else block_sizes,
         kept=_kept(selection, found, options),
+        share=_share(own, selection, found, options),
     )
     return PartitionPlan(splits, found.fields, selection)
 
@@ -85,3 +91,24 @@ def _kept(selection: RowSelection | None, found: Partitioning, options: ReadOpti
         return None
     limits = ipc.Limits(max_batch_bytes=options.max_batch_bytes)
     return lambda file: selection.kept_sizes(file, found.fields, limits)
+
+
+def _share(own: s.StructType, selection: RowSelection | None, found: Partitioning, options: ReadOptions) -> float:
+    """Return which part of the files' bytes is read, by the largest one's first record batch. Opens that file.
+
+    All of it is assumed where no file is worth a look, and where the file is a stream or cannot be opened, which the
+    task that reads it will say.
+    """
+    largest = max(found.files, key=lambda file: file.nbytes, default=None)
+    if largest is None or largest.nbytes <= options.open_cost_in_bytes:
+        return 1.0
+    extra = () if selection is None else selection.extra
+    columns = select_needed(options.columns, own, extra, found.fields, skips_absent=options.merge_schema)
+    limits = ipc.Limits(max_batch_bytes=options.max_batch_bytes)
+    try:
+        with ipc.open(largest.path, columns=columns, limits=limits) as reader:
+            if not isinstance(reader, ipc.FileReader) or not len(reader):
+                return 1.0
+            return max(_LEAST_SHARE, reader.wanted_nbytes(0) / max(1, reader.blocks[0].nbytes))
+    except (ArrowIpcError, OSError):
+        return 1.0

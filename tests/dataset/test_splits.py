@@ -65,6 +65,28 @@ def test_equal_batches_differ_by_one_batch_at_most(count, parts):
     assert not counts or count == sum(counts)
 
 
+PROJECTIONS = [
+    # part of the bytes that is read, blocks of each partition
+    (1.0, [37, 38, 37, 38]),
+    (0.5, [75, 75]),
+    (1 / 16, [75, 75]),
+    (0.3, [75, 75]),
+]
+
+
+@pytest.mark.parametrize(("share", "expected"), PROJECTIONS)
+def test_a_projection_makes_fewer_ranges(share, expected):
+    large = file("x", 400 * MIB)
+    partitions = plan_splits([large], min_partitions=2, footer=lambda _: [400 * MIB // 150] * 150, share=share)
+    assert expected == blocks(partitions)
+
+
+def test_a_projection_of_what_is_kept():
+    sizes = [0] * 50 + [10 * MIB] * 50
+    partitions = plan_splits([file("x", 1)], min_partitions=1, kept=lambda _: sizes, share=0.5)
+    assert blocks(partitions) == [25, 25]
+
+
 def test_unequal_batches_are_balanced_by_bytes():
     """No range is heavier than its fair share by more than the largest block."""
     sizes = [(i * 7919) % 101 * MIB + 1 for i in range(200)]

@@ -320,6 +320,16 @@ def test_buffers_of_other_columns_are_not_read(kind, columns, count):
     assert [column_nbytes] * (2 * count) == large
 
 
+@pytest.mark.parametrize("columns", [None, ["a"], ["c", "a"], ["a", "b", "c", ("s", "x")], []])
+def test_wanted_bytes_are_what_is_read(columns):
+    file = Recorder(wide("file"))
+    with ipc.open(file, columns=columns) as reader:
+        known = reader.wanted_nbytes(1)
+        file.reads.clear()
+        reader.read_batch(1)
+    assert known == sum(nbytes for _, nbytes in file.reads)
+
+
 def test_dictionaries_of_other_columns_are_not_read():
     words = [f"a text that takes {i} bytes" for i in range(20_000)]
     schema = Schema.of([t.field("a", t.int64), t.field("d", t.dictionary(t.int32, t.utf8))])

@@ -273,6 +273,18 @@ def test_tasks_aimed_at(spark, tmp_path):
     assert frame.count() == 10_000
 
 
+def test_tasks_are_made_of_what_columns_need(spark, tmp_path):
+    table = pa.table({f"c{i}": pa.array(range(60_000), pa.int64()) for i in range(20)})
+    arrow_files.write(tmp_path / "1.arrow", table, rows=10_000)  # 9.6 MB, of which a column has 480 kB
+    options = {"maxPartitionBytes": "2m", "openCostInBytes": "1m", "minPartitionNum": "1"}
+    asked = [{}, {"columns": "c3,c7"}, {"columns": "c3", "where": "c9 >= 0"}]
+    frames = [read(spark, tmp_path, **options, **more) for more in asked]
+    assert [frame.rdd.getNumPartitions() for frame in frames] == [6, 1, 1]
+    frames.append(read(spark, tmp_path, schema="c5 long", **options))
+    assert frames[-1].rdd.getNumPartitions() == 1
+    assert [frame.selectExpr(f"sum({frame.columns[-1]})").first()[0] for frame in frames] == [1_799_970_000] * 4
+
+
 def test_taking_some_rows_is_quick(spark, tmp_path):
     """Nothing behind the first batches is read: the file is broken there."""
     path = tmp_path / "1.arrow"
