@@ -223,54 +223,76 @@ class _Texts:
         gathered: npt.NDArray[np.void] = windows[self.starts]
         return gathered
 
+    def keys(self, done: int, nbytes: int) -> _Numbers:
+        """Return one byte, or up to eight, of each text behind the first `done` as numbers in the order of bytes."""
+        if nbytes == 1:
+            return self.region[done:].take(self.starts)
+        words = self.gather(done, nbytes)
+        if nbytes < _KEY:
+            padded = np.zeros((len(words), _KEY), np.uint8)
+            padded[:, :nbytes] = words.view(np.uint8).reshape(-1, nbytes)
+            words = padded.reshape(-1).view("V8")
+        keys: _Numbers = words.view("<u8").byteswap(inplace=True)
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """All texts are alike in `done` bytes, and differ in the keys of the `nbytes` that follow; or one ends there."""
+
+    done: int
+    keys: _Numbers | None = None
+    nbytes: int = 0
+
 
 def _text_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
     """Return the least and greatest text, each by its first `_KEPT` bytes."""
     texts = _Texts(region, starts.astype(np.int64, copy=False), lengths)
-    done, keys = _differing(texts, 0)
-    return _extreme_text(texts, done, keys, min), _extreme_text(texts, done, keys, max)
+    found = _difference(texts, 0)
+    return _extreme_text(texts, found, min), _extreme_text(texts, found, max)
 
 
-def _extreme_text(texts: _Texts, done: int, keys: _Numbers | None, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
-    """Return the least or greatest of texts that are alike in `done` bytes and differ in the keys that follow."""
+def _extreme_text(texts: _Texts, found: _Difference, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
+    """Return the least or greatest of texts whose first difference is known."""
     is_least = best is min
     while len(texts.starts) > _FEW:
+        done, keys = found.done, found.keys
         if keys is not None:
             texts = texts.take(np.flatnonzero(keys == (keys.min() if is_least else keys.max())))
-            done += keys.itemsize
-        elif is_least or int(texts.lengths.max()) <= done or done >= _KEPT:
+            done += found.nbytes
+        elif is_least or done >= _KEPT or int(texts.lengths.max()) <= done:
             # A text that ends where others go on is the least; what goes on beyond what is kept is as good as another.
             return texts.text(int(texts.lengths.argmin()))
         else:
             texts = texts.take(np.flatnonzero(texts.lengths > done))
-        done, keys = _differing(texts, done)
+        if len(texts.starts) > _FEW:
+            found = _difference(texts, done)
     return best([texts.text(slot) for slot in range(len(texts.starts))])
 
 
-def _differing(texts: _Texts, done: int) -> tuple[int, _Numbers | None]:
-    """Return in how many bytes all texts are alike, and keys of what follows; None where one ends there.
+def _difference(texts: _Texts, done: int) -> _Difference:
+    """Return where texts that are alike in `done` bytes differ.
 
     Most texts differ early, and one byte each is gathered eight times as fast as eight or more. But where a few texts
-    are alike for long, as addresses are, all may be: then many bytes are compared at once.
+    are alike for long, as addresses are, all may be: then many bytes are compared at once. Of less than `_MANY` texts
+    eight bytes cost as little as one.
     """
     shortest = min(int(texts.lengths.min()), _KEPT)
     is_many = len(texts.starts) > _MANY
     while done < shortest:
-        alike = _alike_in_some(texts, done, shortest) if is_many else _ALIKE
+        alike = _alike_in_some(texts, done, shortest) if is_many else 0
         if alike >= _KEY:
             nbytes = alike // _KEY * _KEY
             words = texts.gather(done, nbytes).view(np.uint64).reshape(-1, nbytes // _KEY)
             if all(bool((words[:, i] == words[0, i]).all()) for i in range(words.shape[1])):
                 done += nbytes
                 continue
-        if alike >= _ALIKE and done + _KEY <= shortest:
-            keys: _Numbers = texts.gather(done, _KEY).view(np.uint64).byteswap(inplace=True)
-        else:
-            keys = texts.region[done:].take(texts.starts)
+        nbytes = min(_KEY, shortest - done) if alike >= _ALIKE or not is_many else 1
+        keys = texts.keys(done, nbytes)
         if keys.min() != keys.max():
-            return done, keys
-        done += keys.itemsize
-    return done, None
+            return _Difference(done, keys, nbytes)
+        done += nbytes
+    return _Difference(done)
 
 
 def _alike_in_some(texts: _Texts, done: int, end: int) -> int:
