@@ -23,12 +23,12 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset import faults as f
 from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.dataset.filesystem import FileStatus, status
 from spark_arrow_ipc.dataset.partition_columns import CONSTANT_SLOTS, PartitionColumns
+from spark_arrow_ipc.dataset.pieces import Blocks, read_run, whole_batches
 from spark_arrow_ipc.dataset.scanned import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, error_context
@@ -127,7 +127,7 @@ def scan(
 ) -> Generator[ScannedFile, None, None]:
     """Yield each range with its schema and its record batches; the file is closed when the next one is asked for.
 
-    Memory: one record batch, or twice what is joined, and the dictionaries of the projected columns of one file.
+    Memory: one record batch or a piece of it, or twice what is joined, and the dictionaries of the projected columns of one file.
     Closing the iterator closes the file.
 
     Parameters
@@ -261,11 +261,11 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
                 continue
             if found is None:
                 break
-            batch, block_rows = found
+            batch, block_rows, blocks = found
             if batch is not None:
                 yield ScannedBatch(batch, number, first_row, block_rows)
             first_row += sum(block_rows)
-            number += len(block_rows)
+            number += blocks
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
         f.report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
@@ -275,16 +275,13 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         raise _changed(part, "it was written to while it was read", options)
 
 
-_Blocks: TypeAlias = Iterator[tuple[RecordBatch | None, tuple[int, ...]]]
-"""Batches, and how many rows of each are of one block and of the next ones; None for blocks that are passed over."""
-
-
-def _read(opened: _Opened, part: FileRange, options: ScanOptions) -> _Blocks:
+def _read(opened: _Opened, part: FileRange, options: ScanOptions) -> Blocks:
     reader, rows = opened.reader, options.joined_rows
     if part.first_block is None or part.end_block is None:
         if isinstance(reader, ipc.FileReader):
             return _read_blocks(reader, part, range(len(reader)), options)
-        return reader.read_joined(below_rows=rows, most=None if opened.recovered is None else opened.recovered.batches)
+        most = None if opened.recovered is None else opened.recovered.batches
+        return whole_batches(reader.read_joined(below_rows=rows, most=most))
     if isinstance(reader, ipc.FileReader) and part.start is None and part.end_block <= len(reader):
         return _read_blocks(reader, part, range(part.first_block, part.end_block), options)
     if isinstance(reader, ipc.StreamReader) and part.start is not None:
@@ -294,33 +291,35 @@ def _read(opened: _Opened, part: FileRange, options: ScanOptions) -> _Blocks:
     raise _changed(part, f"its record batches {part.first_block} to {part.end_block} are not there", options)
 
 
-def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> _Blocks:
+def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
     selected = options.select_blocks(reader, part) if options.select_blocks is not None else None
     if selected is None:
-        yield from reader.read_joined(blocks.start, blocks.stop, below_rows=options.joined_rows)
+        yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows)
         return
-    for kept, run in groupby(blocks, selected.keeps):
-        numbers = list(run)
+    for kept, neighbours in groupby(blocks, selected.keeps):
+        numbers = list(neighbours)
         if kept:
-            yield from reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=options.joined_rows)
+            run = range(numbers[0], numbers[-1] + 1)
+            yield from read_run(reader, run, part.rows, below_rows=options.joined_rows)
         else:
-            yield None, tuple(selected.row_counts[i] for i in numbers)
+            rows = tuple(selected.row_counts[i] for i in numbers)
+            yield None, rows, len(rows)
 
 
-def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, rows: int) -> _Blocks:
+def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, rows: int) -> Blocks:
     reader.start_at(start)
-    yield from reader.read_joined(below_rows=rows, most=most)
+    yield from whole_batches(reader.read_joined(below_rows=rows, most=most))
 
 
 def _skip(
     opened: _Opened, part: FileRange, number: int, error: BaseException, options: ScanOptions
-) -> tuple[int, _Blocks] | None:
+) -> tuple[int, Blocks] | None:
     """Say what is left out from a broken batch on; return where reading goes on, or None where the error stands."""
     reader, recovered = opened.reader, opened.recovered
     if recovered is not None and isinstance(error, BEYOND_RECOVERY) and isinstance(reader, ipc.FileReader):
         # What this batch needs was lost with the file's end; the next one may not need it.
         f.report_rest(part.path, range(number, number + 1), f.rows_of(reader, [number]), error, "recover")
-        return number + 1, reader.read_joined(number + 1, len(reader), below_rows=options.joined_rows)
+        return number + 1, whole_batches(reader.read_joined(number + 1, len(reader), below_rows=options.joined_rows))
     if options.faults.ignore_corrupt_files:
         why = "ignoreCorruptFiles"
     elif recovered is not None and isinstance(error, BEYOND_RECOVERY):
@@ -350,7 +349,8 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
     if part.start is not None:
         return part.start.rows_before
     if isinstance(reader, ipc.FileReader):
-        return sum(reader.read_header(i).length for i in range(part.first_block or 0))
+        of_batch = 0 if part.rows is None else part.rows[0]
+        return of_batch + sum(reader.read_header(i).length for i in range(part.first_block or 0))
     return 0
 
 

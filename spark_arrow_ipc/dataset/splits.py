@@ -5,6 +5,7 @@ Strategy
 Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks. A file that fits
 one split is never opened: 100,000 small files are planned from their sizes alone. Of a larger one only the footer
 is read, never a body; a stream has no footer, and the headers of its messages are read instead, one small read each.
+A record batch that is larger than a split is cut between its rows, where those can be read apart.
 
 A range names its file by path, size and modification time, so that a task notices a file that changed since. A range
 of a stream also names the dictionary batches in force at its first record batch, which a task replays.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import ceil
 from typing import Final, TypeAlias
@@ -22,6 +23,7 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.data_file import DataFile
 from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, error_context
+from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart
 
 __all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "FileRange", "block_sizes", "block_sizes_if_sound", "plan_splits"]
@@ -43,6 +45,10 @@ KeptSizes: TypeAlias = Callable[[DataFile], "Sequence[int] | None"]
 """Gives the bytes of each record batch of a file, 0 for those that are passed over, or None: not known."""
 
 
+BatchLength: TypeAlias = Callable[[str, int], "int | None"]
+"""Gives the rows of a record batch of a file where ranges of them can be read apart, else None."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileRange:
     """The record batches `first_block` to `end_block` (exclusive) of a file; all of them where both are None.
@@ -61,6 +67,8 @@ class FileRange:
         Where a published file still lies until it is renamed to `path`; None for all others.
     start
         Where reading of a stream begins for this range; None for a file, and for a whole stream.
+    rows
+        Of the one record batch that the range has, the rows from the first to the second (exclusive); None for all.
     """
 
     path: str
@@ -71,12 +79,13 @@ class FileRange:
     partition: tuple[object, ...] = ()
     staged: str | None = None
     start: StreamStart | None = None
+    rows: tuple[int, int] | None = None
 
     def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
         # Half of the bytes that a slotted dataclass pickles to: a driver holds and sends one for every file.
         values = (
             self.path, self.nbytes, self.mtime_ns, self.first_block, self.end_block,
-            self.partition, self.staged, self.start,
+            self.partition, self.staged, self.start, self.rows,
         )  # fmt: skip
         end = len(values)
         while end > _REQUIRED and values[end - 1] in {None, ()}:
@@ -128,6 +137,7 @@ def plan_splits(
     footer: Footer = block_sizes,
     kept: KeptSizes | None = None,
     share: float = 1.0,
+    batch_length: BatchLength | None = None,
 ) -> tuple[tuple[FileRange, ...], ...]:
     """Return the file ranges of each input partition.
 
@@ -155,6 +165,9 @@ def plan_splits(
         known. A file of which nothing is kept is left out, and others count as what is kept of them.
     share
         Part of the bytes of each record batch that will be read, above 0: a projection makes fewer ranges.
+    batch_length
+        Gives the rows of a record batch that may be cut; called for those that are larger than a split. By default
+        none is.
 
     Raises
     ------
@@ -187,6 +200,8 @@ def plan_splits(
             continue
         parts = -(-(nbytes + open_cost_bytes) // split_bytes) if nbytes > split_bytes else 1
         ranges = _ranges(file, found, parts)
+        if batch_length is not None and not isinstance(found, StreamIndex):
+            ranges = _cut_batches(ranges, found, split_bytes / share, batch_length)
         # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
         weight = -(-nbytes // max(1, len(ranges)))
         weighed.extend((weight, part) for part in ranges)
@@ -209,6 +224,25 @@ def _ranges(file: DataFile, found: Sequence[int] | StreamIndex, parts: int) -> l
         )
         for first, end in _cut(sizes[start:stop], parts)
     ]  # fmt: skip
+
+
+def _cut_batches(
+    ranges: list[FileRange], sizes: Sequence[int], split_bytes: float, batch_length: BatchLength
+) -> list[FileRange]:
+    """Return the ranges, those of one record batch that is larger than a split cut between its rows."""
+    cut: list[FileRange] = []
+    for part in ranges:
+        first = part.first_block
+        assert first is not None
+        is_large = part.end_block == first + 1 and sizes[first] > split_bytes * _UNEVENNESS
+        length = batch_length(part.path, first) if is_large else None
+        if not length:
+            cut.append(part)
+            continue
+        parts = ceil(sizes[first] / split_bytes)
+        edges = sorted({i * length // parts // ROW_ALIGNMENT * ROW_ALIGNMENT for i in range(parts)} | {length})
+        cut.extend(replace(part, rows=(a, b)) for a, b in pairwise(edges))
+    return cut
 
 
 def _cut(sizes: Sequence[int], parts: int) -> list[tuple[int, int]]:

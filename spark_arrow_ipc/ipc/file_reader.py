@@ -30,6 +30,7 @@ from spark_arrow_ipc.ipc.metadata import (
 )
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
+from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 
@@ -133,6 +134,21 @@ class FileReader(BatchReader):
                 gathers = gathers and batch.num_rows >= below_rows
             yield found
             first += len(found[1])
+
+    def batch_rows(self, i: int) -> BatchRows | None:
+        """Return what reads some rows of record batch `i` without the others, or None where that cannot be.
+
+        Its header is read, and not its body.
+        """
+        block = self._block(i)
+        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+            self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
+            message = self._read_message(self._source, block)
+            expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            if not can_cut(self._columns, message):
+                return None
+            place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            return BatchRows(self._columns, message, place, self._dictionaries.find)
 
     def _small_neighbours(self, first: int, end: int) -> int:
         """Return how many record batches from `first` on are worth one read together, at least one."""

@@ -10,9 +10,16 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.hive import Partitioning
-from spark_arrow_ipc.dataset.splits import FileRange, KeptSizes, block_sizes, block_sizes_if_sound, plan_splits
+from spark_arrow_ipc.dataset.splits import (
+    BatchLength,
+    FileRange,
+    KeptSizes,
+    block_sizes,
+    block_sizes_if_sound,
+    plan_splits,
+)
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.spark.column_selection import select_needed
+from spark_arrow_ipc.spark.column_selection import SelectColumns, select_needed
 from spark_arrow_ipc.spark.options import ReadOptions
 from spark_arrow_ipc.spark.read_plan import list_dataset, read_spark_schema, typed
 from spark_arrow_ipc.spark.row_selection import RowSelection, plan_selection, selected_files
@@ -73,6 +80,8 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
             options.time_zone,
         )
         found = selected_files(selection, typed(found, s.StructType([*own.fields, *selection.extra])))
+    extra = () if selection is None else selection.extra
+    columns = select_needed(options.columns, own, extra, found.fields, skips_absent=options.merge_schema)
     splits = plan_splits(
         found.files,
         max_partition_bytes=options.max_partition_bytes,
@@ -80,7 +89,8 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
         min_partitions=options.min_partition_num,
         footer=block_sizes_if_sound if options.faults.skips_any else block_sizes,
         kept=_kept(selection, found, options),
-        share=_share(own, selection, found, options),
+        share=_share(columns, found, options),
+        batch_length=None if options.faults.recover else _batch_length(columns, options),
     )
     return PartitionPlan(splits, found.fields, selection)
 
@@ -89,11 +99,28 @@ def _kept(selection: RowSelection | None, found: Partitioning, options: ReadOpti
     """Return what tells of a file how much of it may match, where that costs less than the tasks that it saves."""
     if selection is None or len(found.files) > _MOST_OPENED:
         return None
-    limits = ipc.Limits(max_batch_bytes=options.max_batch_bytes)
-    return lambda file: selection.kept_sizes(file, found.fields, limits)
+    return lambda file: selection.kept_sizes(file, found.fields, _limits(options))
 
 
-def _share(own: s.StructType, selection: RowSelection | None, found: Partitioning, options: ReadOptions) -> float:
+def _batch_length(columns: SelectColumns, options: ReadOptions) -> BatchLength:
+    """Return what tells how many rows a record batch has, where ranges of them can be read apart."""
+
+    def batch_length(path: str, i: int) -> int | None:
+        try:
+            with ipc.open(path, columns=columns, limits=_limits(options)) as reader:
+                rows = reader.batch_rows(i) if isinstance(reader, ipc.FileReader) else None
+                return None if rows is None else rows.num_rows
+        except (ArrowIpcError, OSError):  # which the task that reads it will say
+            return None
+
+    return batch_length
+
+
+def _limits(options: ReadOptions) -> ipc.Limits:
+    return ipc.Limits(max_batch_bytes=options.max_batch_bytes)
+
+
+def _share(columns: SelectColumns, found: Partitioning, options: ReadOptions) -> float:
     """Return which part of the files' bytes is read, by the largest one's first record batch. Opens that file.
 
     All of it is assumed where no file is worth a look, and where the file is a stream or cannot be opened, which the
@@ -102,11 +129,8 @@ def _share(own: s.StructType, selection: RowSelection | None, found: Partitionin
     largest = max(found.files, key=lambda file: file.nbytes, default=None)
     if largest is None or largest.nbytes <= options.open_cost_in_bytes:
         return 1.0
-    extra = () if selection is None else selection.extra
-    columns = select_needed(options.columns, own, extra, found.fields, skips_absent=options.merge_schema)
-    limits = ipc.Limits(max_batch_bytes=options.max_batch_bytes)
     try:
-        with ipc.open(largest.path, columns=columns, limits=limits) as reader:
+        with ipc.open(largest.path, columns=columns, limits=_limits(options)) as reader:
             if not isinstance(reader, ipc.FileReader) or not len(reader):
                 return 1.0
             return max(_LEAST_SHARE, reader.wanted_nbytes(0) / max(1, reader.blocks[0].nbytes))

@@ -65,6 +65,32 @@ def test_equal_batches_differ_by_one_batch_at_most(count, parts):
     assert not counts or count == sum(counts)
 
 
+LARGE = [
+    # name, sizes of record batches, rows that may be cut (None: none may), rows of each range
+    ("one batch", [400 * MIB], 1000, [(0, 248), (248, 496), (496, 744), (744, 1000)]),
+    ("one batch that can only be read whole", [400 * MIB], None, [None]),
+    ("a large one among others", [300 * MIB, 50 * MIB, 50 * MIB], 90, [(0, 24), (24, 56), (56, 90), None]),
+    ("a little above a split", [130 * MIB], 1000, [None]),
+    ("fewer rows than parts", [400 * MIB], 3, [(0, 3)]),
+    ("a large empty one", [400 * MIB], 0, [None]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "length", "expected"), [case[1:] for case in LARGE], ids=[case[0] for case in LARGE])
+def test_large_batches_are_cut_between_their_rows(sizes, length, expected):
+    partitions = plan_splits(
+        [file("x", sum(sizes))], min_partitions=1, footer=lambda _: sizes, batch_length=lambda _, i: length if i == 0 else never(i)
+    )  # fmt: skip
+    ranges = sorted(
+        (part for partition in partitions for part in partition), key=lambda p: (p.first_block, p.rows or (0, 0))
+    )
+    assert [part.rows for part in ranges] == expected
+    assert sum(part.end_block - part.first_block for part in ranges if part.rows is None) == len(sizes) - any(
+        part.rows is not None for part in ranges
+    )
+    assert pickle.loads(pickle.dumps(ranges)) == ranges
+
+
 PROJECTIONS = [
     # part of the bytes that is read, blocks of each partition
     (1.0, [37, 38, 37, 38]),

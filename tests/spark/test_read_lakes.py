@@ -285,6 +285,27 @@ def test_tasks_are_made_of_what_columns_need(spark, tmp_path):
     assert [frame.selectExpr(f"sum({frame.columns[-1]})").first()[0] for frame in frames] == [1_799_970_000] * 4
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"where": "n < 7 OR s = '13'"}, {"columns": "s,n"}], ids=["all", "where", "columns"]
+)
+def test_one_large_batch_is_shared_by_tasks(spark, tmp_path, more):
+    table = pa.table({"n": pa.array(range(100_000), pa.int64()), "s": [str(i % 100) for i in range(100_000)]})
+    arrow_files.write(tmp_path / "1.arrow", table, rows=100_000)  # 1.4 MB
+    options = {"maxPartitionBytes": "300k", "openCostInBytes": "1", "metadataColumns": "true"}
+    frame = read(spark, tmp_path, **options, **more)
+    assert frame.rdd.getNumPartitions() == 5
+    if "where" in more:
+        assert frame.count() == 7 + table.num_rows // 100
+        return
+    counts = frame.selectExpr(
+        "count(*)", "count(distinct n)", "sum(n)", "count_if(n = _row_index)", "max(_block)"
+    ).first()
+    assert tuple(counts) == (100_000, 100_000, sum(range(100_000)), 100_000, 0)
+    tasks = frame.rdd.mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect()
+    assert sum(tasks) == 100_000
+    assert max(tasks) - min(tasks) <= 8
+
+
 def test_taking_some_rows_is_quick(spark, tmp_path):
     """Nothing behind the first batches is read: the file is broken there."""
     path = tmp_path / "1.arrow"

@@ -1,0 +1,89 @@
+"""The record batches of a file as a scan reads them: small ones together, large ones in pieces.
+
+A batch of gigabytes, as it comes about where a table is written in one go, would need its size in memory, and page
+faults for all of it. Where its rows can be read apart it comes in pieces that reuse a few megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.body import GAP_NBYTES
+from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
+
+__all__ = ["LARGE_NBYTES", "PIECE_NBYTES", "Blocks", "read_run", "whole_batches"]
+
+LARGE_NBYTES: Final = 32 << 20
+"""A record batch with a larger body comes in pieces."""
+
+PIECE_NBYTES: Final = 4 << 20
+"""Bytes of a piece, about; of very many columns more, so that no read is tiny."""
+
+Blocks: TypeAlias = Iterator[tuple[RecordBatch | None, tuple[int, ...], int]]
+"""Batches, how many rows of each are of one block and of the next ones, and how many blocks end with it.
+
+The batch is None for blocks that are passed over.
+"""
+
+
+def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None, *, below_rows: int) -> Blocks:
+    """Yield neighbouring record batches in order.
+
+    Parameters
+    ----------
+    reader
+        The open file.
+    blocks
+        Their numbers.
+    rows
+        Of the one record batch that `blocks` has, the rows from the first to the second (exclusive); None for all.
+    below_rows
+        Batches of fewer rows come together where they can.
+
+    Raises
+    ------
+    ArrowIpcError
+        As `ipc.FileReader.read_batch`, once all batches before the broken one came.
+    """
+    for in_pieces, run in groupby(blocks, lambda i: rows is not None or reader.blocks[i].body_nbytes > LARGE_NBYTES):
+        numbers = list(run)
+        if in_pieces:
+            for i in numbers:
+                yield from _read_pieces(reader, i, rows)
+        else:
+            yield from whole_batches(reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=below_rows))
+
+
+def whole_batches(batches: Iterator[tuple[RecordBatch, tuple[int, ...]]]) -> Blocks:
+    """Yield batches that have all rows of as many blocks as they have rows of."""
+    return ((batch, rows, len(rows)) for batch, rows in batches)
+
+
+def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> Blocks:
+    found = reader.batch_rows(i)
+    if found is None:
+        batch = reader.read_batch(i)
+        if rows is not None:
+            batch = batch.slice(rows[0], rows[1] - rows[0])
+        yield batch, (batch.num_rows,), 1
+        return
+    first, end = (0, found.num_rows) if rows is None else rows
+    if first == end:
+        yield None, (0,), 1
+    step = _piece_rows(found)
+    with error_context(
+        path=reader.path, block_kind="record batch", block_number=i, byte_offset=reader.blocks[i].byte_offset
+    ):
+        for start in range(first, end, step):
+            stop = min(start + step, end)
+            yield found.read(start, stop), (stop - start,), int(stop == end)
+
+
+def _piece_rows(found: BatchRows) -> int:
+    nbytes = max(PIECE_NBYTES, found.num_buffers * GAP_NBYTES)
+    return max(1, nbytes * found.num_rows // max(1, found.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT
