@@ -77,6 +77,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
         planned_at = datetime.now().astimezone()
         plan = plan_partitions(self._own, self._options)
+        settle()
         return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:

@@ -21,6 +21,7 @@ from spark_arrow_ipc.spark.batch_writer import ArrowIpcBatchWriter
 from spark_arrow_ipc.spark.block_table import BLOCK_SCHEMA, ArrowIpcBlockReader
 from spark_arrow_ipc.spark.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read_plan import read_spark_schema
+from spark_arrow_ipc.spark.worker_process import settle
 
 __all__ = ["ArrowIpcDataSource"]
 
@@ -52,7 +53,9 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
             An option is wrong, there is nothing to read, or the first file is broken.
         """
         options = read_options(self.options)
-        return BLOCK_SCHEMA if options.metadata_only else read_spark_schema(options)
+        found = BLOCK_SCHEMA if options.metadata_only else read_spark_schema(options)
+        settle()
+        return found
 
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
         """Return the reader of the columns of `schema`: ours, or what the user gave to ``.schema(...)``."""
