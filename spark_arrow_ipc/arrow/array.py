@@ -12,7 +12,7 @@ slots as well, which stay as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_arrow_ipc.arrow import bitmap, numpy_values, pylist
 from spark_arrow_ipc.arrow.layout import LAYOUTS
@@ -26,6 +26,10 @@ Buffer = memoryview
 
 NOT_COUNTED = -1
 """`Array.null_count` of a slice whose nulls nobody has counted yet; `Array.count_nulls` counts them."""
+
+
+WITH_VALIDITY: Final = frozenset(type_ for type_, layout in LAYOUTS.items() if layout.has_validity)
+"""Type classes whose first buffer is a validity bitmap."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +68,7 @@ class Array:
     @property
     def validity(self) -> Buffer | None:
         """The validity bitmap, or None where the layout has none or no slot is null."""
-        return self.buffers[0] if LAYOUTS[type(self.type)].has_validity else None
+        return self.buffers[0] if type(self.type) in WITH_VALIDITY else None
 
     def count_nulls(self) -> int:
         """Return the number of null slots by the validity bitmap (all slots for `Null`). O(length / 8)."""

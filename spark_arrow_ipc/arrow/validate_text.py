@@ -2,9 +2,9 @@
 
 Strategy
 --------
-ASCII is proven by one maximum over the bytes. Only where that fails are bytes decoded, whole regions at a time
-by Python's strict decoder, and code points proven not to be torn apart by slot boundaries. Bytes under null
-slots are undefined (Columnar.rst), so a region that fails is looked at once more with those zeroed.
+Bytes are proven to be UTF-8 whole regions at a time (`arrow.validate_utf8`), and code points not to be torn apart by
+slot boundaries. Bytes under null slots are undefined (Columnar.rst), so a region that fails is looked at once more
+with those zeroed.
 
 Everything runs in chunks, so that temporary memory does not grow with the array, and slot numbers in errors
 count from the array's own first slot.
@@ -13,36 +13,30 @@ count from the array's own first slot.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_values
+from spark_arrow_ipc.arrow.validate_utf8 import (
+    CHUNK_NBYTES,
+    Bools,
+    Bytes,
+    any_continues,
+    continues,
+    invalid_utf8,
+    is_ascii,
+)
 from spark_arrow_ipc.errors import InvalidBodyError
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
 
-__all__ = [
-    "NOT_UTF8",
-    "body_error",
-    "check_text",
-    "continues",
-    "first_failure",
-    "invalid_utf8",
-    "is_ascii",
-    "valid_slots",
-]
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Bools: TypeAlias = npt.NDArray[np.bool_]
+__all__ = ["NOT_UTF8", "body_error", "check_text", "first_failure", "text_failure", "valid_slots"]
 
 CHUNK_SLOTS = 1 << 16
 """Slots looked at together: their temporaries stay in the processor's cache."""
-
-CHUNK_NBYTES = 1 << 20
-"""Bytes of text decoded together."""
 
 BINARY_SPEC = 'Columnar.rst "Variable-size Binary Layout"'
 NOT_UTF8 = "bytes that are not UTF-8"
@@ -85,45 +79,6 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
                 continue
         return first + int(passes.argmin())
     return None
-
-
-def is_ascii(data: Bytes) -> bool:
-    """Return whether every byte is below 128. O(bytes), at memory speed."""
-    return all(
-        int(data[i : i + CHUNK_NBYTES].max()) < 0x80  # in chunks, to stop early
-        for i in range(0, len(data), CHUNK_NBYTES)
-    )
-
-
-def continues(data: npt.NDArray[Any]) -> Bools:
-    """Return which bytes continue a UTF-8 code point (``10xxxxxx``)."""
-    found: Bools = (data & 0xC0) == 0x80
-    return found
-
-
-def invalid_utf8(data: Bytes) -> int | None:
-    """Return the position of the first byte that is not part of valid UTF-8, or None."""
-    first = 0
-    while first < len(data):
-        behind = min(first + CHUNK_NBYTES, len(data))
-        if int(data[first:behind].max()) >= 0x80:
-            behind = _code_point_start(data, first, behind)
-            try:
-                str(data[first:behind].data, "utf-8")
-            except UnicodeDecodeError as error:
-                return first + error.start
-        first = behind
-    return None
-
-
-def _code_point_start(data: Bytes, first: int, behind: int) -> int:
-    """Return the last place not behind `behind` where the text may be cut without tearing a code point."""
-    if behind == len(data):
-        return behind
-    for cut in range(behind, max(first, behind - 4), -1):
-        if data[cut] & 0xC0 != 0x80:
-            return cut
-    return behind  # five continuation bytes: invalid wherever it is cut
 
 
 def check_text(array: Array, path: str) -> None:
@@ -174,11 +129,12 @@ def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
     """
     bad_byte = invalid_utf8(text)
     inner = starts[: np.searchsorted(starts[:-1], starts[-1], "left")]  # those that have a first byte
-    torn = continues(text[inner])
+    first_bytes = text.take(inner)
     slots = []
     if bad_byte is not None:
         slots.append(int(np.searchsorted(starts, bad_byte, "right")) - 1)
-    if torn.any():
+    if any_continues(first_bytes):
         # The slot that starts in the middle of a code point; an empty one starts nothing, its neighbour does.
-        slots.append(int(np.searchsorted(starts, inner[int(torn.argmax())], "right")) - 1)
+        torn = inner[int(continues(first_bytes).argmax())]
+        slots.append(int(np.searchsorted(starts, torn, "right")) - 1)
     return min(slots, default=None)

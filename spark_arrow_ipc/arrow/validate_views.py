@@ -18,19 +18,8 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import numpy_values
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.validate_text import (
-    CHUNK_NBYTES,
-    CHUNK_SLOTS,
-    NOT_UTF8,
-    Bools,
-    Bytes,
-    body_error,
-    continues,
-    invalid_utf8,
-    is_ascii,
-    text_failure,
-    valid_slots,
-)
+from spark_arrow_ipc.arrow.validate_text import CHUNK_SLOTS, NOT_UTF8, body_error, text_failure, valid_slots
+from spark_arrow_ipc.arrow.validate_utf8 import CHUNK_NBYTES, Bools, Bytes, continues, invalid_utf8, is_ascii
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
