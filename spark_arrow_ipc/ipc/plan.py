@@ -107,6 +107,22 @@ def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
     return BufferStep(buffer.role, width * factor, extra, buffer.swap, width)
 
 
+@dataclass(frozen=True, slots=True)
+class _Physical:
+    """What a batch holds of each field of a type."""
+
+    buffers: tuple[BufferStep, ...]
+    is_variadic: bool
+    is_union: bool
+    child_slots: int | None
+
+    @classmethod
+    def of(cls, type_: t.DataType) -> _Physical:
+        layout = layout_of(type_)
+        buffers = tuple(_buffer_step(type_, buffer) for buffer in layout.buffers[: layout.fixed_buffers])
+        return cls(buffers, layout.is_variadic, isinstance(type_, _UNIONS), child_slots(type_))
+
+
 class _Compiling:
     """Counters and results of one `compile_plan`."""
 
@@ -115,26 +131,25 @@ class _Compiling:
         self.version = version
         self.nodes = self.buffers = self.variadics = 0
         self.steps: list[Step] = []
+        self.physical: dict[t.DataType, _Physical] = {}
         self.dictionaries: dict[int, Plan] = {}
 
     def field(self, field: t.Field, path: str, *, keep: bool, selection: Selection | None, top: bool) -> t.Field:
         """Return the field as selected, after numbering it and all below it; a step is added where it is kept."""
         type_ = field.type
         dictionary_id = self._dictionary(type_, path, keep=keep) if isinstance(type_, t.Dictionary) else None
-        layout = layout_of(type_)
-        drops_validity = self.version is MetadataVersion.V4 and isinstance(type_, _UNIONS)
-        fixed = layout.buffers[: layout.fixed_buffers]
+        held = self._physical(type_)
+        drops_validity = held.is_union and self.version is MetadataVersion.V4
         node, first_buffer, first_variadic = self.nodes, self.buffers, self.variadics
         self.nodes += 1
-        self.buffers += len(fixed) + drops_validity
-        self.variadics += layout.is_variadic
+        self.buffers += len(held.buffers) + drops_validity
+        self.variadics += held.is_variadic
         position = len(self.steps)
         if keep:
-            steps = tuple(_buffer_step(type_, buffer) for buffer in fixed)
             self.steps.append(
                 Step(
-                    path, type_, node, first_buffer, first_variadic, steps, layout.is_variadic,
-                    len(type_.children), dictionary_id, drops_validity, top, child_slots(type_),
+                    path, type_, node, first_buffer, first_variadic, held.buffers, held.is_variadic,
+                    len(type_.children), dictionary_id, drops_validity, top, held.child_slots,
                 )
             )  # fmt: skip
         kept = []
@@ -148,6 +163,15 @@ class _Compiling:
             field = replace(field, type=t.Struct(tuple(kept)))
             self.steps[position] = replace(self.steps[position], type=field.type, children=len(kept))
         return field
+
+    def _physical(self, type_: t.DataType) -> _Physical:
+        """Return what a batch holds of a type, from memory for leaves: the columns of wide tables are of few types."""
+        if type_.children or isinstance(type_, t.Dictionary):
+            return _Physical.of(type_)  # to look for these would take a walk over all below them
+        held = self.physical.get(type_)
+        if held is None:
+            held = self.physical[type_] = _Physical.of(type_)
+        return held
 
     def _dictionary(self, type_: t.Dictionary, path: str, *, keep: bool) -> int:
         dictionary_id = next(self.ids)

@@ -13,13 +13,13 @@ decoder, which checks, or from Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array import WITH_VALIDITY, Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -30,6 +30,11 @@ PyArrowBatch: TypeAlias = pa.RecordBatch
 
 _ZEROS = memoryview(bytes(8))
 """The one value offset of an array without slots, which the format lets a file leave out."""
+
+_WITH_OFFSETS: Final = frozenset(
+    kind for kind, layout in LAYOUTS.items() if Role.OFFSETS in (row.role for row in layout.buffers)
+)
+"""Type classes that have value offsets."""
 
 _UNIT = {unit.abbreviation: unit for unit in t.TimeUnit}
 
@@ -58,11 +63,11 @@ def to_pyarrow(array: Array) -> pa.Array:
 
 def buffers_of(array: Array) -> list[pa.Buffer | None]:
     """Return the buffers of an array as pyarrow wants them: a validity bitmap first, present or not."""
-    roles = [layout.role for layout in LAYOUTS[type(array.type)].buffers]
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in array.buffers]
-    if Role.OFFSETS in roles and array.length == 0 and not array.buffers[1]:
+    kind = type(array.type)
+    if array.length == 0 and kind in _WITH_OFFSETS and not array.buffers[1]:
         buffers[1] = pa.py_buffer(_ZEROS)
-    return buffers if LAYOUTS[type(array.type)].has_validity else [None, *buffers]
+    return buffers if kind in WITH_VALIDITY else [None, *buffers]
 
 
 def from_pyarrow(array: pa.Array) -> Array:

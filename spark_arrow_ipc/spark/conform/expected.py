@@ -48,8 +48,8 @@ def expected_type(spark_type: s.DataType, path: str) -> pa.DataType:
 
 
 def _expected_field(field: s.StructField, path: str) -> pa.Field:
-    metadata = {_METADATA_KEY: json.dumps(field.metadata).encode()} if field.metadata else None
-    return _field(field.name, field.dataType, path, nullable=field.nullable).with_metadata(metadata)
+    made = _field(field.name, field.dataType, path, nullable=field.nullable)
+    return made.with_metadata({_METADATA_KEY: json.dumps(field.metadata).encode()}) if field.metadata else made
 
 
 def _field(name: str, spark_type: s.DataType, path: str, *, nullable: bool) -> pa.Field:

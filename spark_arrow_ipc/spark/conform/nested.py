@@ -40,6 +40,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.conform.map_keys import distinct_entries
 from spark_arrow_ipc.spark.mappings import union_names
+from spark_arrow_ipc.spark.option_words import Validation
 
 
 def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
@@ -205,13 +206,15 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     assert isinstance(type_, t.Dictionary)
     values = site.compile(replace(field, type=type_.value), target, site.path, nullable=True)
     memo = _LastDictionary(values)
+    index_type = bridge.type_to_pyarrow(type_.index)
+    # What was checked in a mapped file may have changed since.
+    checked = site.options.validation is Validation.FULL and not site.options.memory_map
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         assert array.dictionary is not None
-        index_type = bridge.type_to_pyarrow(type_.index)
         made = bridge.buffers_of(array)
         indices = pa.Array.from_buffers(index_type, array.length, made, array.null_count, array.offset)
-        return _taken(memo.converted(array.dictionary), indices, site.path)
+        return _taken(memo.converted(array.dictionary), indices, site.path, checked=checked)
 
     return Conversion(convert)
 
@@ -305,9 +308,13 @@ def _selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbe
     return converted.take(pa.array(indices.astype(np.int64), mask=~selected))
 
 
-def _taken(values: pa.Array, indices: pa.Array, path: str) -> pa.Array:
+def _taken(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:
+    """Return the values at some indices, whose bounds are looked at unless the decoder `checked` them."""
+    # As `Array.take` imports it: most tables need none of it, and it takes long.
+    from pyarrow import compute
+
     try:
-        return values.take(indices)
+        return compute.take(values, indices, boundscheck=not checked)
     except (pa.ArrowIndexError, IndexError) as error:
         raise InvalidBodyError(
             expected=f"dictionary indices below {len(values):,}", found=str(error), field_path=path

@@ -30,6 +30,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismat
 from spark_arrow_ipc.spark import mappings
 from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.conform import instants, nested, numbers, octets
+from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound
 from spark_arrow_ipc.spark.conform.conversion import ABSENT_FIELD, Conversion, Mask, Site, nulls, share
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
 from spark_arrow_ipc.spark.option_words import ExtensionTypes, Nanoseconds, Times, Validation
@@ -58,6 +59,8 @@ class Conform:
         Rows of a batch at most.
     checked
         Whether the decoder has checked the values of what comes in (``validation=full``).
+    bound
+        How many bytes the columns have at most, where that can be told by less than `split_rows` looks at.
     """
 
     schema: pa.Schema
@@ -65,6 +68,7 @@ class Conform:
     conversions: tuple[Conversion, ...]
     max_rows: int
     checked: bool
+    bound: Bound | None
 
     def conform(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a batch as Spark expects them, in pieces of at most `max_rows` rows and about 64 MiB.
@@ -84,8 +88,12 @@ class Conform:
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
             batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
-        needed = batch.select(self.positions)
         try:
+            columns = tuple(batch.columns[i] for i in self.positions)
+            if batch.num_rows <= self.max_rows and self.bound is not None and self.bound(columns) <= PIECE_NBYTES:
+                yield self._piece(columns, batch.num_rows)
+                return
+            needed = batch.select(self.positions)
             for piece in split_rows(needed, max_rows=self.max_rows, max_nbytes=PIECE_NBYTES):
                 yield self._piece(piece.columns, piece.num_rows)
         except ArrowIpcError:
@@ -136,7 +144,12 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
         for i, asked in zip(positions, spark_schema.fields, strict=True)
     )
     return Conform(
-        expected, tuple(positions), conversions, options.output_batch_rows, options.validation is Validation.FULL
+        expected,
+        tuple(positions),
+        conversions,
+        options.output_batch_rows,
+        options.validation is Validation.FULL,
+        compile_bound([fields[i].type for i in positions]),
     )
 
 
