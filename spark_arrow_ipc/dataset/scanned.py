@@ -1,7 +1,7 @@
 """What a scan yields: open file ranges, and record batches that know which blocks they are made of.
 
 Joining lives here as well: batches of few rows cost whoever gets them as much as large ones, so neighbours below a
-number of rows are put together. Batches that have enough rows pass untouched, and so do those that cannot be joined.
+number of rows are put together. Batches that have enough rows or bytes pass untouched, and so do those that cannot be joined.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.concat import concat_batches
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
-__all__ = ["JOINED_NBYTES", "JOINED_ROWS", "ScannedBatch", "join_small"]
+__all__ = ["ENOUGH_NBYTES", "JOINED_NBYTES", "JOINED_ROWS", "ScannedBatch", "join_small"]
 
 JOINED_ROWS: Final = 10_000
 """Rows below which a batch is joined with its neighbours: as many as Spark itself puts into an Arrow batch."""
 
 JOINED_NBYTES: Final = 64 << 20
 """Most bytes that are joined: what a batch may have before it is cut for Spark."""
+
+
+ENOUGH_NBYTES: Final = 4 << 20
+"""A batch of so many bytes comes alone however few its rows are: joining copies them, and would cost more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +62,7 @@ def join_small(
     batches
         In the order of the file.
     rows
-        Batches of fewer rows are joined; 0 or 1 for none.
+        Batches of fewer rows are joined, unless they have `ENOUGH_NBYTES`; 0 or 1 for none.
     nbytes
         Most bytes that are joined.
     """
@@ -74,12 +78,12 @@ def join_small(
         if scanned is None:
             break
         num_rows = scanned.batch.num_rows
-        if num_rows >= rows:
+        size = 0 if num_rows >= rows else sum(map(_nbytes, scanned.batch.columns))
+        if num_rows >= rows or size >= ENOUGH_NBYTES:
             yield from _joined(held)
             yield scanned
             held, held_rows, held_nbytes = [], 0, 0
             continue
-        size = sum(map(_nbytes, scanned.batch.columns))
         if held and held_nbytes + size > nbytes:
             yield from _joined(held)
             held, held_rows, held_nbytes = [], 0, 0

@@ -15,7 +15,7 @@ from spark_arrow_ipc.dataset import scan as scan_module
 from spark_arrow_ipc.dataset.listing import list_files
 from spark_arrow_ipc.dataset.partition_columns import PartitionColumns, repeated
 from spark_arrow_ipc.dataset.scan import ScanOptions, scan
-from spark_arrow_ipc.dataset.scanned import ScannedBatch, join_small
+from spark_arrow_ipc.dataset.scanned import ENOUGH_NBYTES, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.splits import FileRange
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc import source as source_module
@@ -106,6 +106,13 @@ def test_bytes_bound_what_is_joined():
     texts = Schema.of([t.field("s", t.utf8)])
     found = join_small((scanned(i, ["x" * 1000] * 10, texts) for i in range(10)), 1_000_000, 35_000)
     assert [30, 30, 30, 10] == [one.batch.num_rows for one in found]
+
+
+def test_few_rows_of_many_bytes_come_alone():
+    texts = Schema.of([t.field("s", t.utf8)])
+    values = [["x"], ["y"], ["z" * ENOUGH_NBYTES], ["x"], ["y"]]
+    found = join_small((scanned(i, own, texts) for i, own in enumerate(values)), 100)
+    assert [2, 1, 2] == [one.batch.num_rows for one in found]
 
 
 def test_what_cannot_be_joined_comes_as_few_batches_as_can_be():
