@@ -6,7 +6,7 @@ All contenders run in one Spark session in turns, A B A B, after turns that do n
 and minima are printed, and whether the bars of docs/benchmarks.md are kept.
 
 `compare` runs the cases of ``cases.py``, all or those that are named; `scan`, `memory` and `balance` look closer at
-one file whose size and layout are given; `imports` asks what a worker imports.
+one file whose size and layout are given; `imports` asks what a worker imports, `settings` what Spark's settings do.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from compare import compare, failures, print_cases  # noqa: E402
 from measure import Cost, SparkProcesses  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from scans import CONTENDERS, SINKS, Scan, register, rows_of_tasks  # noqa: E402
+from settings import SETTINGS, add_arguments, measured, print_session, study  # noqa: E402
 from start_up import print_imports  # noqa: E402
 from workloads import Workload, arrow_file, largest_body_nbytes  # noqa: E402
 
@@ -61,13 +62,15 @@ GROWTH_BAR = 1.10
 
 _MIB = 1 << 20
 
+_LOGGING = ROOT / "conf" / "log4j2.properties"
+
 Turns = Mapping[str, Sequence[Cost]]
 """What each turn cost, by contender."""
 
 
 @contextmanager
-def session(*, reuses_workers: bool) -> Iterator[SparkSession]:
-    """Open a quiet session on `local[2]`."""
+def session(*, reuses_workers: bool, conf: Mapping[str, str] = {}, java: str = "") -> Iterator[SparkSession]:
+    """Open a quiet session on `local[2]`, with more settings and options of the JVM."""
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("benchmarks")
@@ -75,8 +78,10 @@ def session(*, reuses_workers: bool) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "2g")
         .config("spark.python.worker.reuse", str(reuses_workers).lower())
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={ROOT / 'conf' / 'log4j2.properties'}")
+        .config("spark.driver.extraJavaOptions", f"{java} -Dlog4j2.configurationFile={_LOGGING}")
     )
+    for name, text in conf.items():
+        builder = builder.config(name, text)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
@@ -216,7 +221,21 @@ def imported(arguments: argparse.Namespace, directory: Path) -> dict[str, object
     return dict(print_imports(arguments.processes))
 
 
-COMMANDS = {"compare": compared, "scan": scan, "memory": memory, "balance": balance, "imports": imported}
+def set_apart(arguments: argparse.Namespace, directory: Path) -> object:
+    """Run the same scan and write under several settings of Spark."""
+    size, turns = arguments.size, arguments.turns
+    if arguments.session is None:
+        return study(Path(__file__), directory, SETTINGS, size=size, turns=turns, rounds=arguments.rounds)
+    setting = SETTINGS[arguments.session]
+    with session(reuses_workers=True, conf=setting.conf, java=setting.java) as spark:
+        print_session(measured(spark, arguments.session, directory, size=size, turns=turns))
+    return None
+
+
+COMMANDS = {
+    "compare": compared, "scan": scan, "memory": memory, "balance": balance, "imports": imported,
+    "settings": set_apart,
+}  # fmt: skip
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -239,6 +258,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--max-partition-bytes", default="128m", help="as the read option (default %(default)s)")
     parser.add_argument("--directory", type=Path, help="keeps the files for the next run; by default a temporary one")
     parser.add_argument("--json", type=Path, help="a file for every value")
+    add_arguments(parser)
     arguments = parser.parse_intermixed_args(words)
     unknown = [name for name in arguments.cases if arguments.command != "compare" or name not in CASES]
     if unknown:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
 sys.path.insert(0, str(Path(__file__).parent))
 
+import settings
 from cases import CASES, FIXED
 
 RUN = Path(__file__).with_name("run.py")
@@ -25,7 +26,7 @@ BOTH = """
 import contextlib, json, sys
 import run
 with run.session(reuses_workers=True) as spark:
-    run.session = lambda *, reuses_workers: contextlib.nullcontext(spark)
+    run.session = lambda **_: contextlib.nullcontext(spark)
     for words in json.loads(sys.argv[1]):
         run.main(words)
 """
@@ -46,7 +47,8 @@ def both(tmp_path_factory):
     contenders = ["--contenders", "null", "arrowipc", "pyarrow", "parquet"]
     scan = ["scan", *TINY, "--pairs", "1", "--warm-up", "0", *contenders, "--json", str(scanned)]
     compare = ["compare", *COMPARED, "--size", "0.001", "--turns", "1", "--warm-up", "0", "--json", str(compared)]
-    printed = finished("-c", BOTH, json.dumps([scan, compare]))
+    setting = ["settings", "--session", "outputBatchRows=10000", "--size", "0.001", "--turns", "1"]
+    printed = finished("-c", BOTH, json.dumps([scan, compare, setting]))
     return printed, json.loads(scanned.read_text()), json.loads(compared.read_text())
 
 
@@ -124,3 +126,23 @@ def test_imports_are_ours_alone():
     assert "spark_arrow_ipc" in printed
     assert "issue 7: imports of a worker's first task, ms: " in printed
     assert not any(line.startswith(("pyspark", "pyarrow", "numpy", "pandas")) for line in printed.splitlines())
+
+
+def test_a_setting_runs_both_jobs(both):
+    costs = json.loads(both[0].splitlines()[-1])
+    assert list(costs) == ["scan", "write"]
+    assert [len(values) for values in costs.values()] == [1, 1]
+    assert all(value["cpu"] > 0 for values in costs.values() for value in values)
+
+
+def test_settings_are_set_against_none(monkeypatch, capsys, tmp_path):
+    def run(words, **_):
+        seconds = 2.0 if words[words.index("--session") + 1] == settings.PLAIN else 3.0
+        values = [{"wall": seconds, "cpu": 2 * seconds}]
+        return subprocess.CompletedProcess(words, 0, "warnings\n" + json.dumps({"scan": values, "write": values}))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    names = [settings.PLAIN, "ParallelGC"]
+    found = settings.study(RUN, tmp_path, names, size=1, turns=1, rounds=2)
+    assert [len(found[name]["write"]) for name in names] == [2, 2]
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["ParallelGC", *["3.00", "(1.50)", "6.00", "(1.50)"] * 2]
