@@ -34,6 +34,13 @@ LAKE = Workload(250_000, 4, files=1_000)
 RISING = Workload(5_000_000, 75)
 SIZES = (1, 2, 4, 8)
 
+SCANNED: Mapping[str, Workload] = {
+    "scan": NUMBERS, "lz4": replace(NUMBERS, compression="lz4"), "zstd": replace(NUMBERS, compression="zstd"),
+    "non_ascii": NON_ASCII, "dictionary_low": LOW, "dictionary_high": HIGH, "nested": NESTED, "wide": WIDE,
+    "tiny": TINY, "huge": HUGE,
+}  # fmt: skip
+"""Full scans by the name of their case."""
+
 WRITTEN = Written(10_000_000)
 FEW_KEYS = Written(10_000_000, keys=20)
 MANY_KEYS = Written(1_000_000, keys=10_000)
@@ -285,8 +292,8 @@ CASES: Mapping[str, Case] = {
         _readers("arrowipc", "null", "pyarrow", "parquet", "parquet zstd", asked=Asked(NUMBERS, "aggregate")),
         (times("arrowipc", "pyarrow", PYARROW),),
     ),
-    "lz4": _scan("full scan, lz4", replace(NUMBERS, compression="lz4"), null=1.15, others=("parquet",)),
-    "zstd": _scan("full scan, zstd", replace(NUMBERS, compression="zstd"), null=1.35, others=("parquet zstd",)),
+    "lz4": _scan("full scan, lz4", SCANNED["lz4"], null=1.15, others=("parquet",)),
+    "zstd": _scan("full scan, zstd", SCANNED["zstd"], null=1.35, others=("parquet zstd",)),
     "non_ascii": _scan("text of two and three bytes a character", NON_ASCII, null=1.15, others=("parquet",)),
     "dictionary_low": _scan("a dictionary of 100 strings", LOW, null=1.15, others=("parquet",)),
     "dictionary_high": _scan("a dictionary of 100,000 strings", HIGH, null=1.15, others=("parquet",)),

@@ -6,7 +6,8 @@ All contenders run in one Spark session in turns, A B A B, after turns that do n
 and minima are printed, and whether the bars of docs/benchmarks.md are kept.
 
 `compare` runs the cases of ``cases.py``, all or those that are named; `scan`, `memory` and `balance` look closer at
-one file whose size and layout are given; `imports` asks what a worker imports, `settings` what Spark's settings do.
+one file whose size and layout are given; `imports` asks what a worker imports, `settings` what
+Spark's settings do, `profile` where the time goes.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 os.environ["PYTHONSAFEPATH"] = "1"  # else the current directory would come before them
 sys.path[:0] = _PATHS
 
-from cases import CASES  # noqa: E402
+from cases import CASES, SCANNED  # noqa: E402
 from compare import compare, failures, print_cases  # noqa: E402
 from measure import Cost, SparkProcesses  # noqa: E402
+from profile_worker import profile_worker  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from scans import CONTENDERS, SINKS, Scan, register, rows_of_tasks  # noqa: E402
 from settings import SETTINGS, add_arguments, measured, print_session, study  # noqa: E402
@@ -232,9 +234,15 @@ def set_apart(arguments: argparse.Namespace, directory: Path) -> object:
     return None
 
 
+def profiled(arguments: argparse.Namespace, directory: Path) -> object:
+    """Show which stage of a worker's scan takes how much, of files of cases."""
+    workloads = [SCANNED[name] for name in arguments.cases or SCANNED]
+    return {w.name: profile_worker(str(arrow_file(w.times(arguments.size), directory))) for w in workloads}
+
+
 COMMANDS = {
     "compare": compared, "scan": scan, "memory": memory, "balance": balance, "imports": imported,
-    "settings": set_apart,
+    "settings": set_apart, "profile": profiled,
 }  # fmt: skip
 
 
@@ -242,7 +250,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="run.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=COMMANDS, help="; ".join(f"{n}: {c.__doc__}" for n, c in COMMANDS.items()))
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of compare: {', '.join(CASES)}")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"of compare: {', '.join(CASES)}; of profile: {', '.join(SCANNED)}"
+    )
     parser.add_argument("--size", type=float, default=1.0, help="of compare's files, 1 as the bars ask (default)")
     parser.add_argument("--turns", type=int, default=5, help="of each contender in compare (default %(default)s)")
     parser.add_argument("--list", action="store_true", help="print compare's cases and do nothing")
@@ -260,7 +270,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="a file for every value")
     add_arguments(parser)
     arguments = parser.parse_intermixed_args(words)
-    unknown = [name for name in arguments.cases if arguments.command != "compare" or name not in CASES]
+    known = {"compare": CASES, "profile": SCANNED}.get(arguments.command, {})
+    unknown = [name for name in arguments.cases if name not in known]
     if unknown:
         parser.error(f"there is no case {', '.join(unknown)} of {arguments.command}")
     return arguments

@@ -11,8 +11,11 @@ import pytest
 pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
 sys.path.insert(0, str(Path(__file__).parent))
 
+import cases
+import profile_worker
 import settings
 from cases import CASES, FIXED
+from workloads import arrow_file
 
 RUN = Path(__file__).with_name("run.py")
 TINY = ["--rows", "100000", "--batches", "8", "--max-partition-bytes", "1m"]
@@ -146,3 +149,12 @@ def test_settings_are_set_against_none(monkeypatch, capsys, tmp_path):
     found = settings.study(RUN, tmp_path, names, size=1, turns=1, rounds=2)
     assert [len(found[name]["write"]) for name in names] == [2, 2]
     assert capsys.readouterr().out.splitlines()[-1].split() == ["ParallelGC", *["3.00", "(1.50)", "6.00", "(1.50)"] * 2]
+
+
+def test_shares_of_stages_are_the_whole(tmp_path, capsys):
+    path = str(arrow_file(cases.SCANNED["lz4"].times(0.002), tmp_path))
+    found = profile_worker.profile_worker(path)
+    assert {"read", "decompress", "decode", "validate", "conform"} < set(found)
+    printed = dict(line.split() for line in capsys.readouterr().out.splitlines()[1:])
+    assert 90 <= sum(int(share.rstrip("%")) for share in printed.values()) <= 110
+    assert all(seconds >= 0 for seconds in found.values())
