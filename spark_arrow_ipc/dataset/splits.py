@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import ceil
@@ -192,7 +193,7 @@ def plan_splits(
     split_bytes = max(1, min(max_partition_bytes, max(open_cost_bytes, -(-total // aim))))
     weighed: list[tuple[int, FileRange]] = []
     for file, sizes, nbytes in sized:
-        found = sizes if sizes is not None or nbytes <= split_bytes else footer(file.path)
+        found = sizes if sizes is not None or nbytes <= split_bytes else _footer_of(file, footer)
         if found is None:
             weighed.append(
                 (nbytes, FileRange(file.path, file.nbytes, file.mtime_ns, None, None, file.partition, file.staged))
@@ -207,6 +208,17 @@ def plan_splits(
         weighed.extend((weight, part) for part in ranges)
     weighed.sort(key=lambda pair: -pair[0])
     return _pack(weighed, split_bytes, open_cost_bytes)
+
+
+def _footer_of(file: DataFile, footer: Footer) -> Sequence[int] | StreamIndex | None:
+    """Return what the footer of a file says, wherever of its places it lies: a commit may be renaming it."""
+    if file.staged is not None:
+        for place in (file.path, file.staged):
+            with suppress(FileChangedError):
+                found = footer(place)
+                if found is not None:
+                    return found
+    return footer(file.path)
 
 
 def _ranges(file: DataFile, found: Sequence[int] | StreamIndex, parts: int) -> list[FileRange]:

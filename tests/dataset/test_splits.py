@@ -6,7 +6,7 @@ import time
 import pytest
 
 from spark_arrow_ipc.dataset.listing import DataFile
-from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, plan_splits
+from spark_arrow_ipc.dataset.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError
 
 MIB = 1 << 20
@@ -201,6 +201,22 @@ def test_block_sizes_of_real_files(tmp_path):
     assert 8000 < sum(sizes) < (tmp_path / "f.arrow").stat().st_size
     (batch,) = block_sizes(str(tmp_path / "s.arrows")).batches
     assert (0, 1000) == (batch.rows_before, batch.rows)
+
+
+@pytest.mark.parametrize("footer", [block_sizes, block_sizes_if_sound])
+def test_a_file_that_a_commit_has_not_renamed_yet_is_cut_where_it_lies(tmp_path, footer):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": range(1000)})
+    staged = tmp_path / "staged"
+    with pa.OSFile(str(staged), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=250)
+    large = DataFile(str(tmp_path / "part.arrow"), staged.stat().st_size, 17, staged=str(staged))
+    partitions = plan_splits([large], max_partition_bytes=5000, open_cost_bytes=1, min_partitions=1, footer=footer)
+    assert blocks(partitions) == [2, 2]
+    staged.rename(large.path)
+    assert (
+        plan_splits([large], max_partition_bytes=5000, open_cost_bytes=1, min_partitions=1, footer=footer) == partitions
+    )
 
 
 def test_block_sizes_of_what_is_no_arrow_names_the_file(tmp_path):
