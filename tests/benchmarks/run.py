@@ -204,7 +204,7 @@ def compared(arguments: argparse.Namespace, directory: Path) -> dict[str, object
     if arguments.list:
         print_cases()
         return {}
-    with session(reuses_workers=True) as spark:
+    with session(reuses_workers=True, conf=dict(arguments.conf)) as spark:
         found = compare(
             spark,
             directory,
@@ -246,6 +246,13 @@ COMMANDS = {
 }  # fmt: skip
 
 
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text} is no NAME=VALUE")
+    return name, value
+
+
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="run.py", description=(__doc__ or "").splitlines()[0])
@@ -268,6 +275,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--max-partition-bytes", default="128m", help="as the read option (default %(default)s)")
     parser.add_argument("--directory", type=Path, help="keeps the files for the next run; by default a temporary one")
     parser.add_argument("--json", type=Path, help="a file for every value")
+    parser.add_argument(
+        "--conf", type=_name_and_value, action="append", default=[], metavar="NAME=VALUE", help="of compare's session"
+    )
     add_arguments(parser)
     arguments = parser.parse_intermixed_args(words)
     known = {"compare": CASES, "profile": SCANNED}.get(arguments.command, {})

@@ -53,14 +53,11 @@ SETTINGS: Mapping[str, Setting] = {
     PLAIN: Setting(),
     "unix domain sockets": Setting({"spark.python.unix.domain.socket.enabled": "true"}),
     "spark.buffer.size=1m": Setting({"spark.buffer.size": "1m"}),
+    "arrow.maxBytesPerBatch=2147483647": Setting({f"{_ARROW}.maxBytesPerBatch": "2147483647"}),
     "arrow.maxRecordsPerBatch=65536": Setting({f"{_ARROW}.maxRecordsPerBatch": "65536"}),
     "outputBatchRows=10000": Setting(reading={"outputBatchRows": "10000"}),
     "outputBatchRows=262144": Setting(reading={"outputBatchRows": "262144"}),
     "ParallelGC": Setting(java="-XX:+UseParallelGC"),
-    "MaxDirectMemory, no Netty checks": Setting(
-        java="-Dio.netty.tryReflectionSetAccessible=true -Darrow.enable_unsafe_memory_access=true "
-        "-Darrow.enable_null_check_for_get=false"
-    ),
 }
 """By name."""
 
