@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,6 +118,8 @@ class RecordBatch:
         return f"<RecordBatch {self.num_rows:,} rows of {len(self.columns)} columns>\n{self.schema}"
 
     def _repr_html_(self) -> str:
+        import html  # notebooks alone need it
+
         head = "".join(f"<th>{html.escape(f.name)}<br>{html.escape(str(f.type))}</th>" for f in self.schema.fields)
         first = self.slice(0, min(self.num_rows, _REPR_ROWS))
         cells = zip(*(column.to_pylist() for column in first.columns), strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -76,6 +75,8 @@ class Schema:
         return "\n".join(map(str, self.fields)) or "(no columns)"
 
     def _repr_html_(self) -> str:
+        import html  # notebooks alone need it
+
         rows = "".join(
             f"<tr><td>{i}</td><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td>"
             f"<td>{'yes' if f.nullable else 'no'}</td></tr>"

@@ -10,7 +10,6 @@ Spark conf is read here, because the planner has no session.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -220,6 +219,8 @@ def _check_known(key: str, text: str, side: Side) -> None:
         verb = "reading" if option.side is Side.READ else "writing"
         here = "written" if side is Side.WRITE else "read"
         raise OptionError(f"the option {option.name} is for {verb}, and here data is {here}; remove it ({key}={text})")
+    import difflib  # workers do without
+
     near = difflib.get_close_matches(key.lower(), [name.lower() for name in names], n=1)
     guess = f"; did you mean {_BY_KEY[near[0]].name}" if near else ""
     verb = "reading" if side is Side.READ else "writing"
