@@ -52,7 +52,7 @@ _ARROW = "spark.sql.execution.arrow"
 SETTINGS: Mapping[str, Setting] = {
     PLAIN: Setting(),
     "unix domain sockets": Setting({"spark.python.unix.domain.socket.enabled": "true"}),
-    "spark.buffer.size=1m": Setting({"spark.buffer.size": "1m"}),
+    "spark.buffer.size=1048576": Setting({"spark.buffer.size": "1048576"}),
     "arrow.maxBytesPerBatch=2147483647": Setting({f"{_ARROW}.maxBytesPerBatch": "2147483647"}),
     "arrow.maxRecordsPerBatch=65536": Setting({f"{_ARROW}.maxRecordsPerBatch": "65536"}),
     "outputBatchRows=10000": Setting(reading={"outputBatchRows": "10000"}),
