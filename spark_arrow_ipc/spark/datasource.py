@@ -67,7 +67,9 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:
             raise OptionError(_NO_PATH)
-        return ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
+        writer = ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
+        settle()
+        return writer
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
