@@ -91,8 +91,7 @@ class FileReader(BatchReader):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._columns.is_whole and window is None:
                 source = Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
-            message = self._read_message(source, block)
-            expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            message = self._read_batch_message(source, block)
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return self._columns.read_batch(message, place, self._dictionaries.find)
 
@@ -143,8 +142,7 @@ class FileReader(BatchReader):
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
-            message = self._read_message(self._source, block)
-            expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            message = self._read_batch_message(self._source, block)
             if not can_cut(self._columns, message):
                 return None
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
@@ -199,8 +197,7 @@ class FileReader(BatchReader):
         """Return how many bytes `read_batch` reads of record batch `i`. Its header is read, and not its body."""
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
-            message = self._read_message(self._source, block)
-            expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            message = self._read_batch_message(self._source, block)
             return block.metadata_nbytes + self._columns.wanted_nbytes(message)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
@@ -216,6 +213,11 @@ class FileReader(BatchReader):
         if not 0 <= i < len(self):
             raise IndexError(f"expected a record batch number of 0 to {len(self) - 1}, found {i}")
         return self.blocks[i]
+
+    def _read_batch_message(self, source: ByteSource, block: Block) -> Message:
+        message = self._read_message(source, block)
+        expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+        return message
 
     def _read_message(self, source: ByteSource, block: Block) -> Message:
         limits = self._columns.limits

@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError, error_context
@@ -166,9 +167,7 @@ class _Piece:
         if not self.layout.buffers[number][1] and not null_count:
             return 0
         data = self._read(number, first // 8, -(-end // 8))
-        bits = np.unpackbits(np.frombuffer(data[-1:], np.uint8), bitorder="little")[: (end - 1) % 8 + 1]
-        valid = int(np.bitwise_count(np.frombuffer(data[:-1], np.uint8)).sum(dtype=np.int64)) + int(bits.sum())
-        nulls = end - first - valid
+        nulls = end - first - bitmap.count_set(data, 0, end - first)
         if nulls > null_count:
             raise InvalidBodyError(
                 expected=f"at most {null_count:,} nulls, as the field node says",
