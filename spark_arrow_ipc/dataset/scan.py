@@ -127,8 +127,8 @@ def scan(
 ) -> Generator[ScannedFile, None, None]:
     """Yield each range with its schema and its record batches; the file is closed when the next one is asked for.
 
-    Memory: one record batch or a piece of it, or twice what is joined, and the dictionaries of the projected columns of one file.
-    Closing the iterator closes the file.
+    Memory: one record batch or a piece of it, or twice what is joined, and the dictionaries of the projected columns
+    of one file. Closing the iterator closes the file.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """What a scan yields: open file ranges, and record batches that know which blocks they are made of.
 
 Joining lives here as well: batches of few rows cost whoever gets them as much as large ones, so neighbours below a
-number of rows are put together. Batches that have enough rows or bytes pass untouched, and so do those that cannot be joined.
+number of rows are put together. Batches that have enough rows or bytes pass untouched, and so do those that cannot be
+joined.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ JOINED_ROWS: Final = 10_000
 
 JOINED_NBYTES: Final = 64 << 20
 """Most bytes that are joined: what a batch may have before it is cut for Spark."""
-
 
 ENOUGH_NBYTES: Final = 4 << 20
 """A batch of so many bytes comes alone however few its rows are: joining copies them, and would cost more."""

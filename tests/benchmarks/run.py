@@ -6,8 +6,8 @@ All contenders run in one Spark session in turns, A B A B, after turns that do n
 and minima are printed, and whether the bars of docs/benchmarks.md are kept.
 
 `compare` runs the cases of ``cases.py``, all or those that are named; `scan`, `memory` and `balance` look closer at
-one file whose size and layout are given; `imports` asks what a worker imports, `settings` what
-Spark's settings do, `profile` where the time goes.
+one file whose size and layout are given; `imports` asks what a worker imports, `settings` what Spark's
+settings do, `profile` where the time goes.
 """
 
 from __future__ import annotations
