@@ -207,3 +207,13 @@ def error_context(
 ) -> AbstractContextManager[None]:
     """Return a context that gives every `ArrowIpcError` raised inside the place that it does not know yet."""
     return _Place(path, block_kind, block_number, field_path, byte_offset)
+
+
+_SHOWN = 80
+"""Characters of a value's repr that a message shows."""
+
+
+def unfit(wanted: str, type_: object, value: object) -> str:
+    """Return ``expected <wanted> for <type>, found <value>``; a long value is cut."""
+    text = repr(value)
+    return f"expected {wanted} for {type_}, found {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from spark_arrow_ipc.dataset import failpoint
-from spark_arrow_ipc.dataset.commit import commit
-from spark_arrow_ipc.dataset.commit_format import StagedFile
-from spark_arrow_ipc.dataset.job import live_files, plan_job
-from spark_arrow_ipc.dataset.listing import list_tree
-from spark_arrow_ipc.dataset.sink import TaskOutput
-from spark_arrow_ipc.dataset.write_modes import WriteMode
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import failpoint
+from spark_arrow_ipc.dataset.write.commit import commit
+from spark_arrow_ipc.dataset.write.job_plan import live_files, plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.task import TaskOutput
 
 APPEND, OVERWRITE, DYNAMIC = WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC
 

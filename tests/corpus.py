@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from spark_arrow_ipc import arrow_json, ipc
-from spark_arrow_ipc.arrow import compare
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.errors import ArrowIpcError
 
 VARIABLE = "ARROW_IPC_CORPUS"

@@ -37,8 +37,9 @@ from arrow_from_pyarrow import from_pyarrow, schema_from_pyarrow
 from differential_reasons import CRASH, NOT_OURS, UNEXPLAINED, classify
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import RecordBatch, Schema, compare
+from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.swap import NATIVE
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, bitmap
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import NOT_COUNTED
-from spark_arrow_ipc.arrow.numpy_values import VIEW
+from spark_arrow_ipc.arrow.numpy_views import VIEW
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("dev", max_examples=25, **_COMMON)

@@ -22,16 +22,18 @@ from decimal import Context, Decimal
 import numpy as np
 import pyarrow as pa
 
-from spark_arrow_ipc.dataset import instants, predicate, pruning
-from spark_arrow_ipc.dataset.block_pruning import block_filter
-from spark_arrow_ipc.dataset.predicate_binding import bind
-from spark_arrow_ipc.dataset.statistics import StatisticsCollector, read_statistics
+from spark_arrow_ipc.dataset import spark_datetime_text
+from spark_arrow_ipc.dataset.predicate import prune
+from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, read_statistics
+from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform
-from spark_arrow_ipc.spark.mappings import spark_schema
-from spark_arrow_ipc.spark.options import ReadOptions
-from spark_arrow_ipc.spark.row_filter import compile_filter
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.row_filter import compile_filter
+from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 
 ROWS = 1000
 BLOCK_ROWS = 50
@@ -552,7 +554,7 @@ def readable(array):
 def our_rows(table, text, zone, coverage):
     """Return the rows that match by our filter, after blocks and partitions were skipped."""
     ours = bridge.batch_from_pyarrow(table.file)
-    bound = bind(predicate.parse(text), bridge.schema_from_pyarrow(table.conformed.schema).fields, zone)
+    bound = bind(parse(text), bridge.schema_from_pyarrow(table.conformed.schema).fields, zone)
     matching = rows_of(compile_filter(bound, table.conformed.schema).filter(table.conformed))
     keep = block_filter(bound, ours.schema, table.statistics)
     kept_blocks = [i for i in range(ROWS // BLOCK_ROWS) if keep(i)]
@@ -564,7 +566,7 @@ def our_rows(table, text, zone, coverage):
         )
     ]
     assert left == matching, f"blocks were skipped that hold rows: {text}"
-    kept_rows = [row for row, values in table.partitions.items() if pruning.keeps_partition(bound, values)]
+    kept_rows = [row for row, values in table.partitions.items() if prune.keeps_partition(bound, values)]
     assert {row for row in matching if row in table.partitions} <= set(kept_rows), (
         f"a partition was skipped that holds rows: {text}"
     )
@@ -601,7 +603,7 @@ def rows_of(batch):
 def run(spark, count, seed, coverage):
     """Compare `count` predicates with Spark's answers; returns the differences in words."""
     r = random.Random(seed)
-    zone = instants.zone(ZONE)
+    zone = spark_datetime_text.zone(ZONE)
     differences = []
     while coverage.predicates < count:
         table = make_table(r)

@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_arrow_ipc.arrow import bitmap, numpy_values, pylist
+from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow.layout import LAYOUTS
+from spark_arrow_ipc.arrow.python_values import to_pylist
 from spark_arrow_ipc.arrow.types import DataType, Null
 
 if TYPE_CHECKING:
@@ -97,11 +98,11 @@ class Array:
 
     def to_pylist(self) -> list[Any]:
         """Return the slots as Python values, as pyarrow's ``to_pylist`` gives them. Costs Python time a slot."""
-        return pylist.to_pylist(self)
+        return to_pylist.to_pylist(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """Return the slots as a numpy array: a view where type and nulls allow, else a copy of Python objects."""
-        return numpy_values.to_numpy(self)
+        return numpy_views.to_numpy(self)
 
     def __repr__(self) -> str:
         return f"<Array {self.type}, {self.length:,} slots, {self.count_nulls():,} null>"

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_arrow_ipc.arrow import build, validate
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.arrow.validate import arrays as validate
 
 _REPR_ROWS = 10
 """Rows that the HTML table of a notebook shows."""
@@ -52,7 +53,7 @@ class RecordBatch:
         ValueError, TypeError
             A value does not fit its field's type.
         """
-        columns = tuple(build.array([row.get(f.name) for row in rows], f.type) for f in schema.fields)
+        columns = tuple(from_pylist.array([row.get(f.name) for row in rows], f.type) for f in schema.fields)
         return cls(schema, columns, len(rows))
 
     @classmethod
@@ -67,7 +68,7 @@ class RecordBatch:
         missing = [name for name in schema.names if name not in columns]
         if missing:
             raise ValueError(f"expected a column for every field, found none for {', '.join(missing)}")
-        arrays = tuple(build.array(columns[f.name], f.type) for f in schema.fields)
+        arrays = tuple(from_pylist.array(columns[f.name], f.type) for f in schema.fields)
         return cls(schema, arrays, arrays[0].length if arrays else 0)
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.document import MAX_NBYTES, Node, Source, integer, load, shown
 from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, WRONG_VALUE, bytes_from_hex, int_to_bytes
-from spark_arrow_ipc.arrow_json.type_names import type_from_json
+from spark_arrow_ipc.arrow_json.types import type_from_json
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, LimitError, error_context
 
 MAX_DEPTH = 64

@@ -16,16 +16,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from spark_arrow_ipc.arrow import bitmap, build, compare, slicing
+from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import child_path
+from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
+from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.walk import child_path
 from spark_arrow_ipc.arrow_json.reader import INLINE_NBYTES
 from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, bytes_to_hex, int_from_bytes, int_to_json
-from spark_arrow_ipc.arrow_json.type_names import type_to_json
+from spark_arrow_ipc.arrow_json.types import type_to_json
 from spark_arrow_ipc.errors import UnsupportedError
 
 Members: TypeAlias = dict[str, Any]
@@ -91,7 +94,7 @@ def _longest(type_: t.Dictionary, path: str, arrays: Sequence[Array]) -> Array:
     """Return the dictionary that all batches' dictionaries begin."""
     found = [array.dictionary for array in arrays if array.dictionary is not None]
     if not found:
-        return build.array((), type_.value)
+        return from_pylist.array((), type_.value)
     longest = max(found, key=len)
     distinct = {id(array): array for array in found if array is not longest}
     for array in distinct.values():

@@ -22,7 +22,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli import files, render
+from spark_arrow_ipc.cli.shared import files, render
 
 __all__ = ["add_arguments", "run"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels.slice import rechunk
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.slicing import rechunk
-from spark_arrow_ipc.cli import files, render
-from spark_arrow_ipc.cli.differences import Comparison
+from spark_arrow_ipc.cli.shared import files, render
+from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.errors import SchemaMismatchError
 
 __all__ = ["add_arguments", "run"]

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli import files, render
+from spark_arrow_ipc.cli.shared import files, render
 from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = ["Count", "add_arguments", "count", "run"]

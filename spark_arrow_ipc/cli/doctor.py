@@ -24,7 +24,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from spark_arrow_ipc import __version__
-from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.cli.shared import render
 
 __all__ = ["Finding", "add_arguments", "examine", "java", "run"]
 

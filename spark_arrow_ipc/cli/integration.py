@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from spark_arrow_ipc import arrow_json, ipc
-from spark_arrow_ipc.cli import render
-from spark_arrow_ipc.cli.differences import Comparison
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.differences import Comparison
 
 __all__ = ["add_arguments", "run"]
 

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from spark_arrow_ipc import __version__
-from spark_arrow_ipc.cli import render
+from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = ["COMMANDS", "Command", "main"]

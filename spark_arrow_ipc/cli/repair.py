@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli import files, render
+from spark_arrow_ipc.cli.shared import files, render
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex

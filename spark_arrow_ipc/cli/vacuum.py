@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from spark_arrow_ipc.cli import render
-from spark_arrow_ipc.dataset.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
 
 __all__ = ["add_arguments", "run"]
 

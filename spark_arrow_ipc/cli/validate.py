@@ -20,17 +20,17 @@ from typing import Any
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli import render
-from spark_arrow_ipc.cli.differences import Comparison
-from spark_arrow_ipc.cli.outline import Outline, read_outline
-from spark_arrow_ipc.cli.ranges import OutOfRange, out_of_range
-from spark_arrow_ipc.dataset.listing import list_directory
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.differences import Comparison
+from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
+from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
+from spark_arrow_ipc.dataset.listing.tree import list_directory
 from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import SchemaHeader, decode_message
-from spark_arrow_ipc.ipc.schema_message import SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_message
+from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.source import open_source
 
 __all__ = ["Verdict", "add_arguments", "examine", "run"]

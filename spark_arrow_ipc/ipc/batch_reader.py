@@ -13,13 +13,8 @@ from spark_arrow_ipc.errors import (
     InvalidMetadataError,
 )
 from spark_arrow_ipc.ipc.constants import HeaderKind
-from spark_arrow_ipc.ipc.metadata import (
-    DictionaryBatchHeader,
-    Message,
-    RecordBatchHeader,
-    SchemaHeader,
-)
-from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
+from spark_arrow_ipc.ipc.metadata.message import DictionaryBatchHeader, Message, RecordBatchHeader, SchemaHeader
+from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 
 _H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)

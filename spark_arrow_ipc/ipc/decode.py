@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from spark_arrow_ipc.arrow import build
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import (
     InvalidArrowError,
     InvalidBodyError,
@@ -30,7 +30,7 @@ from spark_arrow_ipc.ipc.body import Body
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Compression
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.swap import SWAPS
 
@@ -299,7 +299,7 @@ def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_di
         return found
     if null_count == length:
         # A dictionary need not precede a batch whose slots are all null (Columnar.rst, "Dictionary messages").
-        return build.array([], step.type.value)
+        return from_pylist.array([], step.type.value)
     raise InvalidDictionaryError(
         expected=f"a dictionary batch of id {step.dictionary_id} before its first use",
         found="none",

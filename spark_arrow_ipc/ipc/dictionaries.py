@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spark_arrow_ipc.arrow import concat
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels import concat
 from spark_arrow_ipc.errors import InvalidDictionaryError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.plan import Plan
 

@@ -12,13 +12,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import slicing, zeroing
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import Compression
 from spark_arrow_ipc.ipc.flatbuf import tables
-from spark_arrow_ipc.ipc.metadata import Int64s
+from spark_arrow_ipc.ipc.metadata.message import Int64s
 from spark_arrow_ipc.ipc.plan import Plan, Step
 
 BytesLike: TypeAlias = bytes | memoryview
@@ -88,7 +89,7 @@ def encode_columns(
     variadic_counts: list[int] = []
     pending = [slicing.compact(column) for column in reversed(columns)]
     for step in plan.steps:
-        array = zeroing.zero_nulls(pending.pop())
+        array = zero_nulls(pending.pop())
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
         _add_buffers(buffers, step, array, null_count)

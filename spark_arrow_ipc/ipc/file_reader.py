@@ -16,11 +16,11 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
 from spark_arrow_ipc.ipc.constants import Format, HeaderKind
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
-from spark_arrow_ipc.ipc.gather import Run, Shapes, gather
-from spark_arrow_ipc.ipc.metadata import (
+from spark_arrow_ipc.ipc.metadata.message import (
     Block,
     DictionaryBatchHeader,
     Footer,
@@ -29,9 +29,9 @@ from spark_arrow_ipc.ipc.metadata import (
     decode_message,
 )
 from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
-from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 
 

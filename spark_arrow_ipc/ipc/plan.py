@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import SLOTS, BufferLayout, Role, Swap, bit_width_of, child_slots, layout_of
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.walk import child_path
 from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidDictionaryError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
 

@@ -21,13 +21,9 @@ from spark_arrow_ipc.ipc.constants import Format, HeaderKind
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import (
-    SchemaHeader,
-    decode_footer,
-    decode_message,
-)
-from spark_arrow_ipc.ipc.schema_message import decode_schema
-from spark_arrow_ipc.ipc.selected_columns import Columns, SelectedColumns, Validation
+from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_footer, decode_message
+from spark_arrow_ipc.ipc.metadata.schema import decode_schema
+from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns, Validation
 from spark_arrow_ipc.ipc.sniff import sniff_source
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open_source
 from spark_arrow_ipc.ipc.stream_reader import StreamReader

@@ -26,10 +26,10 @@ from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEA
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import Footer, SchemaHeader, decode_message
+from spark_arrow_ipc.ipc.metadata.message import Footer, SchemaHeader, decode_message
+from spark_arrow_ipc.ipc.metadata.schema import decode_schema
+from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns, Validation
 from spark_arrow_ipc.ipc.reader import open as open_reader
-from spark_arrow_ipc.ipc.schema_message import decode_schema
-from spark_arrow_ipc.ipc.selected_columns import Columns, SelectedColumns, Validation
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, index_stream
 from spark_arrow_ipc.ipc.stream_reader import StreamReader

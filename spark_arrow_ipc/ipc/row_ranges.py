@@ -24,11 +24,11 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError, error_context
 from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.coalesce import can_gather
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary, check_header, wanted_ranges
-from spark_arrow_ipc.ipc.gather import can_gather
-from spark_arrow_ipc.ipc.metadata import Message, RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
-from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
+from spark_arrow_ipc.ipc.projection import SelectedColumns
 
 __all__ = ["ROW_ALIGNMENT", "BatchRows", "can_cut"]
 

@@ -21,7 +21,13 @@ from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.constants import Compression, HeaderKind
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import Block, DictionaryBatchHeader, Message, RecordBatchHeader, decode_message
+from spark_arrow_ipc.ipc.metadata.message import (
+    Block,
+    DictionaryBatchHeader,
+    Message,
+    RecordBatchHeader,
+    decode_message,
+)
 from spark_arrow_ipc.ipc.read_ahead import ReadAhead
 from spark_arrow_ipc.ipc.source import ByteSource
 

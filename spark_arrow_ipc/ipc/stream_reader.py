@@ -18,19 +18,15 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
 from spark_arrow_ipc.ipc.constants import Format, HeaderKind, MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_stream_message
-from spark_arrow_ipc.ipc.gather import Run, Shapes, gather
-from spark_arrow_ipc.ipc.message_shape import MessageShape
-from spark_arrow_ipc.ipc.metadata import (
-    DictionaryBatchHeader,
-    Message,
-    decode_message,
-)
+from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
+from spark_arrow_ipc.ipc.metadata.message import DictionaryBatchHeader, Message, decode_message
 from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
-from spark_arrow_ipc.ipc.selected_columns import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart, index_stream
 

@@ -19,12 +19,13 @@ from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias, cast
 
 import numpy as np
 
-from spark_arrow_ipc.arrow import compare, slicing
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import walk_fields
+from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.walk import walk_fields
 from spark_arrow_ipc.ipc.compression import Compressor, check_level
 from spark_arrow_ipc.ipc.constants import (
     BODY_ALIGNMENT,
@@ -39,13 +40,13 @@ from spark_arrow_ipc.ipc.constants import (
 from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch, dictionary_values, encode_columns, message_values
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.metadata import Block
+from spark_arrow_ipc.ipc.metadata.message import Block
+from spark_arrow_ipc.ipc.metadata.schema import encode_custom_metadata, encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.ipc.schema_message import encode_custom_metadata, encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
 from spark_arrow_ipc.ipc.swap import NATIVE
-from spark_arrow_ipc.ipc.unify import UnifiedDictionaries
+from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""

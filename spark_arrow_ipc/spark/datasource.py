@@ -16,12 +16,12 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.batch_reader import ArrowIpcBatchReader
-from spark_arrow_ipc.spark.batch_writer import ArrowIpcBatchWriter
-from spark_arrow_ipc.spark.block_table import BLOCK_SCHEMA, ArrowIpcBlockReader
-from spark_arrow_ipc.spark.options import ReadOptions, SparkWriteOptions
-from spark_arrow_ipc.spark.read_plan import read_spark_schema
-from spark_arrow_ipc.spark.worker_process import settle
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
+from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader
+from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+from spark_arrow_ipc.spark.worker_tuning import settle
+from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
 __all__ = ["ArrowIpcDataSource"]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from spark_arrow_ipc.spark.mappings import extensions_table, types_table
-from spark_arrow_ipc.spark.metadata_columns import metadata_table
-from spark_arrow_ipc.spark.option_rows import Side
-from spark_arrow_ipc.spark.options import options_table
-from spark_arrow_ipc.spark.written_types import written_table
+from spark_arrow_ipc.spark.options.options import options_table
+from spark_arrow_ipc.spark.options.table import Side
+from spark_arrow_ipc.spark.read.metadata_columns import metadata_table
+from spark_arrow_ipc.spark.types.arrow_to_spark import extensions_table, types_table
+from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(Side.READ),

@@ -8,9 +8,13 @@ import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, build, compare, concat, slicing, validate
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels import compare, concat
+from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.layout import LAYOUTS, needed_nbytes
+from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.arrow.validate import arrays as validate
 
 UNIONS = (t.SparseUnion, t.DenseUnion)
 CLASSES = [pytest.param(cls, id=cls.__name__) for cls in strategies.EVERY_CLASS]
@@ -40,7 +44,7 @@ def test_build_is_the_inverse_of_to_pylist(array):
     if strategies.holds(array.type, *UNIONS):
         return
     values = array.to_pylist()
-    rebuilt = build.array(values, array.type)
+    rebuilt = from_pylist.array(values, array.type)
     assert_same(array, rebuilt)
     assert repr(values) == repr(rebuilt.to_pylist())
 
@@ -137,7 +141,7 @@ def test_bytes_of_runs_are_told_without_a_look_at_each_slot():
     most = 2**31 - 1
     ends = memoryview(np.array([3, most], np.int64).tobytes())
     run_ends = Array(t.int64, 2, 0, (None, ends))
-    runs = Array(t.run_end_encoded(t.int64, t.utf8), most, 0, (), (run_ends, build.array(["abc", "z"], t.utf8)))
+    runs = Array(t.run_end_encoded(t.int64, t.utf8), most, 0, (), (run_ends, from_pylist.array(["abc", "z"], t.utf8)))
     batch = RecordBatch(Schema((t.Field("runs", runs.type),)), (runs,), most)
     first = next(slicing.split_rows(batch, max_rows=most, max_nbytes=64))
     # 7 or 5 bytes a slot: a value offset of 4, and the text.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is the contender")
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import codec
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark", reason="the benchmarks need the extra 'spark'")
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import cases
 import profile_worker
@@ -17,7 +17,7 @@ import settings
 from cases import CASES, FIXED
 from workloads import arrow_file
 
-RUN = Path(__file__).with_name("run.py")
+RUN = Path(__file__).parents[2] / "benchmarks" / "run.py"
 TINY = ["--rows", "100000", "--batches", "8", "--max-partition-bytes", "1m"]
 COMPARED = ["projection", "write_lz4"]
 

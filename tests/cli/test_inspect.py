@@ -10,7 +10,7 @@ import pytest
 
 from spark_arrow_ipc import __version__
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.cli.outline import read_outline
+from spark_arrow_ipc.cli.shared.outline import read_outline
 from spark_arrow_ipc.errors import InvalidArrowError
 
 pa = pytest.importorskip("pyarrow")

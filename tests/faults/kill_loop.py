@@ -29,14 +29,14 @@ from pathlib import Path
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset import failpoint
-from spark_arrow_ipc.dataset.commit import abort, commit
-from spark_arrow_ipc.dataset.commit_format import StagedFile
-from spark_arrow_ipc.dataset.job import live_files, plan_job
-from spark_arrow_ipc.dataset.listing import list_tree
-from spark_arrow_ipc.dataset.sink import SinkOptions, TaskOutput, write_task
-from spark_arrow_ipc.dataset.vacuum import vacuum
-from spark_arrow_ipc.dataset.write_modes import WriteMode
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import failpoint
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.job_plan import live_files, plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.task import SinkOptions, TaskOutput, write_task
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
 
 SCHEMA = Schema.of([field("id", types.int64)])
 OPTIONS = SinkOptions(record_batch_rows=10)

@@ -32,9 +32,9 @@ from pathlib import Path
 import psutil
 from kill_loop import COMMITTED, LOOPS, PARTITIONS, ROWS, WRITTEN, after, check, check_recovery, see, seed, write
 
-from spark_arrow_ipc.dataset import failpoint
-from spark_arrow_ipc.dataset.commit_record import read_pending
-from spark_arrow_ipc.dataset.job import WriteMode, live_files
+from spark_arrow_ipc.dataset.commit_log.log import read_pending
+from spark_arrow_ipc.dataset.write import failpoint
+from spark_arrow_ipc.dataset.write.job_plan import WriteMode, live_files
 
 HERE = Path(__file__).resolve()
 SECONDS = 300
@@ -65,7 +65,7 @@ def obey():
     if victim == "process":
         os.environ["ARROWIPC_FAILPOINT"] = f"{point}:kill@{passage}"
         return
-    from spark_arrow_ipc.dataset import failpoint
+    from spark_arrow_ipc.dataset.write import failpoint
 
     raising = failpoint.Failpoint.parse(f"{point}:raise@{passage}")
 

@@ -15,7 +15,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import FOOTER_TAIL_NBYTES, MAGIC, Compression
-from spark_arrow_ipc.ipc.metadata import decode_message
+from spark_arrow_ipc.ipc.metadata.message import decode_message
 
 DATA = Path(__file__).parents[1] / "data"
 CORPUS = "ARROW_IPC_CORPUS"

@@ -8,14 +8,14 @@ import struct
 from contextlib import contextmanager
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import validate
+from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import Compression, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import SchemaHeader, decode_footer, decode_message
+from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_footer, decode_message
+from spark_arrow_ipc.ipc.metadata.schema import decode_schema
 from spark_arrow_ipc.ipc.plan import compile_plan
-from spark_arrow_ipc.ipc.schema_message import decode_schema
 
 LIMITS = Limits(max_batch_bytes=64 << 20, max_metadata_bytes=1 << 20, max_columns=10_000)
 MOST_VALUES = 2_000

@@ -33,7 +33,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc import framing
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.schema_message import SchemaMessage, encode_schema
+from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, encode_schema
 
 DATA = Path(__file__).parents[1] / "data"
 SEED = 20_240_229

@@ -21,8 +21,10 @@ from hypothesis import strategies as st  # noqa: E402
 from pylist_cases import CASES, case_id  # noqa: E402
 
 from spark_arrow_ipc import ipc  # noqa: E402
-from spark_arrow_ipc.arrow import Field, RecordBatch, Schema, build, compare  # noqa: E402
+from spark_arrow_ipc.arrow import Field, RecordBatch, Schema  # noqa: E402
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
+from spark_arrow_ipc.arrow.kernels import compare  # noqa: E402
+from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 
 WAYS = [
     pytest.param(ipc.WriteOptions(format=form, compression=codec), id=f"{form}-{codec}")
@@ -199,7 +201,7 @@ def polars_frame(content, form):
 def batch_of(type_):
     """A batch as we build it, nulls zeroed: polars looks at what lies under nulls and refuses it."""
     array = strategies.random_array(np.random.default_rng(17), type_, 33)
-    rebuilt = build.array(array.to_pylist(), type_)
+    rebuilt = from_pylist.array(array.to_pylist(), type_)
     return RecordBatch(Schema((Field("column", type_),)), (rebuilt,), 33)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError
-from spark_arrow_ipc.ipc import message_shape
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
+from spark_arrow_ipc.ipc.metadata import header_template
 
 pa = pytest.importorskip("pyarrow")
 
@@ -199,7 +199,7 @@ def test_headers_whose_numbers_are_also_something_else_have_no_shape():
     data = written(pa.table({"a": range(10)}), step=10)
     block = messages(data)[0]
     metadata = bytearray(data[block.byte_offset : block.byte_offset + block.metadata_nbytes])
-    shape = message_shape.learn(memoryview(bytes(metadata)), ipc.Limits())
+    shape = header_template.learn(memoryview(bytes(metadata)), ipc.Limits())
     assert shape is not None
     # The vector of nodes is moved onto that of the buffers: one reference, four bytes before the elements' count.
     assert {False, True} == set(shape.fixed.tolist())
@@ -210,7 +210,7 @@ def test_headers_whose_numbers_are_also_something_else_have_no_shape():
     )
     padded = same + bytes(-len(same) % 8)
     assert (
-        message_shape.learn(memoryview(b"\xff\xff\xff\xff" + struct.pack("<i", len(padded)) + padded), ipc.Limits())
+        header_template.learn(memoryview(b"\xff\xff\xff\xff" + struct.pack("<i", len(padded)) + padded), ipc.Limits())
         is None
     )
 

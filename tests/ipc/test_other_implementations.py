@@ -25,8 +25,8 @@ import strategies
 
 from spark_arrow_ipc import arrow_json, ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.walk import walk_fields
-from spark_arrow_ipc.cli.differences import Comparison
+from spark_arrow_ipc.arrow.column_path import walk_fields
+from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.errors import ArrowIpcError
 
 ROOT = Path(__file__).parents[2]

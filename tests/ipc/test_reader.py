@@ -23,7 +23,7 @@ from spark_arrow_ipc.errors import (
     LimitError,
     UnsupportedError,
 )
-from spark_arrow_ipc.ipc.metadata import decode_message
+from spark_arrow_ipc.ipc.metadata.message import decode_message
 
 DATA = Path(__file__).parents[1] / "data"
 ROWS = 300

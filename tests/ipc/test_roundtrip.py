@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_arrow_ipc import arrow_json, ipc
-from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema, build, compare
+from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
 
 FORMATS = ("file", "stream")
@@ -75,11 +77,11 @@ def test_stream_takes_batches_with_dictionaries_of_their_own(made):
 
 def nested_dictionaries(order):
     """Return a batch of the values {d: a}, {d: b}: indices into structs whose field is dictionary-encoded itself."""
-    words = build.array(order, t.utf8)
-    indices = build.array([order.index("a"), order.index("b")], t.int8)
+    words = from_pylist.array(order, t.utf8)
+    indices = from_pylist.array([order.index("a"), order.index("b")], t.int8)
     inner = Array(t.dictionary(t.int8, t.utf8), 2, 0, indices.buffers, (), words)
     structs = Array(t.struct([("d", inner.type)]), 2, 0, (None,), (inner,))
-    outer = Array(t.dictionary(t.int8, structs.type), 2, 0, build.array([0, 1], t.int8).buffers, (), structs)
+    outer = Array(t.dictionary(t.int8, structs.type), 2, 0, from_pylist.array([0, 1], t.int8).buffers, (), structs)
     return RecordBatch(Schema((Field("column", outer.type),)), (outer,), 2)
 
 

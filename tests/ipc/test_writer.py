@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import RecordBatch, Schema, build
+from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import ArrowIpcError
 
 pa = pytest.importorskip("pyarrow")
@@ -260,7 +261,7 @@ def test_custom_metadata_arrives_at_pyarrow():
         file = io.BytesIO()
         with ipc.create(file, schema, ipc.WriteOptions(format=kind)) as writer:
             writer.custom_metadata["end"] = "yes"
-            writer.write(RecordBatch(schema, (build.array([1], t.int8),), 1, (("batch", "first"),)))
+            writer.write(RecordBatch(schema, (from_pylist.array([1], t.int8),), 1, (("batch", "first"),)))
         reader = pyarrow_reader(file.getvalue())
         assert ({b"who": b"us"}, {b"unit": b"m"}) == (reader.schema.metadata, reader.schema.field("a").metadata)
         if kind == "file":
@@ -279,8 +280,10 @@ ENCODED = Schema.of([t.field("d", WORDS)])
 
 
 def encoded(dictionary, *indices):
-    values = build.array(indices, t.int8)
-    column = Array(WORDS, len(indices), values.null_count, values.buffers, (), build.array(list(dictionary), t.utf8))
+    values = from_pylist.array(indices, t.int8)
+    column = Array(
+        WORDS, len(indices), values.null_count, values.buffers, (), from_pylist.array(list(dictionary), t.utf8)
+    )
     return RecordBatch(ENCODED, (column,), len(indices))
 
 
@@ -558,7 +561,7 @@ MISMATCHES = [
 @pytest.mark.parametrize(("fields", "text"), [c[1:] for c in MISMATCHES], ids=[c[0] for c in MISMATCHES])
 def test_a_batch_of_another_schema_is_refused_and_the_file_goes_on(fields, text):
     schema = Schema.of([t.field(*field) for field in fields])
-    batch = RecordBatch(schema, tuple(build.array([], field[1]) for field in fields), 0)
+    batch = RecordBatch(schema, tuple(from_pylist.array([], field[1]) for field in fields), 0)
     file = io.BytesIO()
     with ipc.create(file, INTS) as writer:
         with pytest.raises(ValueError, match=text):

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError
 from spark_arrow_ipc.ipc.flatbuf import idl
-from spark_arrow_ipc.ipc.flatbuf.shapes import SHAPES, VTABLE_SLOTS, Shape, Unpack
+from spark_arrow_ipc.ipc.flatbuf.compiled import SHAPES, VTABLE_SLOTS, Shape, Unpack
 
 E = TypeVar("E", bound=Enum)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.measure import measure
+from spark_arrow_ipc.arrow.kernels.measure import measure
 
 __all__ = ["compile_bound"]
 

@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.options import ReadOptions
+from spark_arrow_ipc.spark.options.options import ReadOptions
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
 """One boolean a slot; None stands for all true."""

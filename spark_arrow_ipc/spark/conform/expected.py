@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.written_types import storage_type
+from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 _METADATA_KEY = b"SPARK::metadata::json"
 """Where Spark's ``ArrowUtils`` looks for a field's metadata."""

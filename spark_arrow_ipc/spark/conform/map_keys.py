@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_arrow_ipc.errors import SchemaMismatchError
-from spark_arrow_ipc.spark.option_words import MapKeys
+from spark_arrow_ipc.spark.options.enums import MapKeys
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[Any]

@@ -18,9 +18,9 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.column_names import find_columns
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
     Conversion,
@@ -39,8 +39,8 @@ from spark_arrow_ipc.spark.conform.conversion import (
 )
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.conform.map_keys import distinct_entries
-from spark_arrow_ipc.spark.mappings import union_names
-from spark_arrow_ipc.spark.option_words import Validation
+from spark_arrow_ipc.spark.options.enums import Validation
+from spark_arrow_ipc.spark.types.arrow_to_spark import union_names
 
 
 def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:

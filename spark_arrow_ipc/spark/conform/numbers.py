@@ -33,7 +33,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
     shared,
 )
 from spark_arrow_ipc.spark.conform.expected import expected_type
-from spark_arrow_ipc.spark.mappings import normal_decimal
+from spark_arrow_ipc.spark.types.arrow_to_spark import normal_decimal
 
 _WORD = 1 << 64
 

@@ -2,8 +2,8 @@
 
 Strategy
 --------
-Columns are found by name. For each, the type that it naturally becomes (``spark/mappings.py``) must be the one asked
-for, or widen to it (``spark/widenings.py``); nested types compare their parts. What does not fit is an error here,
+Columns are found by name. For each, the type that it naturally becomes (``spark/types/arrow_to_spark.py``) must be the one asked
+for, or widen to it (``spark/types/widenings.py``); nested types compare their parts. What does not fit is an error here,
 before any value is read, that names the column, both types, and an option that would make it fit if there is one.
 
 Compiling costs one walk of the schema; a batch costs one call a field, and no Python a value, except decimals of
@@ -23,20 +23,20 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.kernels.slice import split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.slicing import split_rows
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark import mappings
-from spark_arrow_ipc.spark.column_names import find_columns
-from spark_arrow_ipc.spark.conform import instants, nested, numbers, octets
+from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal
 from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound
 from spark_arrow_ipc.spark.conform.conversion import ABSENT_FIELD, Conversion, Mask, Site, nulls, share
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
-from spark_arrow_ipc.spark.option_words import ExtensionTypes, Nanoseconds, Times, Validation
-from spark_arrow_ipc.spark.options import ReadOptions
-from spark_arrow_ipc.spark.widenings import widens
-from spark_arrow_ipc.spark.written_types import storage_type
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Validation
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types import arrow_to_spark
+from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
+from spark_arrow_ipc.spark.types.widenings import widens
 
 PIECE_NBYTES = 64 << 20
 """Bytes of a batch that goes to the JVM at once; larger ones cost it memory and bring nothing (measured)."""
@@ -157,7 +157,7 @@ def _compile(options: ReadOptions, field: t.Field, target: s.DataType, path: str
     """Return the conversion of one field to the type that is asked for."""
     target = storage_type(target)
     site = Site(path, options, partial(_compile, options))
-    extension = mappings.extension_of(field, options)
+    extension = arrow_to_spark.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
     if isinstance(field.type, t.Null):
         # Nothing but nulls is a column of any type.
@@ -173,7 +173,7 @@ def _compile(options: ReadOptions, field: t.Field, target: s.DataType, path: str
 
 
 def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Conversion:
-    natural = mappings.spark_type(field, site.options, site.path)
+    natural = arrow_to_spark.spark_type(field, site.options, site.path)
     if _is_same(natural, target):
         return leaf(field.type, target, site)
     if not widens(natural, target):
@@ -182,7 +182,7 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
     to = expected_type(target, site.path)
     if isinstance(target, s.TimestampNTZType):
         return Conversion(
-            lambda array, live: instants.days_to_microseconds(narrow.convert(array, live), to, site.path), narrow.checks
+            lambda array, live: temporal.days_to_microseconds(narrow.convert(array, live), to, site.path), narrow.checks
         )
     return Conversion(lambda array, live: narrow.convert(array, live).cast(to), narrow.checks)
 
@@ -214,7 +214,7 @@ def _not_null(conversion: Conversion, path: str) -> Conversion:
 
 def _mismatch(field: t.Field, target: s.DataType, site: Site) -> SchemaMismatchError:
     try:
-        natural = mappings.spark_type(field, site.options, site.path).simpleString()
+        natural = arrow_to_spark.spark_type(field, site.options, site.path).simpleString()
     except (SchemaMismatchError, UnsupportedError) as error:
         natural = f"not readable ({error})"
     return SchemaMismatchError(
@@ -228,7 +228,7 @@ def _hint(field: t.Field, target: s.DataType, site: Site) -> str:
     """Return which option would give the type that is asked for, or nothing."""
     for name, options in _alternatives(site.options):
         try:
-            natural = mappings.spark_type(field, options, site.path)
+            natural = arrow_to_spark.spark_type(field, options, site.path)
         except (SchemaMismatchError, UnsupportedError):
             continue
         if natural == target or widens(natural, target):
@@ -269,20 +269,20 @@ LEAVES: Mapping[type[t.DataType], Leaf] = {
     t.Int: numbers.integer,
     t.FloatingPoint: numbers.floating_point,
     t.Decimal: numbers.decimal,
-    t.Date: instants.date,
-    t.Time: instants.time,
-    t.Timestamp: instants.timestamp,
-    t.Duration: instants.duration,
-    t.IntervalYearMonth: instants.year_month,
-    t.IntervalDayTime: instants.day_time,
-    t.IntervalMonthDayNano: instants.month_day_nano,
-    t.FixedSizeBinary: octets.fixed_width,
-    t.Binary: octets.short_offsets,
-    t.LargeBinary: octets.long_offsets,
-    t.BinaryView: octets.views,
-    t.Utf8: octets.short_offsets,
-    t.LargeUtf8: octets.long_offsets,
-    t.Utf8View: octets.views,
+    t.Date: temporal.date,
+    t.Time: temporal.time,
+    t.Timestamp: temporal.timestamp,
+    t.Duration: temporal.duration,
+    t.IntervalYearMonth: temporal.year_month,
+    t.IntervalDayTime: temporal.day_time,
+    t.IntervalMonthDayNano: temporal.month_day_nano,
+    t.FixedSizeBinary: binary_and_text.fixed_width,
+    t.Binary: binary_and_text.short_offsets,
+    t.LargeBinary: binary_and_text.long_offsets,
+    t.BinaryView: binary_and_text.views,
+    t.Utf8: binary_and_text.short_offsets,
+    t.LargeUtf8: binary_and_text.long_offsets,
+    t.Utf8View: binary_and_text.views,
 }
 """By Arrow type class: types without parts."""
 
@@ -302,9 +302,9 @@ NESTED: Mapping[type[t.DataType], Nested] = {
 """By Arrow type class: types with parts, which compare and widen by their parts. A test proves both tables total."""
 
 EXTENDED: Mapping[str, Leaf] = {
-    "arrow.uuid": octets.uuid,
-    "arrow.bool8": octets.bool8,
-    "arrow.json": octets.json,
-    "arrow.parquet.variant": octets.variant,
+    "arrow.uuid": binary_and_text.uuid,
+    "arrow.bool8": binary_and_text.bool8,
+    "arrow.json": binary_and_text.json,
+    "arrow.parquet.variant": binary_and_text.variant,
 }
 """By name: the rows of ``mappings.EXTENSIONS``."""

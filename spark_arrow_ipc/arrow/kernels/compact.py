@@ -1,0 +1,225 @@
+"""Arrays cut down to the slots that they hold, and what those take in bytes.
+
+Strategy
+--------
+A slice keeps whole buffers and an offset. `compact` resolves that: offset 0, every buffer no longer than its
+slots need, value offsets from 0 on, children cut to what is pointed at. Bytes are shared wherever a byte range
+is enough; copied are bitmaps that begin inside a byte, and integers that change because their origin moved.
+
+What happens to a buffer stands in a table by its role, what happens to children in a table by type class. The
+arrays are sound (`arrow.validate`); null slots may hold anything, and their offsets obey the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array, Buffer
+
+__all__ = ["as_buffer", "compact", "runs_of", "used_range"]
+
+NDArray: TypeAlias = npt.NDArray[Any]
+
+_SPARSE = 2
+"""Variadic buffers are cut when fewer than one byte in this many is between the first and last in use."""
+
+
+def as_buffer(values: NDArray) -> Buffer:
+    """Return the bytes of an array as a buffer (format ``B``), shared where they are contiguous."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+def compact(array: Array) -> Array:
+    """Return the same slots with offset 0, all memory cut to them, and nulls counted.
+
+    A bitmap without nulls is left out. Dictionaries are kept as they are. O(length / 8) at least, for the
+    bitmap; O(length) where integers change.
+    """
+    null_count = array.count_nulls()
+    array = replace(array, null_count=null_count)
+    buffers = tuple(
+        _BUFFERS[row.role](array, row, buffer)
+        for row, buffer in zip(LAYOUTS[type(array.type)].buffers, array.buffers, strict=False)
+        if row.role is not Role.VARIADIC
+    )
+    same = replace(array, buffers=buffers, offset=0)
+    return _CHILDREN.get(type(array.type), _no_children)(array, same)
+
+
+def _validity(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer | None:
+    if buffer is None or array.null_count == 0:
+        return None
+    return bitmap.slice_bits(buffer, array.offset, array.length)
+
+
+def _slots(array: Array, row: BufferLayout, buffer: Buffer | None) -> Buffer:
+    buffer = memoryview(b"") if buffer is None else buffer
+    bit_width = bit_width_of(array.type, row)
+    if bit_width == 1:
+        return bitmap.slice_bits(buffer, array.offset, array.length)
+    width = bit_width // 8
+    return buffer[array.offset * width : (array.offset + array.length) * width]
+
+
+def _offsets(array: Array, _: BufferLayout, __: Buffer | None) -> Buffer:
+    offsets = numpy_views.value_offsets(array)
+    if not array.length:
+        return as_buffer(np.zeros(1, offsets.dtype))
+    return as_buffer(offsets if offsets[0] == 0 else offsets - offsets[0])
+
+
+def _bytes(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer:
+    first, behind = used_range(array)
+    return memoryview(b"") if buffer is None else buffer[first:behind]
+
+
+_BUFFERS: Mapping[Role, Callable[[Array, BufferLayout, Buffer | None], Buffer | None]] = {
+    Role.VALIDITY: _validity,
+    Role.DATA: _slots,
+    Role.OFFSETS: _offsets,
+    Role.POSITIONS: _slots,
+    Role.SIZES: _slots,
+    Role.TYPE_IDS: _slots,
+    Role.VIEWS: _slots,
+    Role.BYTES: _bytes,
+}
+"""The slots' part of a buffer. Variadic buffers are cut with the views that point at them."""
+
+
+def used_range(array: Array) -> tuple[int, int]:
+    """Return what the value offsets of an array point at: first and one behind the last."""
+    if not array.length:
+        return 0, 0
+    offsets = numpy_views.value_offsets(array)
+    return int(offsets[0]), int(offsets[-1])
+
+
+def _part(child: Array, first: int, behind: int) -> Array:
+    return compact(child.slice(first, behind - first))
+
+
+# Children: (the array as it was, the array with its buffers cut) -> the array with its children cut
+
+
+def _no_children(_: Array, same: Array) -> Array:
+    return same
+
+
+def _list_children(array: Array, same: Array) -> Array:
+    return replace(same, children=(_part(array.children[0], *used_range(array)),))
+
+
+def _struct_children(array: Array, same: Array) -> Array:
+    first, behind = array.offset, array.offset + array.length
+    return replace(same, children=tuple(_part(child, first, behind) for child in array.children))
+
+
+def _fixed_size_list_children(array: Array, same: Array) -> Array:
+    assert isinstance(array.type, t.FixedSizeList)
+    size = array.type.list_size
+    first, behind = array.offset * size, (array.offset + array.length) * size
+    return replace(same, children=(_part(array.children[0], first, behind),))
+
+
+def _list_view_children(array: Array, same: Array) -> Array:
+    (child,) = array.children
+    positions, sizes = numpy_views.positions(array), numpy_views.sizes(array)
+    used = np.flatnonzero(sizes)
+    first = int(positions[used].min()) if len(used) else 0
+    behind = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
+    validity, where, how_many = same.buffers
+    if first > 0 or behind < child.length:
+        # An empty list-view may point anywhere in the old child, which is longer than the new one.
+        where = as_buffer(np.where(sizes > 0, positions - first, 0).astype(positions.dtype))
+    return replace(same, buffers=(validity, where, how_many), children=(_part(child, first, behind),))
+
+
+def _dense_union_children(array: Array, same: Array) -> Array:
+    assert isinstance(array.type, t.DenseUnion)
+    type_ids, positions = numpy_views.type_ids(array), numpy_views.positions(array)
+    origin = np.zeros(128, positions.dtype)
+    children = []
+    for type_id, child in zip(array.type.type_ids, array.children, strict=True):
+        own = positions[type_ids == type_id]
+        first, behind = (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
+        origin[type_id] = first
+        children.append(_part(child, first, behind))
+    ids, where = same.buffers
+    if origin.any():
+        where = as_buffer(positions - origin[type_ids])
+    return replace(same, buffers=(ids, where), children=tuple(children))
+
+
+def _runs(array: Array, same: Array) -> Array:
+    run_ends, values = array.children
+    ends = numpy_views.data_values(run_ends)
+    first, behind = runs_of(ends, array.offset, array.offset + array.length)
+    if array.offset == 0 and first < behind and int(ends[behind - 1]) == array.length:
+        return replace(same, children=(_part(run_ends, first, behind), _part(values, first, behind)))
+    # A copy before the subtraction: the last end is cut to the slice, and only then surely fits its type.
+    own = np.minimum(ends[first:behind].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
+    part = replace(run_ends, length=len(own), null_count=0, buffers=(None, as_buffer(own)), offset=0)
+    return replace(same, children=(part, _part(values, first, behind)))
+
+
+def runs_of(ends: NDArray, first: int, behind: int) -> tuple[int, int]:
+    """Return which runs hold the slots from `first` to `behind`: the first run and one behind the last."""
+    if first >= behind:
+        return 0, 0
+    start, last = np.searchsorted(ends, np.array([first, behind - 1]), "right")
+    return int(start), int(last) + 1
+
+
+def _view_buffers(array: Array, same: Array) -> Array:
+    """Cut variadic buffers where views use little of them: what a slice drags along would be written with it."""
+    variadic = array.buffers[2:]
+    total = sum(buffer.nbytes for buffer in variadic if buffer is not None)
+    views = numpy_views.views(array)
+    mask = numpy_views.validity_mask(array)
+    long = views["size"] > numpy_views.VIEW_INLINE_NBYTES
+    used = np.flatnonzero(long if mask is None else long & mask)
+    index, start = views["index"][used], views["offset"][used].astype(np.int64)
+    first = np.full(len(variadic), np.iinfo(np.int64).max)
+    behind = np.zeros(len(variadic), np.int64)
+    np.minimum.at(first, index, start)
+    np.maximum.at(behind, index, start + views["size"][used])
+    first = np.minimum(first, behind)
+    if total <= _SPARSE * int((behind - first).sum()):
+        return replace(same, buffers=same.buffers + variadic)
+    kept = np.flatnonzero(behind > first)
+    number = np.zeros(len(variadic), np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    moved = views.copy()
+    if mask is not None:
+        moved[~mask] = np.zeros((), moved.dtype)
+    moved["index"][used] = number[index]
+    moved["offset"][used] = start - first[index]
+    parts = tuple(memoryview(variadic[i] or b"")[first[i] : behind[i]] for i in kept)
+    return replace(same, buffers=(same.buffers[0], as_buffer(moved), *parts))
+
+
+_CHILDREN: Mapping[type[t.DataType], Callable[[Array, Array], Array]] = {
+    t.BinaryView: _view_buffers,
+    t.Utf8View: _view_buffers,
+    t.List: _list_children,
+    t.LargeList: _list_children,
+    t.Map: _list_children,
+    t.ListView: _list_view_children,
+    t.LargeListView: _list_view_children,
+    t.FixedSizeList: _fixed_size_list_children,
+    t.Struct: _struct_children,
+    t.SparseUnion: _struct_children,
+    t.DenseUnion: _dense_union_children,
+    t.RunEndEncoded: _runs,
+}
+"""What else is cut for a type; all others are their buffers."""

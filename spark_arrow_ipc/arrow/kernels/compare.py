@@ -1,0 +1,350 @@
+"""Whether two arrays hold the same slots, and if not, where and what.
+
+Strategy
+--------
+What is compared is pairs of slots: two equally long arrays of slot numbers, one into each side. A fixed width
+compares by one gather on each side; a nested type maps the pairs of its slots to pairs of its children's slots and folds
+the answers back. So children need not lie alike, and nothing is ever rebuilt: an array may be sliced,
+dictionaries may be sorted in two ways, views may lie inline or not.
+
+Nulls are equal to each other, and what lies under them is not looked at. NaN equals NaN. 0.0 and -0.0 differ, because
+a file that turns one into the other has changed data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array
+    from spark_arrow_ipc.arrow.record_batch import RecordBatch
+
+__all__ = ["batch_difference", "difference"]
+
+Slots: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+NDArray: TypeAlias = npt.NDArray[Any]
+
+_CHUNK_SLOTS = 1 << 16
+"""Pairs compared at the top together: temporaries stay small, and a difference near the start is found soon."""
+
+_LONGEST_TEXT = 200
+"""Characters of a value that a sentence shows."""
+
+
+def batch_difference(a: RecordBatch, b: RecordBatch, *, types: bool = True) -> str | None:
+    """Return None if two batches hold the same rows under the same names, else a sentence about the first that is not.
+
+    Custom metadata and nullability of the top-level fields are not compared.
+    """
+    if a.schema.names != b.schema.names:
+        return f"the columns are {', '.join(a.schema.names)} and {', '.join(b.schema.names)}"
+    if a.num_rows != b.num_rows:
+        return f"there are {a.num_rows} and {b.num_rows} rows"
+    for name, ours, theirs in zip(a.schema.names, a.columns, b.columns, strict=True):
+        found = difference(ours, theirs, name, types=types)
+        if found is not None:
+            return found
+    return None
+
+
+def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
+    """Return None if two arrays are logically equal, else a sentence: where they differ and both values.
+
+    Vectorised, except for the sentence.
+
+    Parameters
+    ----------
+    a, b
+        Sound arrays.
+    path
+        The field's path, for the sentence.
+    types
+        Whether types have to be equal. If not, they still have to be alike: dictionary and run-end encoding,
+        views and the width of value offsets do not count, nor do the names and nullability of nested fields.
+    """
+    where = f"{path}: " if path else ""
+    same_types = a.type == b.type if types else alike(a.type) == alike(b.type)
+    if not same_types:
+        return f"{where}the types are {a.type} and {b.type}"
+    if a.length != b.length:
+        return f"{where}there are {a.length} and {b.length} slots"
+    for first in range(0, a.length, _CHUNK_SLOTS):
+        slots = np.arange(first, min(first + _CHUNK_SLOTS, a.length))
+        differs = _differs(a, slots, b, slots)
+        if differs.any():
+            slot = first + int(differs.argmax())
+            ours, theirs = _text(a, slot), _text(b, slot)
+            if ours == theirs:  # nulls of two children of a union, or texts that differ behind their cut
+                return f"{where}slot {slot} differs, though both read {ours}"
+            return f"{where}slot {slot} is {ours} and {theirs}"
+    return None
+
+
+def _text(array: Array, slot: int) -> str:
+    text = repr(array.slice(slot, 1).to_pylist()[0])
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
+# Types that hold the same values in other ways
+
+
+def alike(type_: t.DataType) -> t.DataType:
+    """Return the type that stands for all encodings of the same values, without names and nullability."""
+    return _ALIKE.get(type(type_), _as_is)(type_)
+
+
+def _as_is(type_: t.DataType) -> t.DataType:
+    return type_
+
+
+def _bare(field: t.Field) -> t.Field:
+    return t.Field("", alike(field.type))
+
+
+def _bare_union(type_: t.SparseUnion | t.DenseUnion) -> t.DataType:
+    return replace(type_, fields=tuple(map(_bare, type_.fields)))
+
+
+_ALIKE: Mapping[type[t.DataType], Callable[[Any], t.DataType]] = {
+    t.Dictionary: lambda type_: alike(type_.value),
+    t.RunEndEncoded: lambda type_: alike(type_.values.type),
+    t.LargeBinary: lambda _: t.binary,
+    t.BinaryView: lambda _: t.binary,
+    t.LargeUtf8: lambda _: t.utf8,
+    t.Utf8View: lambda _: t.utf8,
+    t.List: lambda type_: t.List(_bare(type_.value)),
+    t.LargeList: lambda type_: t.List(_bare(type_.value)),
+    t.ListView: lambda type_: t.List(_bare(type_.value)),
+    t.LargeListView: lambda type_: t.List(_bare(type_.value)),
+    t.FixedSizeList: lambda type_: replace(type_, value=_bare(type_.value)),
+    t.Struct: lambda type_: t.Struct(tuple(map(_bare, type_.fields))),
+    t.Map: lambda type_: t.Map(_bare(type_.entries), keys_sorted=False),
+    t.SparseUnion: _bare_union,
+    t.DenseUnion: _bare_union,
+}
+"""How a type is stripped of its encoding; all others stand for themselves."""
+
+
+# Pairs of slots: which of them differ
+
+
+def _differs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    """Return for each pair, slot `i` of `a` and slot `j` of `b`, whether they differ."""
+    a, i, a_null = _decoded(a, i)
+    b, j, b_null = _decoded(b, j)
+    differs: Bools = a_null != b_null
+    both = np.flatnonzero(~(a_null | b_null))
+    if len(both):
+        of_values = _VALUES[type(a.type)]
+        differs[both] = of_values(a, i, b, j) if len(both) == len(i) else of_values(a, i[both], b, j[both])
+    return differs
+
+
+def _decoded(array: Array, slots: Slots) -> tuple[Array, Slots, Bools]:
+    """Return where the values of slots really lie, behind dictionaries and runs, and which are null."""
+    null = _null(array, slots)
+    while isinstance(array.type, t.Dictionary | t.RunEndEncoded):
+        if isinstance(array.type, t.Dictionary):
+            assert array.dictionary is not None
+            indices = numpy_views.data_values(array)[slots]
+            array, slots = array.dictionary, np.where(null, 0, indices).astype(np.int64)
+            if not array.length:
+                return array, slots, null
+        else:
+            ends = numpy_views.data_values(array.children[0])
+            slots = np.searchsorted(ends, slots + array.offset, "right").astype(np.int64)
+            array = array.children[1]
+        null = null | _null(array, slots)
+    return array, slots, null
+
+
+def _null(array: Array, slots: Slots) -> Bools:
+    if isinstance(array.type, t.Null):
+        return np.ones(len(slots), np.bool_)
+    validity = array.validity
+    if validity is None or array.null_count == 0 or not len(slots):
+        return np.zeros(len(slots), np.bool_)
+    low, high = int(slots.min()), int(slots.max())
+    valid: Bools = bitmap.unpack(validity, array.offset + low, high + 1 - low)[slots - low]
+    return ~valid
+
+
+def _bools(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    differs: Bools = _bits(a, i) != _bits(b, j)
+    return differs
+
+
+def _bits(array: Array, slots: Slots) -> Bools:
+    data = array.buffers[1]
+    assert data is not None
+    low, high = int(slots.min()), int(slots.max())
+    return bitmap.unpack(data, array.offset + low, high + 1 - low)[slots - low]
+
+
+def _numbers(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    unequal: Bools = numpy_views.data_values(a)[i] != numpy_views.data_values(b)[j]
+    differs: Bools = unequal if unequal.ndim == 1 else np.logical_or.reduce(unequal, axis=1)
+    return differs
+
+
+def _floats(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    x, y = numpy_views.data_values(a)[i], numpy_views.data_values(b)[j]
+    bits = np.dtype(f"u{x.itemsize}")
+    differs: Bools = (x.view(bits) != y.view(bits)) & ~(np.isnan(x) & np.isnan(y))
+    return differs
+
+
+def _texts(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    a_bytes, a_start, a_size = _located(a, i)
+    b_bytes, b_start, b_size = _located(b, j)
+    return _unequal_ranges(a_size, b_size, lambda pair, k: a_bytes[a_start[pair] + k] != b_bytes[b_start[pair] + k])
+
+
+def _located(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
+    """Return bytes, and where in them the values of slots start and how long they are."""
+    if isinstance(array.type, t.BinaryView | t.Utf8View):
+        return _located_views(array, slots)
+    offsets = numpy_views.value_offsets(array)
+    start, behind = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
+    if not len(start) or array.buffers[2] is None:
+        return np.zeros(0, np.uint8), start, behind - start
+    # Only what is pointed at: the bytes of both sides are gathered anyway, not the whole buffers.
+    return np.frombuffer(array.buffers[2], np.uint8), start, behind - start
+
+
+def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
+    """Put the views themselves and what long ones point at behind one another."""
+    views = np.ascontiguousarray(numpy_views.views(array)[slots])
+    size = views["size"].astype(np.int64)
+    long = size > numpy_views.VIEW_INLINE_NBYTES
+    start = np.arange(len(slots)) * views.itemsize + 4
+    pieces, total = [views.view(np.uint8)], views.nbytes
+    for number in np.unique(views["index"][long]):
+        own = np.flatnonzero(long & (views["index"] == number))
+        where = views["offset"][own].astype(np.int64)
+        low, high = int(where.min()), int((where + size[own]).max())
+        pieces.append(np.frombuffer(array.buffers[2 + number] or b"", np.uint8)[low:high])
+        start[own] = total + where - low
+        total += high - low
+    return np.concatenate(pieces), start, size
+
+
+def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
+    """Return which pairs of ranges differ: in their sizes, or in one of their elements.
+
+    Parameters
+    ----------
+    a_size, b_size
+        Elements of each range.
+    unequal
+        From the numbers of pairs and of elements in them to whether those elements differ.
+    """
+    differs: Bools = a_size != b_size
+    size = np.where(differs, 0, a_size)
+    total = np.cumsum(size)
+    first = 0
+    while first < len(size):
+        # At most so many elements at once, but at least one pair.
+        done = int(total[first - 1]) if first else 0
+        behind = max(int(np.searchsorted(total, done + 16 * _CHUNK_SLOTS, "right")), first + 1)
+        own = size[first:behind]
+        if own.any():
+            pair = np.repeat(np.arange(first, behind), own)
+            element = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
+            differs[pair[unequal(pair, element)]] = True
+        first = behind
+    return differs
+
+
+def _lists(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    a_start, a_size = _elements(a, i)
+    b_start, b_size = _elements(b, j)
+    ours, theirs = a.children[0], b.children[0]
+    return _unequal_ranges(a_size, b_size, lambda pair, k: _differs(ours, a_start[pair] + k, theirs, b_start[pair] + k))
+
+
+def _elements(array: Array, slots: Slots) -> tuple[Slots, Slots]:
+    if isinstance(array.type, t.FixedSizeList):
+        size = array.type.list_size
+        return (array.offset + slots) * size, np.full(len(slots), size, np.int64)
+    if isinstance(array.type, t.ListView | t.LargeListView):
+        start, sizes = numpy_views.positions(array)[slots], numpy_views.sizes(array)[slots]
+        return start.astype(np.int64), sizes.astype(np.int64)
+    offsets = numpy_views.value_offsets(array)
+    start = offsets[slots].astype(np.int64)
+    return start, offsets[slots + 1] - start
+
+
+def _structs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    differs = np.zeros(len(i), np.bool_)
+    for ours, theirs in zip(a.children, b.children, strict=True):
+        differs |= _differs(ours, a.offset + i, theirs, b.offset + j)
+    return differs
+
+
+def _unions(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    assert isinstance(a.type, t.SparseUnion | t.DenseUnion)
+    ids, other = numpy_views.type_ids(a)[i], numpy_views.type_ids(b)[j]
+    differs: Bools = ids != other
+    a_where, b_where = _selected(a, i), _selected(b, j)
+    for type_id, ours, theirs in zip(a.type.type_ids, a.children, b.children, strict=True):
+        own = np.flatnonzero((ids == type_id) & ~differs)
+        if len(own):
+            differs[own] = _differs(ours, a_where[own], theirs, b_where[own])
+    return differs
+
+
+def _selected(array: Array, slots: Slots) -> Slots:
+    """Return where the values of a union's slots lie in the children that they select."""
+    if isinstance(array.type, t.DenseUnion):
+        return numpy_views.positions(array)[slots].astype(np.int64)
+    return array.offset + slots
+
+
+def _never(_: Array, i: Slots, __: Array, ___: Slots) -> Bools:
+    """Slots that are null or decoded before they are compared."""
+    return np.zeros(len(i), np.bool_)
+
+
+_VALUES: Mapping[type[t.DataType], Callable[[Array, Slots, Array, Slots], Bools]] = {
+    t.Null: _never,
+    t.Bool: _bools,
+    t.Int: _numbers,
+    t.FloatingPoint: _floats,
+    t.Decimal: _numbers,
+    t.Date: _numbers,
+    t.Time: _numbers,
+    t.Timestamp: _numbers,
+    t.Duration: _numbers,
+    t.IntervalYearMonth: _numbers,
+    t.IntervalDayTime: _numbers,
+    t.IntervalMonthDayNano: _numbers,
+    t.FixedSizeBinary: _numbers,
+    t.Binary: _texts,
+    t.LargeBinary: _texts,
+    t.BinaryView: _texts,
+    t.Utf8: _texts,
+    t.LargeUtf8: _texts,
+    t.Utf8View: _texts,
+    t.List: _lists,
+    t.LargeList: _lists,
+    t.ListView: _lists,
+    t.LargeListView: _lists,
+    t.FixedSizeList: _lists,
+    t.Struct: _structs,
+    t.Map: _lists,
+    t.SparseUnion: _unions,
+    t.DenseUnion: _unions,
+    t.RunEndEncoded: _never,
+    t.Dictionary: _never,
+}
+"""Which pairs of slots that are not null differ in their values."""

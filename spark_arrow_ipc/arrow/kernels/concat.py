@@ -1,0 +1,263 @@
+"""Arrays of one type behind one another, as one array.
+
+Strategy
+--------
+The parts are made compact first, so that each begins at slot 0 and holds only what it uses. Then buffers are
+joined by their role, and whatever counts slots or buffers of a part (value offsets, positions, buffer numbers, run
+ends, dictionary indices) is moved by what lies before it. A number that no longer fits its type is a ValueError that
+says what to do; nothing is widened silently, because the type belongs to the schema.
+
+Dictionaries that are one and the same, or begin alike, are kept; others are appended to one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array, Buffer
+from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+
+__all__ = ["concat", "concat_batches"]
+
+NDArray: TypeAlias = npt.NDArray[Any]
+
+
+def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """Return the rows of all batches as one batch; a single one is returned as it is.
+
+    The schema is that of the first. The pairs of a batch's message stay only where all batches agree.
+
+    Raises
+    ------
+    ValueError
+        No batches, types differ, or numbers do not fit their type (see `concat`).
+    """
+    if not batches:
+        raise ValueError("expected at least one record batch, found none")
+    head = batches[0]
+    if len(batches) == 1:
+        return head
+    for batch in batches[1:]:
+        ours, theirs = ([f.type for f in b.schema.fields] for b in (head, batch))
+        if ours != theirs or head.schema.names != batch.schema.names:
+            raise ValueError(f"expected record batches of one schema, found\n{head.schema}\nand\n{batch.schema}")
+    columns = []
+    for i, field in enumerate(head.schema.fields):
+        try:
+            columns.append(concat([batch.columns[i] for batch in batches]))
+        except ValueError as error:
+            raise ValueError(f"column {field.name}: {error}") from error
+    same_pairs = all(batch.custom_metadata == head.custom_metadata for batch in batches)
+    num_rows = sum(batch.num_rows for batch in batches)
+    return RecordBatch(head.schema, tuple(columns), num_rows, head.custom_metadata if same_pairs else ())
+
+
+def concat(arrays: Sequence[Array]) -> Array:
+    """Return the slots of all arrays as one array; a single one with slots is returned as it is. O(bytes).
+
+    Raises
+    ------
+    ValueError
+        No arrays, types differ, dictionaries that differ are ordered, or value offsets, run ends or dictionary
+        indices do not fit their type.
+    """
+    if not arrays:
+        raise ValueError("expected at least one array, found none")
+    for array in arrays:
+        if array.type != arrays[0].type:
+            raise ValueError(f"expected arrays of one type, found {arrays[0].type} and {array.type}")
+    filled = [array for array in arrays if array.length]
+    if len(filled) <= 1:
+        return filled[0] if filled else arrays[0]
+    parts = [compact(array) for array in filled]
+    head = parts[0]
+    joined = Array(
+        head.type,
+        sum(part.length for part in parts),
+        sum(part.null_count for part in parts),
+        tuple(
+            _BUFFERS[row.role](parts, row, number)
+            for number, row in enumerate(LAYOUTS[type(head.type)].buffers)
+            if row.role is not Role.VARIADIC
+        ),
+        dictionary=head.dictionary,
+    )
+    return _REST.get(type(head.type), _no_children)(parts, joined)
+
+
+# Buffers, by their role
+
+
+def _bits(parts: Sequence[Array], number: int) -> Buffer:
+    bits = [
+        np.ones(part.length, np.bool_) if buffer is None else bitmap.unpack(buffer, 0, part.length)
+        for part, buffer in ((part, part.buffers[number]) for part in parts)
+    ]
+    return bitmap.pack(np.concatenate(bits))
+
+
+def _validity(parts: Sequence[Array], _: BufferLayout, number: int) -> Buffer | None:
+    return None if all(part.buffers[number] is None for part in parts) else _bits(parts, number)
+
+
+def _joined(parts: Sequence[Array], row: BufferLayout, number: int) -> Buffer:
+    if bit_width_of(parts[0].type, row) == 1:
+        return _bits(parts, number)
+    return as_buffer(np.concatenate([np.frombuffer(part.buffers[number] or b"", np.uint8) for part in parts]))
+
+
+def _offsets(parts: Sequence[Array], _: BufferLayout, __: int) -> Buffer:
+    moved = [numpy_views.value_offsets(part) for part in parts]
+    ends = np.cumsum([int(offsets[-1]) for offsets in moved])
+    _require_fit(int(ends[-1]), moved[0].dtype, "value offsets", "concatenate fewer arrays or use the large type")
+    return as_buffer(
+        np.concatenate([moved[0], *(o[1:] + o.dtype.type(end) for o, end in zip(moved[1:], ends, strict=False))])
+    )
+
+
+def _require_fit(most: int, dtype: np.dtype[Any], what: str, advice: str) -> None:
+    if most > np.iinfo(dtype).max:
+        raise ValueError(f"expected {what} that fit {dtype}, found {most}; {advice}")
+
+
+_BUFFERS: Mapping[Role, Callable[[Sequence[Array], BufferLayout, int], Buffer | None]] = {
+    Role.VALIDITY: _validity,
+    Role.DATA: _joined,
+    Role.OFFSETS: _offsets,
+    Role.POSITIONS: _joined,
+    Role.SIZES: _joined,
+    Role.TYPE_IDS: _joined,
+    Role.VIEWS: _joined,
+    Role.BYTES: _joined,
+}
+"""Joined buffers; positions and views still count from their own part and are moved with the children."""
+
+
+# What counts slots of children, buffers or values: (parts, joined buffers) -> the whole array
+
+
+def _no_children(_: Sequence[Array], joined: Array) -> Array:
+    return joined
+
+
+def _children(parts: Sequence[Array], joined: Array) -> Array:
+    children = zip(*(part.children for part in parts), strict=True)
+    return replace(joined, children=tuple(concat(pieces) for pieces in children))
+
+
+def _before(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return how much lies before each part."""
+    return np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)])
+
+
+def _list_view(parts: Sequence[Array], joined: Array) -> Array:
+    whole = _children(parts, joined)
+    before = _before([part.children[0].length for part in parts])
+    moved = [numpy_views.positions(part) + base for part, base in zip(parts, before, strict=True)]
+    return _with_positions(whole, np.concatenate(moved))
+
+
+def _dense_union(parts: Sequence[Array], joined: Array) -> Array:
+    assert isinstance(joined.type, t.DenseUnion)
+    whole = _children(parts, joined)
+    before = np.zeros((len(parts), 128), np.int64)
+    for i, type_id in enumerate(joined.type.type_ids):
+        before[:, type_id] = _before([part.children[i].length for part in parts])
+    moved = [
+        numpy_views.positions(part) + base[numpy_views.type_ids(part)] for part, base in zip(parts, before, strict=True)
+    ]
+    return _with_positions(whole, np.concatenate(moved))
+
+
+def _with_positions(array: Array, positions: NDArray) -> Array:
+    dtype = numpy_views.positions(array).dtype
+    _require_fit(int(positions.max()), dtype, "value offsets", "concatenate fewer arrays or use the large type")
+    first, _, *rest = array.buffers
+    return replace(array, buffers=(first, as_buffer(positions.astype(dtype)), *rest))
+
+
+def _runs(parts: Sequence[Array], joined: Array) -> Array:
+    ends = [numpy_views.data_values(part.children[0]) for part in parts]
+    _require_fit(joined.length, ends[0].dtype, "run ends", "concatenate fewer arrays or use wider run ends")
+    before = _before([part.length for part in parts])
+    moved = np.concatenate([own + own.dtype.type(base) for own, base in zip(ends, before, strict=True)])
+    run_ends = Array(parts[0].children[0].type, len(moved), 0, (None, as_buffer(moved)))
+    return replace(joined, children=(run_ends, concat([part.children[1] for part in parts])))
+
+
+def _views(parts: Sequence[Array], joined: Array) -> Array:
+    before = _before([len(part.buffers) - 2 for part in parts])
+    moved = numpy_views.views(joined).copy()
+    base = np.repeat(before, [part.length for part in parts]).astype(np.int32)
+    moved["index"] += np.where(moved["size"] > numpy_views.VIEW_INLINE_NBYTES, base, 0).astype(np.int32)
+    variadic = (buffer for part in parts for buffer in part.buffers[2:])
+    return replace(joined, buffers=(joined.buffers[0], as_buffer(moved), *variadic))
+
+
+def _dictionary(parts: Sequence[Array], joined: Array) -> Array:
+    whole, before = _one_dictionary([part.dictionary for part in parts if part.dictionary is not None])
+    if any(before):
+        assert isinstance(joined.type, t.Dictionary)
+        if joined.type.ordered:
+            raise ValueError("expected one ordered dictionary, found several; their order would be lost: decode them")
+        indices = numpy_views.data_values(joined)
+        advice = "concatenate fewer arrays, decode them or use wider indices"
+        _require_fit(whole.length - 1, indices.dtype, "dictionary indices", advice)
+        base = np.repeat(np.array(before, np.int64), [part.length for part in parts]).astype(indices.dtype)
+        joined = replace(joined, buffers=(joined.buffers[0], as_buffer(indices + base)))
+    return replace(joined, dictionary=whole)
+
+
+def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
+    """Return values that hold all dictionaries, and where each one begins in them.
+
+    One that begins like the newest, or is its beginning (as after a delta), costs nothing; values that
+    occur in two others occur twice, which the format allows.
+    """
+    kept: list[Array] = []
+    number_of: dict[int, int] = {}
+    for dictionary in dictionaries:
+        if id(dictionary) in number_of:
+            continue
+        if kept and _begins_alike(kept[-1], dictionary):
+            if dictionary.length > kept[-1].length:
+                kept[-1] = dictionary
+        else:
+            kept.append(dictionary)
+        number_of[id(dictionary)] = len(kept) - 1
+    before = _before([dictionary.length for dictionary in kept])
+    whole = kept[0] if len(kept) == 1 else concat(kept)
+    return whole, [int(before[number_of[id(dictionary)]]) for dictionary in dictionaries]
+
+
+def _begins_alike(a: Array, b: Array) -> bool:
+    length = min(a.length, b.length)
+    return compare.difference(a.slice(0, length), b.slice(0, length)) is None
+
+
+_REST: Mapping[type[t.DataType], Callable[[Sequence[Array], Array], Array]] = {
+    t.BinaryView: _views,
+    t.Utf8View: _views,
+    t.List: _children,
+    t.LargeList: _children,
+    t.ListView: _list_view,
+    t.LargeListView: _list_view,
+    t.FixedSizeList: _children,
+    t.Struct: _children,
+    t.Map: _children,
+    t.SparseUnion: _children,
+    t.DenseUnion: _dense_union,
+    t.RunEndEncoded: _runs,
+    t.Dictionary: _dictionary,
+}
+"""What else is joined for a type; all others are their buffers."""

@@ -1,0 +1,166 @@
+"""Batches in other portions: cut to budgets of rows and bytes, joined to full size, freed of what they do not show.
+
+Strategy
+--------
+Cutting never copies: a portion is a slice, with its offsets. Joining copies once, and only what has to be
+joined. Where bytes are the budget, `measure` tells them for any range of rows; the longest portion that fits is
+searched, a few dozen candidates at a time, so cutting costs a few numpy calls a portion and never a look at each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+
+from spark_arrow_ipc.arrow.kernels.compact import compact
+from spark_arrow_ipc.arrow.kernels.concat import concat_batches
+from spark_arrow_ipc.arrow.kernels.measure import Measure, measure, nbytes
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+
+__all__ = ["batch_nbytes", "compact", "compact_batch", "nbytes", "rechunk", "split_rows"]
+
+_CANDIDATES = 64
+"""Ends of a portion that one round of the search tries."""
+
+
+def compact_batch(batch: RecordBatch) -> RecordBatch:
+    """Return a batch of the same rows whose columns are `compact`."""
+    columns = tuple(compact(column) for column in batch.columns)
+    return RecordBatch(batch.schema, columns, batch.num_rows, batch.custom_metadata)
+
+
+def batch_nbytes(batch: RecordBatch) -> int:
+    """Return about how many bytes the columns of a compact copy take, dictionaries not counted."""
+    return sum(nbytes(column) for column in batch.columns)
+
+
+def split_rows(batch: RecordBatch, *, max_rows: int, max_nbytes: int) -> Iterator[RecordBatch]:
+    """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
+
+    Bytes are those of decoded values: dictionaries and runs count as what they stand for, so that text and
+    binary columns of a slice, converted in any way, fit 32-bit value offsets when `max_nbytes` does. Exact for
+    fixed width, text and binary, and what is nested of them. Slots that share memory count it each, so list-views
+    and views never come out larger, but may come out smaller. A batch within the budgets is yielded as it is.
+
+    Raises
+    ------
+    ValueError
+        A budget is not positive.
+    """
+    if max_rows < 1 or max_nbytes < 1:
+        raise ValueError(f"expected positive budgets, found {max_rows} rows and {max_nbytes} bytes")
+    measures = [measure(column, decoded=True) for column in batch.columns]
+    first = 0
+    while first < batch.num_rows:
+        behind = _longest(measures, first, min(first + max_rows, batch.num_rows), max_nbytes)
+        yield _rows(batch, first, behind - first)
+        first = behind
+    if batch.num_rows == 0:
+        yield batch
+
+
+def _rows(batch: RecordBatch, first: int, length: int) -> RecordBatch:
+    """Return a slice, or the batch itself if it is all of it."""
+    return batch if length == batch.num_rows else batch.slice(first, length)
+
+
+def _longest(measures: list[Measure], first: int, most: int, max_nbytes: int) -> int:
+    """Return the end of the longest portion from `first` on within the bytes, at most `most`."""
+    fits, candidates = first + 1, np.array([most])
+    while True:
+        starts = np.full(len(candidates), first)
+        taken = np.zeros(len(candidates), np.int64)
+        for of_column in measures:
+            taken += of_column(starts, candidates)
+        within = candidates[taken <= max_nbytes]
+        fits = max(fits, int(within[-1])) if len(within) else fits
+        beyond = candidates[taken > max_nbytes]
+        too_long = int(beyond[0]) if len(beyond) else fits + 1
+        if too_long <= fits + 1:
+            return fits
+        candidates = np.unique(np.linspace(fits + 1, too_long - 1, _CANDIDATES).astype(np.int64))
+
+
+def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | None) -> Iterator[RecordBatch]:
+    """Yield the rows of all batches, in order, in batches of a given size.
+
+    With only `rows`, every batch has exactly so many, save the last. With `nbytes`, batches are cut and joined
+    so that none has more decoded bytes (a single row may), nor more than `rows` rows, if given, which are reached
+    wherever the bytes allow. With neither, batches pass as they are. A batch that fits as it is is not copied. Empty batches are dropped, unless there
+    is nothing else: then the first is yielded.
+
+    Raises
+    ------
+    ValueError
+        A size is not positive, or batches cannot be joined (see `concat_batches`).
+    """
+    if (rows is not None and rows < 1) or (nbytes is not None and nbytes < 1):
+        raise ValueError(f"expected positive sizes, found {rows} rows and {nbytes} bytes")
+    source = iter(batches)
+    head = next(source, None)
+    if head is None:
+        return
+    filled = (batch for batch in chain([head], source) if batch.num_rows)
+    groups = _by_rows(filled, rows) if nbytes is None else _by_nbytes(filled, rows, nbytes)
+    empty = True
+    for group in groups:
+        empty = False
+        yield concat_batches(group)
+    if empty:
+        yield head
+
+
+def _by_rows(batches: Iterable[RecordBatch], rows: int | None) -> Iterator[list[RecordBatch]]:
+    """Yield lists of slices that have `rows` rows together, save the last."""
+    if rows is None:
+        yield from ([batch] for batch in batches)
+        return
+    held: list[RecordBatch] = []
+    held_rows = 0
+    for batch in batches:
+        first = 0
+        while first < batch.num_rows:
+            taken = min(rows - held_rows, batch.num_rows - first)
+            held.append(_rows(batch, first, taken))
+            held_rows += taken
+            first += taken
+            if held_rows == rows:
+                yield held
+                held, held_rows = [], 0
+    if held:
+        yield held
+
+
+def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int) -> Iterator[list[RecordBatch]]:
+    """Yield lists of slices that are within both budgets together; `rows` are filled, bytes are not cut to fill."""
+    held: list[RecordBatch] = []
+    held_rows = held_nbytes = 0
+    for batch in batches:
+        measures = [measure(column, decoded=True) for column in batch.columns]
+        first = 0
+        while first < batch.num_rows:
+            behind = batch.num_rows if rows is None else min(first + rows - held_rows, batch.num_rows)
+            taken = _nbytes_of(measures, first, behind)
+            if held and held_nbytes + taken > max_nbytes:
+                yield held
+                held, held_rows, held_nbytes = [], 0, 0
+                continue
+            if taken > max_nbytes:
+                behind = _longest(measures, first, behind, max_nbytes)
+                taken = _nbytes_of(measures, first, behind)
+            held.append(_rows(batch, first, behind - first))
+            held_rows += behind - first
+            held_nbytes += taken
+            first = behind
+            if held_rows == rows:
+                yield held
+                held, held_rows, held_nbytes = [], 0, 0
+    if held:
+        yield held
+
+
+def _nbytes_of(measures: list[Measure], first: int, behind: int) -> int:
+    starts, ends = np.array([first]), np.array([behind])
+    return sum(int(of_column(starts, ends)[0]) for of_column in measures)

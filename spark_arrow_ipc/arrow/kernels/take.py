@@ -1,0 +1,214 @@
+"""Slots of an array in another order or another choice: the gather that numpy does on whole buffers.
+
+Strategy
+--------
+`take` has one function a layout. Slots of fixed width are one gather; what has value offsets expands the slots to
+the elements or bytes that they point at, a few megabytes of positions at a time; views and list-views move only
+what points, and dictionaries stay whole (`with_used_values` cuts them where that pays).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array, Buffer
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+
+__all__ = ["positions_of_runs", "take", "with_used_values"]
+
+NDArray: TypeAlias = npt.NDArray[Any]
+Slots: TypeAlias = npt.NDArray[np.int64]
+
+_PIECE_NBYTES = 1 << 20
+"""Bytes of text that are gathered at once: each costs eight bytes of positions meanwhile."""
+
+
+def take(array: Array, slots: Slots) -> Array:
+    """Return the slots of an array at the given places, in that order, as a compact array. O(bytes).
+
+    Parameters
+    ----------
+    array
+        Of any type.
+    slots
+        Places from 0 to below the array's length; one may come twice.
+
+    Raises
+    ------
+    ValueError
+        The bytes or elements do not fit the value offsets of the type.
+    """
+    return _TAKE[type(array.type)](array, slots)
+
+
+def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
+    """Return ``start, start + 1, ...`` of each run, one behind another."""
+    behind = np.cumsum(lengths)
+    total = int(behind[-1]) if len(behind) else 0
+    return np.repeat(starts - (behind - lengths), lengths) + np.arange(total)
+
+
+def with_used_values(array: Array) -> Array:
+    """Return an array whose dictionaries, nested ones too, have only values that a slot names; in their old order."""
+    if array.children:
+        children = tuple(map(with_used_values, array.children))
+        array = replace(array, children=children)
+    if array.dictionary is None:
+        return array
+    assert isinstance(array.type, t.Dictionary)
+    indices = numpy_views.data_values(array)
+    mask = numpy_views.validity_mask(array)
+    used, inverse = np.unique(indices if mask is None else indices[mask], return_inverse=True)
+    if len(used) == array.dictionary.length:
+        return array
+    moved = np.zeros(array.length, indices.dtype)
+    moved[slice(None) if mask is None else mask] = inverse
+    return replace(
+        array,
+        offset=0,
+        null_count=array.count_nulls(),
+        buffers=(None if mask is None else bitmap.pack(mask), as_buffer(moved)),
+        dictionary=take(array.dictionary, used.astype(np.int64)),
+    )
+
+
+def _validity(array: Array, slots: Slots) -> tuple[Buffer | None, int]:
+    mask = numpy_views.validity_mask(array)
+    if mask is None:
+        return None, 0
+    taken = mask[slots]
+    nulls = len(slots) - int(np.count_nonzero(taken))
+    return (bitmap.pack(taken) if nulls else None), nulls
+
+
+def _null(array: Array, slots: Slots) -> Array:
+    return Array(array.type, len(slots), len(slots), ())
+
+
+def _fixed(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    data = as_buffer(numpy_views.data_values(array)[slots])
+    return Array(array.type, len(slots), nulls, (validity, data), (), array.dictionary)
+
+
+def _bools(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    return Array(array.type, len(slots), nulls, (validity, bitmap.pack(numpy_views.data_values(array)[slots])))
+
+
+def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
+    """Return where the elements of each slot begin, how many they are, and the new value offsets."""
+    offsets = numpy_views.value_offsets(array)
+    starts = offsets[slots].astype(np.int64)
+    lengths = offsets[slots + 1] - starts
+    behind = np.zeros(len(slots) + 1, np.int64)
+    np.cumsum(lengths, out=behind[1:])
+    if behind[-1] > np.iinfo(offsets.dtype).max:
+        raise ValueError(f"expected value offsets that fit {offsets.dtype}, found {behind[-1]}; take fewer slots")
+    return starts, lengths, as_buffer(behind.astype(offsets.dtype))
+
+
+def _bytes(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    starts, lengths, offsets = _runs(array, slots)
+    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    behind = np.cumsum(lengths)
+    gathered = np.empty(int(behind[-1]) if len(behind) else 0, np.uint8)
+    first = done = 0
+    while first < len(slots):
+        end = max(int(np.searchsorted(behind, done + _PIECE_NBYTES, "right")), first + 1)
+        piece = slice(first, end)
+        gathered[done : behind[end - 1]] = data[positions_of_runs(starts[piece], lengths[piece])]
+        first, done = end, int(behind[end - 1])
+    return Array(array.type, len(slots), nulls, (validity, offsets, gathered.data))
+
+
+def _list(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    starts, lengths, offsets = _runs(array, slots)
+    child = take(array.children[0], positions_of_runs(starts, lengths))
+    return Array(array.type, len(slots), nulls, (validity, offsets), (child,))
+
+
+def _fixed_size_list(array: Array, slots: Slots) -> Array:
+    assert isinstance(array.type, t.FixedSizeList)
+    validity, nulls = _validity(array, slots)
+    size = array.type.list_size
+    elements = ((slots + array.offset)[:, None] * size + np.arange(size)).reshape(-1)
+    return Array(array.type, len(slots), nulls, (validity,), (take(array.children[0], elements),))
+
+
+def _struct(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    children = tuple(take(child, slots + array.offset) for child in array.children)
+    return Array(array.type, len(slots), nulls, (validity,), children)
+
+
+def _views(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    views = as_buffer(numpy_views.views(array)[slots])
+    return Array(array.type, len(slots), nulls, (validity, views, *array.buffers[2:]))
+
+
+def _list_view(array: Array, slots: Slots) -> Array:
+    validity, nulls = _validity(array, slots)
+    moved = (as_buffer(numpy_views.positions(array)[slots]), as_buffer(numpy_views.sizes(array)[slots]))
+    return Array(array.type, len(slots), nulls, (validity, *moved), array.children)
+
+
+def _sparse_union(array: Array, slots: Slots) -> Array:
+    children = tuple(take(child, slots + array.offset) for child in array.children)
+    return Array(array.type, len(slots), 0, (as_buffer(numpy_views.type_ids(array)[slots]),), children)
+
+
+def _dense_union(array: Array, slots: Slots) -> Array:
+    # Each child's slots must be named in their order (Columnar.rst, "Dense Union").
+    assert isinstance(array.type, t.DenseUnion)
+    type_ids = numpy_views.type_ids(array)[slots]
+    old = numpy_views.positions(array)[slots].astype(np.int64)
+    positions = np.zeros(len(slots), np.int32)
+    children = []
+    for type_id, child in zip(array.type.type_ids, array.children, strict=True):
+        own = np.flatnonzero(type_ids == type_id)
+        positions[own] = np.arange(len(own))
+        children.append(take(child, old[own]))
+    return Array(array.type, len(slots), 0, (as_buffer(type_ids), as_buffer(positions)), tuple(children))
+
+
+def _run_end_encoded(array: Array, slots: Slots) -> Array:
+    run_ends, values = array.children
+    ends = numpy_views.data_values(run_ends)
+    run = np.searchsorted(ends, slots + array.offset, "right")
+    last = np.flatnonzero(np.append(run[1:] != run[:-1], [True] * bool(len(run))))
+    taken_ends = Array(run_ends.type, len(last), 0, (None, as_buffer((last + 1).astype(ends.dtype))))
+    return Array(array.type, len(slots), 0, (), (taken_ends, take(values, run[last].astype(np.int64))))
+
+
+_TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = {
+    t.Null: _null,
+    t.Bool: _bools,
+    **dict.fromkeys(
+        (
+            t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration, t.IntervalYearMonth,
+            t.IntervalDayTime, t.IntervalMonthDayNano, t.FixedSizeBinary, t.Dictionary,
+        ),
+        _fixed,
+    ),
+    **dict.fromkeys((t.Binary, t.LargeBinary, t.Utf8, t.LargeUtf8), _bytes),
+    **dict.fromkeys((t.BinaryView, t.Utf8View), _views),
+    **dict.fromkeys((t.List, t.LargeList, t.Map), _list),
+    **dict.fromkeys((t.ListView, t.LargeListView), _list_view),
+    t.FixedSizeList: _fixed_size_list,
+    t.Struct: _struct,
+    t.SparseUnion: _sparse_union,
+    t.DenseUnion: _dense_union,
+    t.RunEndEncoded: _run_end_encoded,
+}  # fmt: skip
+"""One function for each type class; a test proves that none is missing."""

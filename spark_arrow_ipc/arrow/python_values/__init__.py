@@ -1,0 +1,1 @@
+"""Arrays to and from lists of Python values."""

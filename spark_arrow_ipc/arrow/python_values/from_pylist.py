@@ -1,0 +1,289 @@
+"""Python values to arrays: the inverse of ``to_pylist``.
+
+Strategy
+--------
+`BUILDERS` has one function a type class: those of leaves are in `arrow.build_leaves`, those of nested types here,
+and each nested one builds its children from flattened lists. What ``to_pylist`` gives is taken, and what
+pyarrow's ``pa.array`` takes, with three differences: nothing is cut off silently (a fraction, a digit, a
+microsecond that the type cannot hold is a ValueError), unions can be built, and nanoseconds may be ints.
+
+Null slots and padding bits are zero, validity is None without nulls, and null counts are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import LAYOUTS
+from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import LEAVES, as_buffer, signed_buffer, validity_of
+from spark_arrow_ipc.errors import unfit
+
+__all__ = ["BUILDERS", "array"]
+
+
+def array(values: Sequence[Any], type_: t.DataType) -> Array:
+    """Return an array of Python values. Costs Python time a value.
+
+    - Temporal types take `datetime` values and raw counts as int; an aware datetime counts by its instant.
+    - Decimals take Decimal and int; intervals take tuples, or int months.
+    - Structs take a mapping (an absent key is a null), a tuple by position, or a list of (name, value) pairs;
+      maps take a mapping or (key, value) pairs; lists anything that iterates, save text, bytes and mappings.
+    - Unions take ``(type_id, value)`` where the id's child accepts the value. Any other value goes to the first
+      child whose ``to_pylist`` gives values of exactly its Python type, else to the first that accepts it; None
+      to the first nullable child. Tag what could be mistaken.
+    - Dictionaries get their different values in the order in which they come first, and null indices for None.
+
+    Raises
+    ------
+    ValueError
+        A value does not fit its type.
+    TypeError
+        A value is of a Python type that its Arrow type does not take.
+    """
+    return BUILDERS[type(type_)](list(values), type_)
+
+
+_Values = list[Any]
+
+
+def _list(value: object, type_: t.DataType) -> list[Any]:
+    if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(unfit("a list", type_, value))
+    return list(value)
+
+
+def _lists(values: _Values, type_: t.DataType) -> tuple[list[list[Any]], Array]:
+    lists = [[] if value is None else _list(value, type_) for value in values]
+    return lists, array([element for elements in lists for element in elements], type_.children[0].type)
+
+
+def _offset_list(values: _Values, type_: t.DataType) -> Array:
+    lists, child = _lists(values, type_)
+    return _with_offsets(values, type_, lists, child)
+
+
+def _with_offsets(values: _Values, type_: t.DataType, lists: list[list[Any]], child: Array) -> Array:
+    offsets = signed_buffer(accumulate(map(len, lists), initial=0), LAYOUTS[type(type_)].buffers[1].bit_width)
+    validity, null_count = validity_of(values)
+    return Array(type_, len(values), null_count, (validity, offsets), (child,))
+
+
+def _list_view(values: _Values, type_: t.DataType) -> Array:
+    lists, child = _lists(values, type_)
+    bit_width = LAYOUTS[type(type_)].buffers[1].bit_width
+    begins = accumulate(map(len, lists[:-1]), initial=0)
+    positions = [0 if value is None else begin for value, begin in zip(values, begins, strict=False)]
+    buffers = (signed_buffer(positions, bit_width), signed_buffer(map(len, lists), bit_width))
+    validity, null_count = validity_of(values)
+    return Array(type_, len(values), null_count, (validity, *buffers), (child,))
+
+
+def _fixed_size_list(values: _Values, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.FixedSizeList)
+    elements: list[Any] = []
+    for value in values:
+        slot = [None] * type_.list_size if value is None else _list(value, type_)
+        if len(slot) != type_.list_size:
+            raise ValueError(unfit(f"{type_.list_size} elements", type_, value))
+        elements.extend(slot)
+    validity, null_count = validity_of(values)
+    return Array(type_, len(values), null_count, (validity,), (array(elements, type_.value.type),))
+
+
+def _struct(values: _Values, type_: t.DataType) -> Array:
+    rows = [_row(value, type_) for value in values]
+    children = tuple(array([row[i] for row in rows], field.type) for i, field in enumerate(type_.children))
+    validity, null_count = validity_of(values)
+    return Array(type_, len(values), null_count, (validity,), children)
+
+
+def _row(value: object, type_: t.DataType) -> Sequence[Any]:
+    names = [field.name for field in type_.children]
+    if value is None:
+        return [None] * len(names)
+    if isinstance(value, Mapping):
+        return [value.get(name) for name in names]
+    if isinstance(value, tuple) and len(value) == len(names):
+        return value
+    pairs = isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    if pairs and isinstance(value, list) and [name for name, _ in value] == names:
+        return [item for _, item in value]
+    raise TypeError(unfit("a dict, a tuple of all fields or a list of all (name, value) pairs", type_, value))
+
+
+def _map(values: _Values, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.Map)
+    maps = [_pairs(value, type_) for value in values]
+    pairs = [pair for slot in maps for pair in slot]
+    keys = [key for key, _ in pairs]
+    if any(key is None for key in keys):
+        raise ValueError(unfit("keys that are not None", type_, None))
+    children = (array(keys, type_.key.type), array([item for _, item in pairs], type_.item.type))
+    entries = Array(type_.entries.type, len(pairs), 0, (None,), children)
+    return _with_offsets(values, type_, maps, entries)
+
+
+def _pairs(value: object, type_: t.Map) -> list[Any]:
+    if value is None:
+        return []
+    pairs = list(value.items()) if isinstance(value, Mapping) else _list(value, type_)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(unfit("(key, value) pairs", type_, pair))
+    return pairs
+
+
+_NATURAL: Mapping[type[t.DataType], type] = {
+    t.Null: type(None),
+    t.Bool: bool,
+    t.Int: int,
+    t.FloatingPoint: float,
+    t.Decimal: Decimal,
+    t.Date: date,
+    t.Time: time,
+    t.Timestamp: datetime,
+    t.Duration: timedelta,
+    t.IntervalYearMonth: int,
+    t.IntervalDayTime: tuple,
+    t.IntervalMonthDayNano: tuple,
+    t.FixedSizeBinary: bytes,
+    t.Binary: bytes,
+    t.LargeBinary: bytes,
+    t.BinaryView: bytes,
+    t.Utf8: str,
+    t.LargeUtf8: str,
+    t.Utf8View: str,
+    t.List: list,
+    t.LargeList: list,
+    t.ListView: list,
+    t.LargeListView: list,
+    t.FixedSizeList: list,
+    t.Struct: dict,
+    t.Map: list,
+}
+"""The Python type of what ``to_pylist`` gives for a type class; none for those that stand for other types."""
+
+
+def _natural(type_: t.DataType) -> type | None:
+    if isinstance(type_, t.Dictionary):
+        return _natural(type_.value)
+    return _natural(type_.values.type) if isinstance(type_, t.RunEndEncoded) else _NATURAL.get(type(type_))
+
+
+def _accepts(type_: t.DataType, value: object) -> bool:
+    try:
+        array([value], type_)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
+    """Return the child's number and the value for it."""
+    fields = type_.fields
+    if value is None:
+        return next((i for i, field in enumerate(fields) if field.nullable), 0), None
+    if isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int and value[0] in type_.type_ids:
+        child = type_.type_ids.index(value[0])
+        if _accepts(fields[child].type, value[1]):
+            return child, value[1]
+    order = sorted(range(len(fields)), key=lambda i: _natural(fields[i].type) is not type(value))
+    for child in order:
+        if _accepts(fields[child].type, value):
+            return child, value
+    raise ValueError(unfit("a value that a child accepts", type_, value))
+
+
+def _union(values: _Values, type_: t.SparseUnion | t.DenseUnion) -> tuple[list[tuple[int, Any]], memoryview]:
+    if values and not type_.fields:
+        raise ValueError(unfit("no values", type_, values[0]))
+    chosen = [_chosen(value, type_) for value in values]
+    return chosen, as_buffer(np.array([type_.type_ids[child] for child, _ in chosen], np.int8))
+
+
+def _sparse_union(values: _Values, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.SparseUnion)
+    chosen, type_ids = _union(values, type_)
+    children = tuple(
+        array([value if child == i else None for child, value in chosen], field.type)
+        for i, field in enumerate(type_.fields)
+    )
+    return Array(type_, len(values), 0, (type_ids,), children)
+
+
+def _dense_union(values: _Values, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.DenseUnion)
+    chosen, type_ids = _union(values, type_)
+    own: list[list[Any]] = [[] for _ in type_.fields]
+    positions = []
+    for child, value in chosen:
+        positions.append(len(own[child]))
+        own[child].append(value)
+    children = tuple(array(slots, field.type) for slots, field in zip(own, type_.fields, strict=True))
+    return Array(type_, len(values), 0, (type_ids, signed_buffer(positions, 32)), children)
+
+
+def value_key(value: object) -> object:
+    """Return something hashable that is equal for Python values that are the same in Arrow: 0.0 is not -0.0."""
+    if isinstance(value, (float, np.floating)):
+        return float, float(value).hex()
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return list, tuple(map(value_key, value))
+    if isinstance(value, Mapping):
+        return dict, tuple((value_key(name), value_key(item)) for name, item in value.items())
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes, bytes(value)
+    return type(value), value
+
+
+def _dictionary(values: _Values, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.Dictionary)
+    first: dict[object, int] = {}
+    different: list[Any] = []
+    indices: list[int | None] = []
+    for value in values:
+        if value is None:
+            indices.append(None)
+            continue
+        index = first.setdefault(value_key(value), len(different))
+        if index == len(different):
+            different.append(value)
+        indices.append(index)
+    most = 2 ** (type_.index.bit_width - type_.index.signed)
+    if len(different) > most:
+        raise ValueError(f"expected at most {most:,} different values for {type_}, found {len(different):,}")
+    slots = array(indices, type_.index)
+    return Array(type_, len(values), slots.null_count, slots.buffers, (), array(different, type_.value))
+
+
+def _run_end_encoded(values: _Values, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.RunEndEncoded)
+    keys = [value_key(value) for value in values]
+    ends = [i + 1 for i, key in enumerate(keys) if i + 1 == len(keys) or keys[i + 1] != key]
+    runs = array(ends, type_.run_ends.type), array([values[end - 1] for end in ends], type_.values.type)
+    return Array(type_, len(values), 0, (), runs)
+
+
+BUILDERS: Mapping[type[t.DataType], Callable[[_Values, Any], Array]] = {
+    **LEAVES,
+    t.List: _offset_list,
+    t.LargeList: _offset_list,
+    t.ListView: _list_view,
+    t.LargeListView: _list_view,
+    t.FixedSizeList: _fixed_size_list,
+    t.Struct: _struct,
+    t.Map: _map,
+    t.SparseUnion: _sparse_union,
+    t.DenseUnion: _dense_union,
+    t.RunEndEncoded: _run_end_encoded,
+    t.Dictionary: _dictionary,
+}
+"""One function for each type class; a test proves that none is missing."""

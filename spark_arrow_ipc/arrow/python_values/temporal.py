@@ -1,0 +1,194 @@
+"""Dates, times, timestamps and durations: raw units to Python values, and back.
+
+Strategy
+--------
+Towards Python nothing raises and nothing is lost: what `datetime` cannot hold (a year outside 1 to 9999, a time
+outside the day, nanoseconds between two microseconds) comes as the raw count, an `int`. Towards Arrow every
+value is exact or a ValueError, and an `int` is taken as the raw count, so both ways meet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow.types import Date, DateUnit, Duration, Time, Timestamp, TimeUnit
+from spark_arrow_ipc.errors import unfit
+
+__all__ = [
+    "date_units",
+    "dates",
+    "duration_units",
+    "durations",
+    "time_units",
+    "times",
+    "timestamp_units",
+    "timestamps",
+    "zone",
+]
+
+_Int64s = npt.NDArray[np.int64]
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
+_EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_ORDINAL = _EPOCH.toordinal()
+_DAY_SECONDS = 86_400
+_DAY_MILLISECONDS = 86_400_000
+_FIRST_DAY = date(MINYEAR, 1, 1).toordinal() - _EPOCH_ORDINAL
+_END_DAY = date(MAXYEAR, 12, 31).toordinal() - _EPOCH_ORDINAL + 1
+_MICROSECOND = timedelta(microseconds=1)
+_FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
+
+
+def zone(name: str) -> tzinfo:
+    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for one that is not known here.
+
+    UTC keeps the instant, which is what the file holds; a name only says how to show it.
+    """
+    fixed = _FIXED_OFFSET.fullmatch(name)
+    if fixed is not None:
+        sign, hours, minutes = fixed.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return timezone(-offset if sign == "-" else offset) if offset < timedelta(days=1) else UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # The name comes from a file: it may be no zone, no possible path, or a directory of the zone database.
+        return UTC
+
+
+def _or_raw(
+    convert: Callable[[_Int64s], list[Any]], values: npt.NDArray[Any], fits: npt.NDArray[np.bool_]
+) -> list[Any]:
+    if fits.all():
+        return convert(values)
+    converted = convert(np.where(fits, values, 0))
+    for i in np.flatnonzero(~fits).tolist():
+        converted[i] = int(values[i])
+    return converted
+
+
+def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
+    """Return dates; a date64 gives the day that holds it; outside the years 1 to 9999 the raw count."""
+    per_day = 1 if type_.unit is DateUnit.DAY else _DAY_MILLISECONDS
+    days = values // per_day
+
+    def convert(fitting: _Int64s) -> list[Any]:
+        return list((fitting // per_day).astype("M8[D]").tolist())
+
+    return _or_raw(convert, values, (days >= _FIRST_DAY) & (days < _END_DAY))
+
+
+def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
+    """Return times of day; the raw count for what is outside the day or between two microseconds."""
+    per_second = type_.unit.per_second
+    wide = values.astype(np.int64)
+
+    def convert(fitting: _Int64s) -> list[Any]:
+        seconds, fraction = np.divmod(fitting, per_second)
+        minutes, second = np.divmod(seconds, 60)
+        hour, minute = np.divmod(minutes, 60)
+        microsecond = fraction * 1_000_000 // per_second
+        return list(map(time, hour.tolist(), minute.tolist(), second.tolist(), microsecond.tolist()))
+
+    inside = (wide >= 0) & (wide < _DAY_SECONDS * per_second)
+    return _or_raw(convert, wide, inside & _whole_microseconds(wide, type_.unit))
+
+
+def timestamps(values: npt.NDArray[Any], type_: Timestamp) -> list[datetime | int]:
+    """Return datetimes, aware in the type's zone if it has one.
+
+    The raw count for what lies between two microseconds or, in that zone, outside the years 1 to 9999.
+    """
+    per_second = type_.unit.per_second
+
+    def convert(fitting: _Int64s) -> list[Any]:
+        if type_.unit is TimeUnit.NANOSECOND:
+            return list((fitting // 1000).view("M8[us]").tolist())
+        return list(fitting.view(f"M8[{type_.unit.abbreviation}]").tolist())
+
+    days = values // (_DAY_SECONDS * per_second)
+    fits = (days >= _FIRST_DAY) & (days < _END_DAY) & _whole_microseconds(values, type_.unit)
+    naive = _or_raw(convert, values, fits)
+    return naive if type_.timezone is None else _aware(naive, values, zone(type_.timezone))
+
+
+def _aware(naive: list[Any], values: npt.NDArray[Any], tz: tzinfo) -> list[datetime | int]:
+    aware: list[datetime | int] = []
+    for i, value in enumerate(naive):
+        try:
+            known = isinstance(value, datetime)
+            aware.append(value.replace(tzinfo=UTC).astimezone(tz) if known else value)
+        except OverflowError:
+            # In UTC the year is 1 to 9999, in the zone it is not.
+            aware.append(int(values[i]))
+    return aware
+
+
+def durations(values: npt.NDArray[Any], type_: Duration) -> list[timedelta | int]:
+    """Return timedeltas; the raw count for what they cannot hold or what lies between two microseconds."""
+    per_second = type_.unit.per_second
+
+    def convert(fitting: _Int64s) -> list[Any]:
+        seconds, fraction = np.divmod(fitting, per_second)
+        micros = fraction * 1_000_000 // per_second
+        return [timedelta(0, *parts) for parts in zip(seconds.tolist(), micros.tolist(), strict=True)]
+
+    days = values // (_DAY_SECONDS * per_second)
+    fits = (days >= timedelta.min.days) & (days <= timedelta.max.days) & _whole_microseconds(values, type_.unit)
+    return _or_raw(convert, values, fits)
+
+
+def _whole_microseconds(values: npt.NDArray[Any], unit: TimeUnit) -> npt.NDArray[np.bool_]:
+    if unit is not TimeUnit.NANOSECOND:
+        return np.ones(len(values), np.bool_)
+    fitting: npt.NDArray[np.bool_] = values % 1000 == 0
+    return fitting
+
+
+def date_units(value: object, type_: Date) -> int:
+    """Return a date, or a datetime at midnight, in the type's unit."""
+    if isinstance(value, datetime) and value.time() != time():
+        raise ValueError(unfit("a date or a datetime at midnight", type_, value))
+    if isinstance(value, date):
+        days = value.toordinal() - _EPOCH_ORDINAL
+        return days if type_.unit is DateUnit.DAY else days * _DAY_MILLISECONDS
+    raise TypeError(unfit("a date or an int", type_, value))
+
+
+def time_units(value: object, type_: Time) -> int:
+    """Return a time of day in the type's unit; a time zone is not looked at, as in pyarrow."""
+    if isinstance(value, time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return _exact(seconds * 1_000_000 + value.microsecond, value, type_)
+    raise TypeError(unfit("a time or an int", type_, value))
+
+
+def timestamp_units(value: object, type_: Timestamp) -> int:
+    """Return a datetime in the type's unit: an aware one by its instant, a naive one as it reads (as pyarrow)."""
+    if isinstance(value, datetime):
+        since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
+        return _exact(since // _MICROSECOND, value, type_)
+    raise TypeError(unfit("a datetime or an int", type_, value))
+
+
+def duration_units(value: object, type_: Duration) -> int:
+    """Return a timedelta in the type's unit."""
+    if isinstance(value, timedelta):
+        return _exact(value // _MICROSECOND, value, type_)
+    raise TypeError(unfit("a timedelta or an int", type_, value))
+
+
+def _exact(microseconds: int, value: object, type_: Time | Timestamp | Duration) -> int:
+    if type_.unit is TimeUnit.NANOSECOND:
+        return microseconds * 1000
+    units, rest = divmod(microseconds * type_.unit.per_second, 1_000_000)
+    if rest:
+        raise ValueError(unfit(f"whole {type_.unit.abbreviation}", type_, value))
+    return units

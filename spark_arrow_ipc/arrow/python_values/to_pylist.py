@@ -1,0 +1,300 @@
+"""Arrays to lists of Python values, as pyarrow's ``to_pylist`` gives them.
+
+Strategy
+--------
+One function a type class in `TO_PYLIST`. Each converts whole buffers at once where numpy can, and each child
+once, over only the range that its parent's slots use. A null slot is None whatever lies under it.
+
+Where pyarrow raises or loses something, this gives a value: see `arrow.temporal` for what `datetime` cannot
+hold (an int of raw units), and a struct with a name that occurs twice keeps its last field. Positions that lie
+outside what they point into, and text that is not UTF-8, are an InvalidBodyError, for an array need not have
+been validated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.python_values import decimals, temporal
+from spark_arrow_ipc.errors import InvalidBodyError
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array
+
+__all__ = ["TO_PYLIST", "to_pylist"]
+
+
+def to_pylist(array: Array) -> list[Any]:
+    """Return the slots as Python values. Costs Python time a slot.
+
+    ======================================== =====================================================
+    Null, Bool, Int, FloatingPoint           None, bool, int, float
+    Decimal                                  `decimal.Decimal` with the type's scale
+    Date, Time, Timestamp, Duration          date, time, datetime (aware with a zone), timedelta;
+                                             int of raw units where they cannot hold the value
+    IntervalYearMonth, DayTime, MonthDayNano months; (days, milliseconds); (months, days, nanoseconds)
+    binary types, text types                 bytes, str
+    list types, Struct, Map                  list, dict, list of (key, value)
+    unions, Dictionary, RunEndEncoded        the value that the slot stands for
+    ======================================== =====================================================
+
+    A value that several slots stand for (runs, dictionary indices, overlapping list-views) is one object.
+
+    Raises
+    ------
+    InvalidBodyError
+        A slot points outside its memory, or text is not UTF-8.
+    """
+    return TO_PYLIST[type(array.type)](array)
+
+
+def _nulls(array: Array) -> list[Any]:
+    return [None] * array.length
+
+
+def _with_nulls(array: Array, values: list[Any]) -> list[Any]:
+    mask = nv.validity_mask(array)
+    if mask is not None:
+        for i in np.flatnonzero(~mask).tolist():
+            values[i] = None
+    return values
+
+
+def _valid(array: Array) -> list[bool]:
+    mask = nv.validity_mask(array)
+    return [True] * array.length if mask is None else mask.tolist()
+
+
+def _plain(array: Array) -> list[Any]:
+    return _with_nulls(array, nv.data_values(array).tolist())
+
+
+def _data(convert: Callable[[nv.NDArray, Any], list[Any]]) -> Callable[[Array], list[Any]]:
+    def to_values(array: Array) -> list[Any]:
+        return _with_nulls(array, convert(nv.data_values(array), array.type))
+
+    return to_values
+
+
+def _fixed_bytes(rows: nv.NDArray, type_: t.FixedSizeBinary) -> list[bytes]:
+    flat, width = rows.tobytes(), type_.byte_width
+    return [flat[i * width : (i + 1) * width] for i in range(len(rows))]
+
+
+def _range(low: int, high: int, length: int, what: str) -> None:
+    if not 0 <= low <= high <= length:
+        raise InvalidBodyError(expected=f"{what} within 0 to {length:,}", found=f"{low:,} to {high:,}")
+
+
+def _ranges(array: Array, available: int) -> tuple[int, int, Iterator[tuple[int, int, bool]]]:
+    """Return the range of bytes or elements that all slots use, and each slot's within it."""
+    offsets = nv.value_offsets(array)
+    first, last = int(offsets[0]), int(offsets[-1])
+    _range(first, last, available, "value_offsets")
+    if bool((offsets[1:] < offsets[:-1]).any()):
+        raise InvalidBodyError(expected="value_offsets that do not fall", found="one below the one before")
+    relative = (offsets - offsets[0]).tolist()
+    return first, last, zip(relative[:-1], relative[1:], _valid(array), strict=True)
+
+
+def _text_region(array: Array) -> tuple[bytes, Iterator[tuple[int, int, bool]]]:
+    buffer = nv.buffer_of(array, Role.BYTES)
+    region = memoryview(b"") if buffer is None else buffer
+    first, last, ranges = _ranges(array, region.nbytes)
+    return bytes(region[first:last]), ranges
+
+
+def _binary(array: Array) -> list[Any]:
+    region, ranges = _text_region(array)
+    return [region[begin:end] if valid else None for begin, end, valid in ranges]
+
+
+def _utf8(array: Array) -> list[Any]:
+    region, ranges = _text_region(array)
+    if region.isascii():
+        text = region.decode("ascii")
+        return [text[begin:end] if valid else None for begin, end, valid in ranges]
+    return _decoded([region[begin:end] if valid else None for begin, end, valid in ranges])
+
+
+def _decoded(values: list[bytes | None]) -> list[Any]:
+    try:
+        return [None if value is None else value.decode("utf-8") for value in values]
+    except UnicodeDecodeError as error:
+        raise InvalidBodyError(expected="text in UTF-8", found=str(error)) from error
+
+
+def _binary_view(array: Array) -> list[Any]:
+    views = nv.views(array)
+    raw = views.tobytes()
+    buffers = [memoryview(b"") if buffer is None else buffer for buffer in array.buffers[2:]]
+    fields = (views[name].tolist() for name in ("size", "index", "offset"))
+    values: list[Any] = []
+    for i, (valid, size, number, offset) in enumerate(zip(_valid(array), *fields, strict=True)):
+        if not valid:
+            values.append(None)
+        elif 0 <= size <= nv.VIEW_INLINE_NBYTES:
+            values.append(raw[16 * i + 4 : 16 * i + 4 + size])
+        else:
+            _range(number, number + 1, len(buffers), "a view's buffer")
+            _range(offset, offset + size, len(buffers[number]), "a view's bytes")
+            values.append(bytes(buffers[number][offset : offset + size]))
+    return values
+
+
+def _utf8_view(array: Array) -> list[Any]:
+    return _decoded(_binary_view(array))
+
+
+def _list(array: Array) -> list[Any]:
+    (child,) = array.children
+    first, last, ranges = _ranges(array, child.length)
+    elements = to_pylist(child.slice(first, last - first))
+    return [elements[begin:end] if valid else None for begin, end, valid in ranges]
+
+
+def _list_view(array: Array) -> list[Any]:
+    (child,) = array.children
+    begins, counts = nv.positions(array).astype(np.int64), nv.sizes(array).astype(np.int64)
+    mask = nv.validity_mask(array)
+    used = counts != 0 if mask is None else mask & (counts != 0)
+    if bool((counts[used] < 0).any()) or bool((begins[used] < 0).any()):
+        raise InvalidBodyError(expected="positions and sizes of at least 0", found="a negative one")
+    low = int(begins[used].min(initial=child.length))
+    # The sum of two offsets of a file may not fit 64 bits.
+    high = max(map(sum, zip(begins[used].tolist(), counts[used].tolist(), strict=True)), default=low)
+    _range(low, high, child.length, "list-view elements")
+    elements = to_pylist(child.slice(low, high - low))
+    ends = begins + counts
+    slots = zip((begins - low).tolist(), (ends - low).tolist(), used.tolist(), _valid(array), strict=True)
+    return [(elements[begin:end] if some else []) if valid else None for begin, end, some, valid in slots]
+
+
+def _fixed_size_list(array: Array) -> list[Any]:
+    assert isinstance(array.type, t.FixedSizeList)
+    size = array.type.list_size
+    elements = to_pylist(_slots(array.children[0], array.offset * size, array.length * size))
+    return _with_nulls(array, [elements[i * size : (i + 1) * size] for i in range(array.length)])
+
+
+def _slots(child: Array, offset: int, length: int) -> Array:
+    _range(offset, offset + length, child.length, "slots of a child")
+    return child.slice(offset, length)
+
+
+def _columns(array: Array) -> list[list[Any]]:
+    return [to_pylist(_slots(child, array.offset, array.length)) for child in array.children]
+
+
+def _struct(array: Array) -> list[Any]:
+    names = [field.name for field in array.type.children]
+    if not names:
+        return _with_nulls(array, [{} for _ in range(array.length)])
+    rows = zip(*_columns(array), strict=True)
+    return _with_nulls(array, [dict(zip(names, row, strict=True)) for row in rows])
+
+
+def _map(array: Array) -> list[Any]:
+    (entries,) = array.children
+    first, last, ranges = _ranges(array, entries.length)
+    pairs = list(zip(*_columns(entries.slice(first, last - first)), strict=True))
+    return [pairs[begin:end] if valid else None for begin, end, valid in ranges]
+
+
+def _sparse_union(array: Array) -> list[Any]:
+    chosen = _chosen_children(array)
+    columns = _columns(array)
+    return [columns[child][i] for i, child in enumerate(chosen.tolist())]
+
+
+def _dense_union(array: Array) -> list[Any]:
+    chosen = _chosen_children(array)
+    begins = nv.positions(array)
+    values: list[Any] = [None] * array.length
+    for number, child in enumerate(array.children):
+        slots = np.flatnonzero(chosen == number)
+        for i, value in zip(slots.tolist(), _taken(child, begins[slots], "dense union positions"), strict=True):
+            values[i] = value
+    return values
+
+
+def _chosen_children(array: Array) -> nv.NDArray:
+    assert isinstance(array.type, (t.SparseUnion, t.DenseUnion))
+    children = np.full(256, -1, np.int16)
+    children[list(array.type.type_ids)] = range(len(array.type.type_ids))
+    type_ids = nv.type_ids(array)
+    chosen: nv.NDArray = children[type_ids.view(np.uint8)]
+    if bool((chosen < 0).any()):
+        unknown = int(type_ids[chosen < 0][0])
+        raise InvalidBodyError(expected=f"a union type id of {list(array.type.type_ids)}", found=str(unknown))
+    return chosen
+
+
+def _taken(array: Array, indices: nv.NDArray, what: str) -> list[Any]:
+    """Return the values at some positions, converting no more than the range that they span."""
+    if not len(indices):
+        return []
+    low, high = int(indices.min()), int(indices.max()) + 1
+    _range(low, high, array.length, what)
+    values = to_pylist(array.slice(low, high - low))
+    return [values[i - low] for i in indices.tolist()]
+
+
+def _run_end_encoded(array: Array) -> list[Any]:
+    run_ends, values = array.children
+    ends = nv.data_values(run_ends)
+    runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
+    return _taken(values, runs, "run ends that reach")
+
+
+def _dictionary(array: Array) -> list[Any]:
+    assert array.dictionary is not None
+    indices, mask = nv.data_values(array), nv.validity_mask(array)
+    if mask is None:
+        return _taken(array.dictionary, indices, "dictionary indices")
+    values: list[Any] = [None] * array.length
+    taken = _taken(array.dictionary, indices[mask], "dictionary indices")
+    for i, value in zip(np.flatnonzero(mask).tolist(), taken, strict=True):
+        values[i] = value
+    return values
+
+
+TO_PYLIST: Mapping[type[t.DataType], Callable[[Array], list[Any]]] = {
+    t.Null: _nulls,
+    t.Bool: _plain,
+    t.Int: _plain,
+    t.FloatingPoint: _plain,
+    t.Decimal: _data(decimals.decimals),
+    t.Date: _data(temporal.dates),
+    t.Time: _data(temporal.times),
+    t.Timestamp: _data(temporal.timestamps),
+    t.Duration: _data(temporal.durations),
+    t.IntervalYearMonth: _plain,
+    t.IntervalDayTime: _plain,
+    t.IntervalMonthDayNano: _plain,
+    t.FixedSizeBinary: _data(_fixed_bytes),
+    t.Binary: _binary,
+    t.LargeBinary: _binary,
+    t.BinaryView: _binary_view,
+    t.Utf8: _utf8,
+    t.LargeUtf8: _utf8,
+    t.Utf8View: _utf8_view,
+    t.List: _list,
+    t.LargeList: _list,
+    t.ListView: _list_view,
+    t.LargeListView: _list_view,
+    t.FixedSizeList: _fixed_size_list,
+    t.Struct: _struct,
+    t.Map: _map,
+    t.SparseUnion: _sparse_union,
+    t.DenseUnion: _dense_union,
+    t.RunEndEncoded: _run_end_encoded,
+    t.Dictionary: _dictionary,
+}
+"""One function for each type class; a test proves that none is missing."""

@@ -1,0 +1,386 @@
+"""Whether an array is what its type says: first its sizes, then its values.
+
+Strategy
+--------
+`check_sizes` proves what everything else relies on: buffers and children exist and are long enough, so that
+no read goes outside. `check_values` presumes that, and proves what the bytes say: null counts, value offsets,
+UTF-8, views, dictionary indices, union type ids, run ends, list-views, map keys. Decoding a file proves the sizes
+by itself, from the plan, and calls only `check_values`; a batch that people build or slice is checked by `check`.
+
+What each type adds stands in two tables keyed by type class; recursion into children is written once. Children
+are checked as they lie, in full, by their own validity: a null parent does not excuse a broken child. Ranges of
+decimals, times and dates are not checked: sound files break them, and readers agree on what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import child_path
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Layout, Role, needed_nbytes
+from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, body_error, check_text, first_failure
+from spark_arrow_ipc.arrow.validate.utf8 import Bools
+from spark_arrow_ipc.arrow.validate.views import check_views
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array
+
+__all__ = ["check", "check_sizes", "check_values"]
+
+_VALIDITY = 'Columnar.rst "Validity bitmaps"'
+_BUFFERS = 'Columnar.rst "Buffer Listing for Each Layout"'
+_LENGTHS = 'Columnar.rst "Array lengths"'
+_NULL_COUNT = 'Columnar.rst "Null count"'
+_LIST = 'Columnar.rst "List Layout"'
+_LIST_VIEW = 'Columnar.rst "ListView Layout"'
+_FIXED_SIZE_LIST = 'Columnar.rst "Fixed-Size List Layout"'
+_STRUCT = 'Columnar.rst "Struct Layout"'
+_DENSE_UNION = 'Columnar.rst "Dense Union"'
+_SPARSE_UNION = 'Columnar.rst "Sparse Union"'
+_UNION = 'Columnar.rst "Union Layout"'
+_RUNS = 'Columnar.rst "Run-End Encoded Layout"'
+_DICTIONARY = 'Columnar.rst "Dictionary-encoded Layout"'
+_MAP = "Schema.fbs, Map"
+
+_NOT_COUNTED = -1
+"""`arrow.array.NOT_COUNTED`: that module cannot be imported here, `record_batch` imports both."""
+
+
+def check(array: Array, path: str, *, full: bool = True) -> None:
+    """Check that an array, its children and its dictionary are sound: sizes, and with `full` values too.
+
+    Raises
+    ------
+    InvalidBodyError
+        With the field's path, what was expected and what was found.
+    """
+    check_sizes(array, path)
+    if full:
+        check_values(array, path)
+
+
+def check_sizes(array: Array, path: str) -> None:
+    """Check that buffers and children exist and are long enough for the array's slots. O(buffers).
+
+    Raises
+    ------
+    InvalidBodyError
+        With the field's path, what was expected and what was found.
+    """
+    layout = LAYOUTS[type(array.type)]
+    _check_lengths(array, path)
+    _check_buffers(array, path, layout)
+    _check_children(array, path)
+    if isinstance(array.type, t.Dictionary):
+        if array.dictionary is None or array.dictionary.type != array.type.value:
+            found = "none" if array.dictionary is None else f"one of {array.dictionary.type}"
+            raise body_error(path, f"a dictionary of {array.type.value}", found, _DICTIONARY)
+        check_sizes(array.dictionary, _dictionary_path(path))
+
+
+def check_values(array: Array, path: str, *, dictionaries: bool = True) -> None:
+    """Check the values of an array whose sizes are proven. O(bytes), vectorised, in bounded memory.
+
+    Parameters
+    ----------
+    array
+        Sound by `check_sizes`, or by the plan that decoded it.
+    path
+        The field's path, for errors.
+    dictionaries
+        Whether the values of dictionaries are checked as well, at every depth. A reader that shares one
+        dictionary among many batches checks it once and passes False.
+
+    Raises
+    ------
+    InvalidBodyError
+        With the field's path, the first slot that is wrong, what was expected and what was found.
+    """
+    validity = array.validity
+    if validity is not None and array.null_count != _NOT_COUNTED:
+        _check_null_count(array, path, validity)
+    # Most arrays of wide tables end here: what a leaf costs is what a table of thousands of columns costs.
+    check = VALUE_CHECKS[type(array.type)]
+    if array.length and check is not _sound:
+        check(array, path)
+    if array.children:
+        for field, child in zip(array.type.children, array.children, strict=True):
+            check_values(child, child_path(array.type, path, field), dictionaries=dictionaries)
+    if dictionaries and array.dictionary is not None:
+        check_values(array.dictionary, _dictionary_path(path))
+
+
+def _dictionary_path(path: str) -> str:
+    return f"{path} (dictionary)"
+
+
+# Sizes
+
+
+def _check_lengths(array: Array, path: str) -> None:
+    if array.length < 0 or array.offset < 0:
+        found = f"a length of {array.length} from offset {array.offset} on"
+        raise body_error(path, "a length and an offset of at least 0", found, _LENGTHS)
+    if not _NOT_COUNTED <= array.null_count <= array.length:
+        raise body_error(path, f"a null count from 0 to {array.length}", str(array.null_count), _NULL_COUNT)
+
+
+def _check_buffers(array: Array, path: str, layout: Layout) -> None:
+    count, fixed = len(array.buffers), layout.fixed_buffers
+    if count < fixed or (count > fixed and not layout.is_variadic):
+        expected = f"{'at least ' if layout.is_variadic else ''}{fixed} buffers for {array.type}"
+        raise body_error(path, expected, str(count), _BUFFERS)
+    if layout.has_validity and array.null_count > 0 and array.buffers[0] is None:
+        expected = f"a validity bitmap for {array.null_count} nulls"
+        raise body_error(path, expected, "none", _VALIDITY)
+    for number, (buffer, row) in enumerate(zip(array.buffers, layout.buffers, strict=False)):
+        if buffer is None:
+            if number == 0 and layout.has_validity:
+                continue
+            raise body_error(path, f"a buffer of {_role(row.role)}", "none", _BUFFERS)
+        needed = needed_nbytes(array.type, row, array.offset + array.length)
+        if buffer.nbytes < needed:
+            raise body_error(path, f"{_role(row.role)} of at least {needed} bytes", str(buffer.nbytes), _BUFFERS)
+
+
+_ROLES = {Role.OFFSETS: "value offsets", Role.POSITIONS: "value offsets", Role.VALIDITY: "a validity bitmap"}
+"""The specification's words where the role's name differs."""
+
+
+def _role(role: Role) -> str:
+    return _ROLES.get(role, role.name.lower().replace("_", " "))
+
+
+def _check_children(array: Array, path: str) -> None:
+    fields = array.type.children
+    if len(array.children) != len(fields):
+        expected = f"{len(fields)} child arrays for {array.type}"
+        raise body_error(path, expected, str(len(array.children)), _LENGTHS)
+    needed, spec = CHILD_LENGTHS.get(type(array.type), _no_slots)(array)
+    for field, child in zip(fields, array.children, strict=True):
+        where = child_path(array.type, path, field)
+        if child.type != field.type:
+            raise body_error(where, f"a child array of {field.type}", f"one of {child.type}", _LENGTHS)
+        if child.length < needed:
+            raise body_error(where, f"a child array of at least {needed} slots", str(child.length), spec)
+        check_sizes(child, where)
+
+
+def _no_slots(_: Array) -> tuple[int, str]:
+    return 0, _LENGTHS
+
+
+def _list_slots(array: Array) -> tuple[int, str]:
+    assert isinstance(array.type, t.FixedSizeList)
+    return (array.offset + array.length) * array.type.list_size, _FIXED_SIZE_LIST
+
+
+CHILD_LENGTHS: Mapping[type[t.DataType], Callable[[Array], tuple[int, str]]] = {
+    t.Struct: lambda array: (array.offset + array.length, _STRUCT),
+    t.SparseUnion: lambda array: (array.offset + array.length, _SPARSE_UNION),
+    t.FixedSizeList: _list_slots,
+}
+"""How many slots every child needs, where the parent's own slots say so; else values do."""
+
+
+# Values
+
+
+def _check_null_count(array: Array, path: str, validity: memoryview) -> None:
+    nulls = array.length - bitmap.count_set(validity, array.offset, array.length)
+    if nulls != array.null_count:
+        expected = f"a null count of {nulls}, as the validity bitmap has it"
+        raise body_error(path, expected, str(array.null_count), _NULL_COUNT)
+
+
+def _sound(_: Array, __: str) -> None:
+    """Any bytes are values of this type."""
+
+
+def _check_offsets(array: Array, path: str, end: int, what: str, spec: str) -> None:
+    offsets = numpy_views.value_offsets(array)
+    if offsets[0] < 0:
+        raise body_error(path, "value offsets from 0 on", f"{offsets[0]} in slot 0", spec)
+    slot = first_failure(array.length, lambda i, j: offsets[i + 1 : j + 1] >= offsets[i:j])
+    if slot is not None:
+        found = f"{offsets[slot]} and then {offsets[slot + 1]} in slot {slot}"
+        raise body_error(path, "value offsets that do not fall", found, spec)
+    if offsets[-1] > end:
+        slot = int(np.searchsorted(offsets, offsets.dtype.type(end), "right")) - 1
+        raise body_error(path, f"value offsets up to the {end} {what}", f"{offsets[slot + 1]} in slot {slot}", spec)
+
+
+def _check_binary(array: Array, path: str) -> None:
+    data = array.buffers[2]
+    _check_offsets(array, path, 0 if data is None else data.nbytes, "bytes of data", BINARY_SPEC)
+
+
+def _check_utf8(array: Array, path: str) -> None:
+    _check_binary(array, path)
+    check_text(array, path)
+
+
+def _check_list(array: Array, path: str) -> None:
+    _check_offsets(array, path, array.children[0].length, "slots of the child array", _LIST)
+
+
+def _check_map(array: Array, path: str) -> None:
+    """Check that no entry of a valid map, and no key of one, is null. What no valid map holds may be anything."""
+    _check_list(array, path)
+    offsets = numpy_views.value_offsets(array)
+    first, behind = int(offsets[0]), int(offsets[-1])
+    if first == behind:
+        return
+    if isinstance(array.type.children[0].type.children[0].type, t.Null):
+        _check_no_entries(array, path, offsets)
+        return
+    entries = array.children[0].slice(first, behind - first)
+    keys = array.children[0].children[0].slice(entries.offset, entries.length)
+    held: Bools | None = None
+    for what, values in (("entries", entries), ("keys", keys)):
+        if not values.count_nulls():
+            continue
+        if held is None:
+            valid = numpy_views.validity_mask(array)
+            counts = np.diff(offsets)
+            held = np.ones(entries.length, np.bool_) if valid is None else np.repeat(valid, counts)
+        mask = numpy_views.validity_mask(values)
+        bad = held if mask is None else held & ~mask
+        if bad.any():
+            entry = first + int(bad.argmax())
+            slot = int(np.searchsorted(offsets, offsets.dtype.type(entry), "right")) - 1
+            raise body_error(path, f"map {what} that are not null", f"a null in slot {slot}", _MAP)
+
+
+def _check_no_entries(array: Array, path: str, offsets: npt.NDArray[Any]) -> None:
+    """Check that no valid map has an entry: all keys are null, and however many there are, they take no bytes."""
+    some = np.diff(offsets) > 0
+    valid = numpy_views.validity_mask(array)
+    bad = some if valid is None else some & valid
+    if bad.any():
+        raise body_error(path, "map keys that are not null", f"a null in slot {int(bad.argmax())}", _MAP)
+
+
+def _check_list_view(array: Array, path: str) -> None:
+    """Check every slot, null ones too: "every list-view value, including null values" has to be in range."""
+    positions, sizes = numpy_views.positions(array), numpy_views.sizes(array)
+    end = np.int64(array.children[0].length)
+
+    def within(i: int, j: int) -> Bools:
+        start, size = positions[i:j], sizes[i:j]
+        # A subtraction, because a sum of two int64 may wrap; a negative size is refused by its own term.
+        ok: Bools = (start >= 0) & (size >= 0) & (start <= end - size)
+        return ok
+
+    slot = first_failure(array.length, within)
+    if slot is not None:
+        expected = f"list-views within the {end} slots of the child array"
+        found = f"{sizes[slot]} slots from {positions[slot]} on in slot {slot}"
+        raise body_error(path, expected, found, _LIST_VIEW)
+
+
+def _check_dictionary(array: Array, path: str) -> None:
+    assert array.dictionary is not None
+    indices = numpy_views.data_values(array)
+    length = array.dictionary.length
+    # As unsigned numbers negative indices are too large, and one comparison proves both bounds.
+    unsigned = indices.view(np.dtype(f"u{indices.itemsize}"))
+    slot = first_failure(array.length, lambda i, j: unsigned[i:j] < length, skip_nulls_of=array)
+    if slot is not None:
+        expected = f"dictionary indices from 0 to below {length}"
+        raise body_error(path, expected, f"{indices[slot]} in slot {slot}", _DICTIONARY)
+
+
+def _check_type_ids(array: Array, path: str) -> None:
+    assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
+    type_ids = numpy_views.type_ids(array)
+    known = np.zeros(256, np.bool_)
+    known[list(array.type.type_ids)] = True
+    unsigned = type_ids.view(np.uint8)
+    slot = first_failure(array.length, lambda i, j: known[unsigned[i:j]])
+    if slot is not None:
+        expected = f"type ids of {', '.join(map(str, array.type.type_ids))}"
+        raise body_error(path, expected, f"{type_ids[slot]} in slot {slot}", _UNION)
+
+
+def _check_dense_union(array: Array, path: str) -> None:
+    _check_type_ids(array, path)
+    assert isinstance(array.type, t.DenseUnion)
+    type_ids, positions = numpy_views.type_ids(array), numpy_views.positions(array)
+    present = np.bincount(type_ids, minlength=128)
+    for type_id, child, field in zip(array.type.type_ids, array.children, array.type.fields, strict=True):
+        if not present[type_id]:
+            continue
+        slots = np.flatnonzero(type_ids == type_id)
+        own = positions[slots]
+        where = child_path(array.type, path, field)
+        outside = (own < 0) | (own.astype(np.int64) >= child.length)
+        if outside.any():
+            i = int(outside.argmax())
+            expected = f"value offsets from 0 to below the {child.length} slots of the child array"
+            raise body_error(where, expected, f"{own[i]} in slot {slots[i]}", _DENSE_UNION)
+        falls = own[1:] < own[:-1]
+        if falls.any():
+            i = int(falls.argmax())
+            found = f"{own[i]} and then {own[i + 1]} in slot {slots[i + 1]}"
+            raise body_error(where, "value offsets that do not fall", found, _DENSE_UNION)
+
+
+def _check_runs(array: Array, path: str) -> None:
+    run_ends, values = array.children
+    if array.null_count not in (0, _NOT_COUNTED):
+        raise body_error(path, "a null count of 0 for runs", str(array.null_count), _RUNS)
+    if run_ends.count_nulls():
+        raise body_error(path, "run ends that are not null", f"{run_ends.count_nulls()} nulls", _RUNS)
+    if run_ends.length > values.length:
+        raise body_error(path, f"a value for each of {run_ends.length} runs", str(values.length), _RUNS)
+    ends = numpy_views.data_values(run_ends)
+    if len(ends) and ends[0] < 1:
+        raise body_error(path, "run ends from 1 on", f"{ends[0]} in run 0", _RUNS)
+    run = first_failure(max(len(ends) - 1, 0), lambda i, j: ends[i + 1 : j + 1] > ends[i:j])
+    if run is not None:
+        raise body_error(path, "run ends that rise", f"{ends[run]} and then {ends[run + 1]} in run {run + 1}", _RUNS)
+    last = int(ends[-1]) if len(ends) else 0
+    if last < array.offset + array.length:
+        raise body_error(path, f"a last run end of at least {array.offset + array.length}", str(last), _RUNS)
+
+
+VALUE_CHECKS: Mapping[type[t.DataType], Callable[[Array, str], None]] = {
+    t.Null: _sound,
+    t.Bool: _sound,
+    t.Int: _sound,
+    t.FloatingPoint: _sound,
+    t.Decimal: _sound,
+    t.Date: _sound,
+    t.Time: _sound,
+    t.Timestamp: _sound,
+    t.Duration: _sound,
+    t.IntervalYearMonth: _sound,
+    t.IntervalDayTime: _sound,
+    t.IntervalMonthDayNano: _sound,
+    t.FixedSizeBinary: _sound,
+    t.Binary: _check_binary,
+    t.LargeBinary: _check_binary,
+    t.BinaryView: check_views,
+    t.Utf8: _check_utf8,
+    t.LargeUtf8: _check_utf8,
+    t.Utf8View: check_views,
+    t.List: _check_list,
+    t.LargeList: _check_list,
+    t.ListView: _check_list_view,
+    t.LargeListView: _check_list_view,
+    t.FixedSizeList: _sound,
+    t.Struct: _sound,
+    t.Map: _check_map,
+    t.SparseUnion: _check_type_ids,
+    t.DenseUnion: _check_dense_union,
+    t.RunEndEncoded: _check_runs,
+    t.Dictionary: _check_dictionary,
+}
+"""What the values of a type must keep to, beside their null count; for arrays of at least one slot."""

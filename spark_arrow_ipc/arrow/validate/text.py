@@ -1,0 +1,140 @@
+"""Whether text is UTF-8, and the chunked search for the first bad slot that all value checks share.
+
+Strategy
+--------
+Bytes are proven to be UTF-8 whole regions at a time (`arrow.validate_utf8`), and code points not to be torn apart by
+slot boundaries. Bytes under null slots are undefined (Columnar.rst), so a region that fails is looked at once more
+with those zeroed.
+
+Everything runs in chunks, so that temporary memory does not grow with the array, and slot numbers in errors
+count from the array's own first slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow.validate.utf8 import (
+    CHUNK_NBYTES,
+    Bools,
+    Bytes,
+    any_continues,
+    continues,
+    invalid_utf8,
+    is_ascii,
+)
+from spark_arrow_ipc.errors import InvalidBodyError
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array
+
+__all__ = ["NOT_UTF8", "body_error", "check_text", "first_failure", "text_failure", "valid_slots"]
+
+CHUNK_SLOTS = 1 << 16
+"""Slots looked at together: their temporaries stay in the processor's cache."""
+
+BINARY_SPEC = 'Columnar.rst "Variable-size Binary Layout"'
+NOT_UTF8 = "bytes that are not UTF-8"
+
+
+def body_error(path: str, expected: str, found: str, spec: str) -> InvalidBodyError:
+    """Return the error of a broken value."""
+    return InvalidBodyError(expected=expected, found=found, field_path=path, spec=spec)
+
+
+def valid_slots(array: Array, first: int, behind: int) -> Bools | None:
+    """Return which of the slots `first` to `behind` are valid, or None where the array has no nulls."""
+    validity = array.validity
+    if validity is None or array.null_count == 0:
+        return None
+    return bitmap.unpack(validity, array.offset + first, behind - first)
+
+
+def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_of: Array | None = None) -> int | None:
+    """Return the first slot that fails `test`, or None. Runs in chunks.
+
+    Parameters
+    ----------
+    length
+        Slots to test.
+    test
+        From a half-open range of slots to which of them pass.
+    skip_nulls_of
+        An array whose null slots pass whatever they hold.
+    """
+    for first in range(0, length, CHUNK_SLOTS):
+        behind = min(first + CHUNK_SLOTS, length)
+        passes = test(first, behind)
+        if passes.all():
+            continue
+        valid = None if skip_nulls_of is None else valid_slots(skip_nulls_of, first, behind)
+        if valid is not None:
+            passes = passes | ~valid
+            if passes.all():
+                continue
+        return first + int(passes.argmin())
+    return None
+
+
+def check_text(array: Array, path: str) -> None:
+    """Check that the valid slots of text with value offsets are UTF-8. The value offsets are proven sound.
+
+    Raises
+    ------
+    InvalidBodyError
+        With the first slot that is not.
+    """
+    offsets = numpy_views.value_offsets(array)
+    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    if is_ascii(data[int(offsets[0]) : int(offsets[-1])]):
+        return
+    first = 0
+    while first < array.length:
+        # In the offsets' own type: numpy would widen all of them for each search.
+        reach = offsets.dtype.type(min(int(offsets[first]) + CHUNK_NBYTES, int(offsets[-1])))
+        behind = int(np.searchsorted(offsets, reach, "right")) - 1
+        behind = min(max(behind, first + 1), array.length)
+        slot = _chunk_failure(array, data, offsets, first, behind)
+        if slot is not None:
+            raise body_error(path, f"UTF-8 text in slot {slot}", NOT_UTF8, BINARY_SPEC)
+        first = behind
+
+
+def _chunk_failure(array: Array, data: Bytes, offsets: npt.NDArray[Any], first: int, behind: int) -> int | None:
+    starts = offsets[first : behind + 1] - offsets[first]
+    text = data[int(offsets[first]) : int(offsets[behind])]
+    slot = text_failure(text, starts)
+    if slot is None:
+        return None
+    valid = valid_slots(array, first, behind)
+    if valid is not None:
+        slot = text_failure(text * np.repeat(valid, np.diff(starts)), starts)
+    return None if slot is None else first + slot
+
+
+def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
+    """Return the first slot whose bytes are not UTF-8 by themselves, or None.
+
+    Parameters
+    ----------
+    text
+        The bytes of all slots, one behind the other.
+    starts
+        Where each slot starts, and the end of the last: shape ``(slots + 1,)``, from 0 to ``len(text)``.
+    """
+    bad_byte = invalid_utf8(text)
+    inner = starts[: np.searchsorted(starts[:-1], starts[-1], "left")]  # those that have a first byte
+    first_bytes = text.take(inner)
+    slots = []
+    if bad_byte is not None:
+        slots.append(int(np.searchsorted(starts, bad_byte, "right")) - 1)
+    if any_continues(first_bytes):
+        # The slot that starts in the middle of a code point; an empty one starts nothing, its neighbour does.
+        torn = inner[int(continues(first_bytes).argmax())]
+        slots.append(int(np.searchsorted(starts, torn, "right")) - 1)
+    return min(slots, default=None)

@@ -1,0 +1,230 @@
+"""Whether views of 16 bytes are sound (Columnar.rst, "Variable-size Binary View Layout").
+
+Strategy
+--------
+Views are looked at in chunks of slots as two little 64-bit words each. Null slots may hold anything. Text is
+checked apart: inline bytes as rows of twelve (their padding is proven zero, which is UTF-8), bytes in variadic
+buffers once each however many views share them, because views that overlap a lot must not cost more than the
+bytes that exist. Small variadic buffers are joined for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.validate.text import CHUNK_SLOTS, NOT_UTF8, body_error, text_failure, valid_slots
+from spark_arrow_ipc.arrow.validate.utf8 import CHUNK_NBYTES, Bools, Bytes, continues, invalid_utf8, is_ascii
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.arrow.array import Array
+
+__all__ = ["check_views"]
+
+INLINE = 12
+"""Bytes that a view holds itself at most."""
+
+_JOINED_NBYTES = 1 << 24
+"""Bytes of variadic buffers that are joined: other libraries fill buffers of 32 KiB, one by one is slow."""
+
+_SPEC = 'Columnar.rst "Variable-size Binary View Layout"'
+
+
+def _padding_masks() -> npt.NDArray[np.uint64]:
+    """Return the bits of a view's two words that are padding, by inline size: shape ``(2, 13)``."""
+    padding = np.zeros((INLINE + 1, 16), np.uint8)
+    for size in range(INLINE + 1):
+        padding[size, 4 + size :] = 0xFF
+    return np.ascontiguousarray(padding.view(np.uint64).T)
+
+
+_PADDING = _padding_masks()
+_TEXT_BITS = np.frombuffer(bytes(4) + b"\x80" * 12, np.uint64)
+"""The high bit of every byte that text may stand in."""
+
+
+def check_views(array: Array, path: str) -> None:
+    """Check sizes, padding, buffer numbers, positions and prefixes of views, and that text is UTF-8.
+
+    Raises
+    ------
+    InvalidBodyError
+        With the first slot that is broken.
+    """
+    views = numpy_views.views(array)
+    words = views.view(np.uint64).reshape(-1, 2)
+    buffers = [np.frombuffer(buffer or b"", np.uint8) for buffer in array.buffers[2:]]
+    nbytes = np.array([len(buffer) for buffer in buffers], np.int64)
+    is_text = isinstance(array.type, t.Utf8View)
+    has_long = False
+    for first in range(0, array.length, CHUNK_SLOTS):
+        behind = min(first + CHUNK_SLOTS, array.length)
+        valid = valid_slots(array, first, behind)
+        if valid is None:
+            slots, chunk = np.arange(first, behind), words[first:behind]
+        else:
+            slots = first + np.flatnonzero(valid)
+            chunk = words[slots]
+        # Rows of two words are cut faster than structures; they are named again where names are needed.
+        size = np.ascontiguousarray(chunk.view(numpy_views.VIEW)["size"].ravel())
+        _refuse(path, slots, size < 0, size, "a view size of at least 0")
+        inline = size <= INLINE
+        short = int(np.count_nonzero(inline))
+        if short:
+            own = slice(None) if short == len(size) else inline
+            _check_inline(path, slots[own], chunk[own], size[own], is_text=is_text)
+        if short < len(size):
+            own = slice(None) if short == 0 else ~inline
+            _check_bounds(path, slots[own], chunk[own].view(numpy_views.VIEW).ravel(), nbytes)
+            has_long = True
+    if has_long:
+        _check_pointed_at(array, path, views, buffers, is_text=is_text)
+
+
+def _refuse(path: str, slots: npt.NDArray[np.intp], bad: Bools, values: npt.NDArray[Any], expected: str) -> None:
+    if bad.any():
+        i = int(bad.argmax())
+        raise body_error(path, f"{expected} in slot {slots[i]}", str(values[i]), _SPEC)
+
+
+def _check_inline(
+    path: str, slots: npt.NDArray[np.intp], words: npt.NDArray[np.uint64], size: npt.NDArray[np.int32], *, is_text: bool
+) -> None:
+    low, high = words[:, 0], words[:, 1]
+    padding = (low & _PADDING[0].take(size)) | (high & _PADDING[1].take(size))
+    if padding.any():
+        i = int((padding != 0).argmax())
+        raise body_error(path, f"zero bytes behind the {size[i]} of the view in slot {slots[i]}", "others", _SPEC)
+    if not is_text:
+        return
+    beyond_ascii = np.flatnonzero((low & _TEXT_BITS[0]) | (high & _TEXT_BITS[1]))
+    if len(beyond_ascii):
+        rows = words[beyond_ascii].view(np.uint8)[:, 4:].ravel()
+        bad = text_failure(rows, np.arange(0, len(rows) + 1, INLINE))
+        if bad is not None:
+            raise body_error(path, f"UTF-8 text in slot {slots[beyond_ascii[bad]]}", NOT_UTF8, _SPEC)
+
+
+def _check_bounds(
+    path: str, slots: npt.NDArray[np.intp], views: npt.NDArray[Any], nbytes: npt.NDArray[np.int64]
+) -> None:
+    index = np.ascontiguousarray(views["index"])
+    bad_index = (index < 0) | (index >= len(nbytes))
+    _refuse(path, slots, bad_index, index, f"a view's buffer index from 0 to below {len(nbytes)}")
+    offset, own_nbytes = np.ascontiguousarray(views["offset"]), nbytes.take(index)
+    outside = (offset < 0) | (offset.astype(np.int64) + views["size"] > own_nbytes)
+    if outside.any():
+        i = int(outside.argmax())
+        found = f"bytes {offset[i]} to {int(offset[i]) + int(views['size'][i])}"
+        expected = f"a view in slot {slots[i]} within the {own_nbytes[i]} bytes of variadic buffer {index[i]}"
+        raise body_error(path, expected, found, _SPEC)
+
+
+def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool) -> None:
+    """Check prefixes and text of long views; every one is proven to lie inside its buffer."""
+    valid = valid_slots(array, 0, array.length)
+    long = views["size"] > INLINE
+    slots = np.flatnonzero(long if valid is None else long & valid)
+    chosen = views if len(slots) == len(views) else views[slots]
+    index, offset, size = (np.ascontiguousarray(chosen[name]) for name in ("index", "offset", "size"))
+    prefix = np.ascontiguousarray(chosen["prefix"]).view(np.uint32)
+    for first, behind in _groups([len(buffer) for buffer in buffers]):
+        data, bases = _joined(buffers[first:behind])
+        if behind - first == len(buffers):
+            own, where = slots, bases.take(index) + offset
+        else:
+            mask = (index >= first) & (index < behind)
+            own, where = slots[mask], bases.take(index[mask] - first) + offset[mask]
+        if not len(own):
+            continue
+        everything = len(own) == len(slots)
+        # Windows of four bytes, one at each byte: a single gather reads where all values begin.
+        windows = np.ndarray((len(data) - 3,), np.uint32, data, 0, (1,))
+        differs = windows[where] != (prefix if everything else prefix[mask])
+        if differs.any():
+            expected = f"the value's first 4 bytes as the view's prefix in slot {own[int(differs.argmax())]}"
+            raise body_error(path, expected, "others", _SPEC)
+        if is_text and not is_ascii(data):
+            bad = _overlapping_failure(data, where, where + (size if everything else size[mask]))
+            if bad is not None:
+                raise body_error(path, f"UTF-8 text in slot {own[bad]}", NOT_UTF8, _SPEC)
+
+
+def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of buffers to look at together, in order: as many as are within a budget, at least one."""
+    first = total = 0
+    for number, own in enumerate(nbytes):
+        if number > first and total + own > _JOINED_NBYTES:
+            yield first, number
+            first, total = number, 0
+        total += own
+    yield first, len(nbytes)
+
+
+def _joined(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    """Return the bytes of several buffers, and where each begins; a zero byte keeps their texts apart."""
+    if len(buffers) == 1:
+        return buffers[0], np.zeros(1, np.int64)
+    ends = np.cumsum([len(buffer) + 1 for buffer in buffers], dtype=np.int64)
+    gap = np.zeros(1, np.uint8)
+    return np.concatenate([part for buffer in buffers for part in (buffer, gap)]), np.append(0, ends[:-1])
+
+
+def _overlapping_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
+    """Return one of the ranges whose bytes are not UTF-8, or None. Every byte is decoded once at most.
+
+    Ranges that overlap are valid exactly when their union is and each starts and ends between code points.
+    """
+    order = None  # as they come, which is how writers write them
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    is_new = np.concatenate([[True], starts[1:] > reach[:-1]])
+    firsts = np.flatnonzero(is_new)
+    union_starts = starts[firsts]
+    union_ends = reach[np.append(firsts[1:], len(starts)) - 1]
+    own_end = union_ends[np.cumsum(is_new) - 1]
+    inside = ends < own_end
+    torn = continues(data[starts])
+    torn[inside] |= continues(data[ends[inside]])
+    if torn.any():
+        return _original(order, torn)
+    bad_byte = _union_failure(data, union_starts, union_ends)
+    if bad_byte is None:
+        return None
+    return _original(order, (starts <= bad_byte) & (bad_byte < ends))
+
+
+def _original(order: npt.NDArray[np.intp] | None, found: Bools) -> int:
+    """Return the number, before sorting, of the first range that is found."""
+    i = int(found.argmax())
+    return i if order is None else int(order[i])
+
+
+def _union_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
+    """Return the position of a byte in disjoint ranges that is not UTF-8, or None."""
+    total = np.concatenate([[0], np.cumsum(ends - starts)])
+    first = 0
+    while first < len(starts):
+        behind = int(np.searchsorted(total, total[first] + CHUNK_NBYTES, "right")) - 1
+        behind = max(behind, first + 1)
+        # What lies between ranges is mostly sound too (or nothing): then nothing has to be gathered.
+        span = data[int(starts[first]) : int(ends[behind - 1])]
+        cuts = ends[first : behind - 1] - starts[first]
+        if continues(span[cuts]).any() or invalid_utf8(span) is not None:
+            where = total[first : behind + 1] - total[first]
+            text = span
+            if behind > first + 1:
+                text = data[np.arange(int(where[-1])) + np.repeat(starts[first:behind] - where[:-1], np.diff(where))]
+            bad = text_failure(text, where)
+            if bad is not None:
+                bad_text = text[int(where[bad]) : int(where[bad + 1])]
+                return int(starts[first + bad]) + (invalid_utf8(bad_text) or 0)
+        first = behind
+    return None

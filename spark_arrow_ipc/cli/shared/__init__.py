@@ -1,0 +1,1 @@
+"""What several commands use: opening files, rendering text, outlines and differences of files."""

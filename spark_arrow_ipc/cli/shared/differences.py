@@ -1,0 +1,119 @@
+"""Where two contents differ, as one sentence: schemas by their declarations, record batches by their values.
+
+Strategy
+--------
+Types are compared as the integration JSON spells them, and children by recursion, so no type is named here. What
+two sound writers may choose as they like is no difference: dictionary ids, the order of custom metadata, the
+layout of buffers, what lies under nulls. `arrow.compare` knows values, this module the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import child_path
+from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow_json.types import type_to_json
+from spark_arrow_ipc.cli.shared import render
+
+__all__ = ["Comparison"]
+
+_MAP_LEVELS = 2
+"""Below a map lie its entries, and below them key and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two contents are compared, and what they are called in a sentence.
+
+    Parameters
+    ----------
+    a, b
+        Their names: "the JSON", "the Arrow file".
+    names_of_maps
+        Whether the names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's
+        own goldens of one content differ in them.
+    """
+
+    a: str
+    b: str
+    names_of_maps: bool = False
+
+    def of_schemas(self, a: Schema, b: Schema) -> str | None:
+        """Return None if two schemas declare the same, else a sentence about the first difference.
+
+        Endianness is not compared: arrays in memory are of this machine's order.
+        """
+        found = self._of_fields(a.fields, b.fields, None, "", 0)
+        return found or self._of_metadata("the schema", a.custom_metadata, b.custom_metadata)
+
+    def of_batches(self, a: Sequence[RecordBatch], b: Iterable[RecordBatch]) -> str | None:
+        """Return None if batches of equal schemas hold the same rows, batch by batch, else a sentence.
+
+        `b` is taken one batch at a time, so it may be a reader.
+        """
+        for number, (ours, theirs) in enumerate(zip_longest(a, b)):
+            if ours is None or theirs is None:
+                short, long = (self.a, self.b) if ours is None else (self.b, self.a)
+                return f"{short} has {render.count(number, 'record batch', 'record batches')}, {long} has more"
+            place = f"record batch {number}"
+            if ours.num_rows != theirs.num_rows:
+                return self._sentence(place, "number of rows", ours.num_rows, theirs.num_rows)
+            for field, column, other in zip(theirs.schema.fields, ours.columns, theirs.columns, strict=True):
+                # The schemas declare the same types; compared again, the metadata of nested fields would count too.
+                found = compare.difference(column, other, field.name, types=False)
+                if found is not None:
+                    return f"{place}, first {self.a}, then {self.b}: {found}"
+        return None
+
+    def _of_fields(
+        self, a: Sequence[t.Field], b: Sequence[t.Field], parent: t.DataType | None, path: str, unnamed: int
+    ) -> str | None:
+        """Compare fields and all below; the names of `unnamed` levels from here on do not count."""
+        for ours, theirs in zip(a, b, strict=False):
+            below = ours.name if parent is None else child_path(parent, path, ours)
+            place = f"field {below}"
+            if ours.name != theirs.name and not unnamed:
+                return self._sentence(place, "name", repr(ours.name), repr(theirs.name))
+            if ours.nullable != theirs.nullable:
+                return self._sentence(place, "nullable", ours.nullable, theirs.nullable)
+            if _head(ours.type) != _head(theirs.type):
+                return self._sentence(place, "type", ours.type, theirs.type)
+            levels = _MAP_LEVELS if isinstance(ours.type, t.Map) and not self.names_of_maps else max(unnamed - 1, 0)
+            mine, other = _values(ours.type), _values(theirs.type)
+            found = self._of_fields(mine.children, other.children, mine, below, levels)
+            found = found or self._of_metadata(place, ours.custom_metadata, theirs.custom_metadata)
+            if found is not None:
+                return found
+        if len(a) != len(b):
+            return self._sentence(f"field {path}" if path else "the schema", "number of fields", len(a), len(b))
+        return None
+
+    def _of_metadata(self, place: str, a: t.CustomMetadata, b: t.CustomMetadata) -> str | None:
+        # A key may occur twice; the order is what writers choose.
+        if sorted(a) == sorted(b):
+            return None
+        return self._sentence(place, "custom metadata", list(a), list(b))
+
+    def _sentence(self, place: str, what: str, a: object, b: object) -> str:
+        ours, theirs = (render.cut(str(value), _SHOWN) for value in (a, b))
+        return f"{place}: {what} is {ours} in {self.a}, {theirs} in {self.b}"
+
+
+_SHOWN = 300
+"""Characters of either side that a sentence repeats."""
+
+
+def _values(type_: t.DataType) -> t.DataType:
+    return type_.value if isinstance(type_, t.Dictionary) else type_
+
+
+def _head(type_: t.DataType) -> tuple[object, ...]:
+    """Return what a type says itself, without its children."""
+    encoding = (type_.index, type_.ordered) if isinstance(type_, t.Dictionary) else ()
+    return (*encoding, type_to_json(_values(type_)))

@@ -1,0 +1,293 @@
+"""The outline of a file or stream: everything that its metadata says, and nothing of its bodies.
+
+Strategy
+--------
+`read_outline` goes from header to header, over the footer's blocks in a file and from message to message in a
+stream, so a file of any size costs its metadata only. It trusts as little as the readers do: every step goes
+through the same checked functions. What it does not prove is that the bodies hold what the headers promise.
+
+One thing about bodies stands in the bodies: how long compressed buffers are uncompressed, in the 8 bytes before
+each. They are read for the first batches only, as many as are asked for, because that costs a read a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import walk_fields
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
+from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Compression, Format, HeaderKind
+from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.message import (
+    Block,
+    DictionaryBatchHeader,
+    Message,
+    RecordBatchHeader,
+    SchemaHeader,
+    decode_footer,
+    decode_message,
+)
+from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.sniff import sniff_source
+from spark_arrow_ipc.ipc.source import ByteSource, open_source
+
+__all__ = ["BatchOutline", "Outline", "read_outline"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutline:
+    """One record batch or dictionary batch, by its header.
+
+    Parameters
+    ----------
+    block
+        Where it lies.
+    length
+        Rows, or values of a dictionary.
+    compression
+        "lz4", "zstd" or None.
+    metadata_version
+        "V4" or "V5".
+    custom_metadata
+        Pairs of the message.
+    dictionary_id
+        None for a record batch.
+    is_delta
+        Whether it extends a dictionary.
+    uncompressed_nbytes
+        Of all buffers of a compressed body, without padding; None where the body is not compressed, was not
+        measured, or says nothing sensible.
+    """
+
+    block: Block
+    length: int
+    compression: str | None
+    metadata_version: str
+    custom_metadata: t.CustomMetadata
+    dictionary_id: int | None = None
+    is_delta: bool = False
+    uncompressed_nbytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What one file or stream says about itself.
+
+    Parameters
+    ----------
+    path
+        As the user named it.
+    format
+        "file" or "stream".
+    nbytes
+        Size on disk.
+    schema
+        Fields, custom metadata and endianness.
+    dictionary_fields
+        Dictionary id -> the paths of the fields that use it.
+    record_batches, dictionaries
+        In the order of the footer, or of the stream.
+    custom_metadata
+        Pairs of the footer; a stream has none.
+    end_offset
+        Where the messages of a stream end, and its end marker should stand; None for a file.
+    """
+
+    path: str
+    format: str
+    nbytes: int
+    schema: Schema
+    dictionary_fields: dict[int, tuple[str, ...]]
+    record_batches: tuple[BatchOutline, ...]
+    dictionaries: tuple[BatchOutline, ...]
+    custom_metadata: t.CustomMetadata
+    end_offset: int | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all record batches, as their headers say."""
+        return sum(batch.length for batch in self.record_batches)
+
+    @property
+    def compressions(self) -> tuple[str, ...]:
+        """Every codec that a batch of any kind uses, in alphabetical order; "none" among them."""
+        return tuple(sorted({batch.compression or "none" for batch in (*self.record_batches, *self.dictionaries)}))
+
+    @property
+    def measured(self) -> tuple[int, int, int]:
+        """Of the compressed batches that were measured: how many, their bodies' bytes, and those uncompressed."""
+        every = (*self.record_batches, *self.dictionaries)
+        sizes = [(b.block.body_nbytes, b.uncompressed_nbytes) for b in every if b.uncompressed_nbytes is not None]
+        return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
+
+
+def read_outline(path: str, limits: Limits | None = None, *, measure: int | None = 0) -> Outline:
+    """Return the outline of a file or stream. Reads metadata, and 8 bytes of each compressed buffer measured.
+
+    Parameters
+    ----------
+    path
+        A file or stream.
+    limits
+        Budgets; None for the usual ones.
+    measure
+        Of how many record batches, and of how many dictionary batches, the uncompressed sizes are read: the
+        first so many, None for all.
+
+    Raises
+    ------
+    ArrowIpcError
+        It is no Arrow IPC, its metadata is broken, or it is cut off; the error names the path and the block.
+    OSError
+        The file cannot be read.
+    """
+    limits = limits or Limits()
+    with error_context(path=path), closing(open_source(path)) as source:
+        read = _read_file if sniff_source(source) is Format.FILE else _read_stream
+        return read(path, source, limits, _Measure(source, measure))
+
+
+class _Measure:
+    """Reads what the buffers of the first compressed batches of each kind say of their uncompressed length."""
+
+    def __init__(self, source: ByteSource, most: int | None) -> None:
+        self._source = source
+        self._left = dict.fromkeys((HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH), most)
+
+    def __call__(self, kind: HeaderKind, header: RecordBatchHeader, body_offset: int, body_nbytes: int) -> int | None:
+        """Return the uncompressed bytes of a body, or None where there is nothing to say."""
+        left = self._left[kind]
+        if left is not None:
+            self._left[kind] = left - 1
+        if header.compression is None or (left is not None and left <= 0):
+            return None
+        try:
+            return sum(
+                _uncompressed(self._source, body_offset + start, nbytes)
+                for start, nbytes in header.buffers.tolist()
+                if nbytes and 0 <= start <= body_nbytes - nbytes
+            )
+        except ArrowIpcError:
+            # Bodies are not what an outline judges: `validate` says what is wrong.
+            return None
+
+
+def _uncompressed(source: ByteSource, byte_offset: int, nbytes: int) -> int:
+    prefix = source.read_at(byte_offset, min(nbytes, PREFIX_NBYTES))
+    declared = uncompressed_nbytes(prefix)
+    return declared if int.from_bytes(prefix, "little", signed=True) != RAW_BUFFER else nbytes - PREFIX_NBYTES
+
+
+def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> Outline:
+    flatbuffer, footer_offset = read_footer(source, limits)
+    with error_context(byte_offset=footer_offset):
+        footer = decode_footer(flatbuffer, footer_offset, limits)
+        schema = decode_schema(footer.schema.view, limits)
+    dictionaries = [
+        _read_block(source, i, block, limits, measure=measure, kind="dictionary batch")
+        for i, block in enumerate(footer.dictionaries)
+    ]
+    batches = [
+        _read_block(source, i, block, limits, measure=measure, kind="record batch")
+        for i, block in enumerate(footer.record_batches)
+    ]
+    return _outline(source, schema, [*dictionaries, *batches], path=path, custom_metadata=footer.custom_metadata)
+
+
+def _read_block(
+    source: ByteSource, number: int, block: Block, limits: Limits, *, measure: _Measure, kind: str
+) -> BatchOutline:
+    with error_context(block_kind=kind, block_number=number, byte_offset=block.byte_offset):
+        limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
+        metadata = source.read_at(block.byte_offset, block.metadata_nbytes)
+        message = decode_message(split_block(metadata, block), limits)
+        batch = _batch(message, block, measure)
+        found = "record batch" if batch.dictionary_id is None else "dictionary batch"
+        if found != kind:
+            raise InvalidFramingError(expected=f"a {kind}, as the footer says", found=f"a {found}", spec="File.fbs")
+        return batch
+
+
+def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measure) -> Outline:
+    messages = _stream_messages(source, limits)
+    first = next(messages, None)
+    if first is None or not isinstance(first[0].header, SchemaHeader):
+        found = "the end of the stream" if first is None else f"a {first[0].kind.noun}"
+        raise InvalidFramingError(expected="a schema as the first message", found=found, byte_offset=0)
+    schema = decode_schema(first[0].header.view, limits)
+    end_offset = first[1].nbytes
+    batches = []
+    for message, block in messages:
+        batches.append(_batch(message, block, measure))
+        end_offset = block.byte_offset + block.nbytes
+    return _outline(source, schema, batches, path=path, end_offset=end_offset)
+
+
+def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Message, Block]]:
+    byte_offset = 0
+    while (found := read_stream_message(source, byte_offset, limits)) is not None:
+        flatbuffer, body_offset = found
+        with error_context(byte_offset=byte_offset):
+            message = decode_message(flatbuffer, limits)
+            # The body is not read, but its last byte must exist: a stream has no footer that would say so.
+            if message.body_nbytes:
+                source.read_at(body_offset + message.body_nbytes - 1, 1)
+        yield message, Block(byte_offset, body_offset - byte_offset, message.body_nbytes)
+        byte_offset = body_offset + message.body_nbytes
+
+
+def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
+    header = message.header
+    dictionary_id, is_delta = None, False
+    if isinstance(header, DictionaryBatchHeader):
+        dictionary_id, is_delta, header = header.id, header.is_delta, header.data
+    if not isinstance(header, RecordBatchHeader):
+        raise InvalidFramingError(
+            expected="a record batch or dictionary batch", found=f"a {message.kind.noun}", byte_offset=block.byte_offset
+        )
+    return BatchOutline(
+        block,
+        header.length,
+        _word(header.compression),
+        message.version.name,
+        message.custom_metadata,
+        dictionary_id,
+        is_delta,
+        measure(message.kind, header, block.byte_offset + block.metadata_nbytes, block.body_nbytes),
+    )
+
+
+def _word(compression: Compression | None) -> str | None:
+    return None if compression is None else compression.word
+
+
+def _outline(
+    source: ByteSource,
+    message: SchemaMessage,
+    batches: list[BatchOutline],
+    *,
+    path: str,
+    custom_metadata: t.CustomMetadata | None = None,
+    end_offset: int | None = None,
+) -> Outline:
+    encoded = [path for path, field in walk_fields(message.schema.fields) if isinstance(field.type, t.Dictionary)]
+    fields: dict[int, tuple[str, ...]] = {}
+    for field_path, dictionary_id in zip(encoded, message.dictionary_ids, strict=True):
+        fields[dictionary_id] = (*fields.get(dictionary_id, ()), field_path)
+    return Outline(
+        path=path,
+        format=(Format.STREAM if custom_metadata is None else Format.FILE).value,
+        nbytes=source.nbytes or 0,
+        schema=message.schema,
+        dictionary_fields=fields,
+        record_batches=tuple(batch for batch in batches if batch.dictionary_id is None),
+        dictionaries=tuple(batch for batch in batches if batch.dictionary_id is not None),
+        custom_metadata=custom_metadata or (),
+        end_offset=end_offset,
+    )

@@ -1,0 +1,76 @@
+"""The statistics of a file as ``arrowipc inspect`` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.dataset.predicate.coercion import order_key
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
+
+__all__ = ["describe_statistics", "statistics_json", "without_statistics"]
+
+
+def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
+    """Return a footer's pairs without the one that holds statistics, which no person reads."""
+    return tuple(pair for pair in custom_metadata if pair[0] != KEY)
+
+
+def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
+    """Yield the lines of a table: for each column what its record batches hold together."""
+    yield ""
+    yield f"statistics: {render.count(len(statistics.columns), 'column')}, of each record batch"
+    rows = [
+        (
+            render.cut(".".join(path)),
+            f"{sum(column.null_counts):,}",
+            "-" if None in column.nan_counts else f"{sum(map(int, filter(None, column.nan_counts))):,}",
+            *_bounds(column),
+        )
+        for path, column in statistics.columns.items()
+    ]
+    yield from render.table(("column", "nulls", "NaNs", "least", "greatest"), rows, render.LEFT + render.RIGHT * 2)
+    if statistics.dropped:
+        yield f"  no room was left for {render.cut(', '.join('.'.join(path) for path in statistics.dropped), 200)}"
+
+
+def _bounds(column: ColumnStatistics) -> tuple[str, str]:
+    least = min((value for value in column.least if value is not None), key=order_key, default=None)
+    greatest = max((value for value in column.greatest if value is not None), key=order_key, default=None)
+    return _shown(least, column.type), _shown(greatest, column.type)
+
+
+def _shown(value: Raw | None, type_: t.DataType) -> str:
+    return "-" if value is None else render.cut(str(_python(value, type_)))
+
+
+def _python(value: Raw | None, type_: t.DataType) -> Any:
+    return array_of([value], type_).to_pylist()[0]
+
+
+def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
+    """Return statistics as what `json.dumps` takes; bounds are the text of their values."""
+
+    def texts(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
+        return [None if value is None else str(_python(value, type_)) for value in values]
+
+    return {
+        "row_counts": list(statistics.row_counts),
+        "columns": [
+            {
+                "path": list(path),
+                "null_counts": list(column.null_counts),
+                "nan_counts": list(column.nan_counts),
+                "least": texts(column.least, column.type),
+                "least_exact": list(column.least_exact),
+                "greatest": texts(column.greatest, column.type),
+                "greatest_exact": list(column.greatest_exact),
+            }
+            for path, column in statistics.columns.items()
+        ],
+        "dropped": [list(path) for path in statistics.dropped],
+    }

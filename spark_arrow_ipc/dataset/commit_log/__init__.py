@@ -1,0 +1,1 @@
+"""The numbered chain of commit records that says which files belong to a dataset."""

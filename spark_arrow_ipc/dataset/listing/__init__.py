@@ -1,0 +1,1 @@
+"""Which files a path names: directories, globs, hive partitions, corrected by a pending commit."""

@@ -1,0 +1,382 @@
+"""`bind`: a predicate and the columns that it speaks of become one that can be evaluated without knowing SQL.
+
+Strategy
+--------
+All of Spark's type rules end here: which types compare (`predicate_types.common_type`), what a literal becomes
+(`predicate_values.cast`), and what that says of the column's own values (`predicate_types.cut`). Where Spark's
+analyzer or optimizer does something that SQL would not, the function that follows it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
+from typing import Any, Final, TypeAlias
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.dataset.predicate import expressions as p
+from spark_arrow_ipc.dataset.predicate.bound import (
+    COMPARE,
+    All,
+    Any_,
+    BoundColumn,
+    BoundPredicate,
+    Constant,
+    IsNull,
+    Like,
+    Negated,
+    NullSafe,
+    OneOf,
+    Pair,
+    Range,
+)
+from spark_arrow_ipc.dataset.predicate.coercion import (
+    Cut,
+    common_type,
+    cut,
+    is_comparable,
+    order_key,
+    precision_of,
+    spark_name,
+    widened,
+)
+from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.dataset.predicate.literals import cast, timestamp
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
+
+__all__ = ["bind"]
+
+
+def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None = None) -> BoundPredicate:
+    """Return a predicate over columns that are there, with every constant in its column's own type.
+
+    Parameters
+    ----------
+    predicate
+        From `parse`.
+    fields
+        The columns as Spark sees them, in the Arrow types that `conform` gives it; hive columns among them.
+    zone
+        The session's time zone, if the user told it (``dataset.instants.zone``).
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A column is not there, or its name stands for several.
+    OptionError
+        Types that Spark does not compare, a text that is no value of the type it is compared as, or an instant
+        that only a time zone would tell.
+    """
+    return _Binder(fields, zone).predicate(predicate)
+
+
+_Known: TypeAlias = BoundColumn | p.Literal
+
+
+class _Binder:
+    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None) -> None:
+        self._fields = fields
+        self._zone = zone
+
+    def predicate(self, predicate: p.Predicate) -> BoundPredicate:
+        return _BIND[type(predicate)](self, predicate)
+
+    def all_of(self, predicate: p.And) -> BoundPredicate:
+        return All(tuple(map(self.predicate, predicate.parts)))
+
+    def any_of(self, predicate: p.Or) -> BoundPredicate:
+        return Any_(tuple(map(self.predicate, predicate.parts)))
+
+    def negated(self, predicate: p.Not) -> BoundPredicate:
+        return Negated(self.predicate(predicate.part))
+
+    def bare(self, predicate: p.Bare) -> BoundPredicate:
+        operand = self._operand(predicate.operand)
+        if isinstance(operand, p.Literal):
+            return Constant(None if operand.value is None else bool(operand.value))
+        if isinstance(operand.type, t.Null):
+            return Constant(None)
+        if not isinstance(operand.type, t.Bool):
+            raise OptionError(
+                f"the option where: expected a condition, found the column {operand} of type {spark_name(operand.type)}"
+            )
+        return Range(operand, 1, None)
+
+    def is_null(self, predicate: p.IsNull) -> BoundPredicate:
+        operand = self._operand(predicate.operand)
+        return Constant(operand.value is None) if isinstance(operand, p.Literal) else IsNull(operand)
+
+    def like(self, predicate: p.Like) -> BoundPredicate:
+        column = self._operand(predicate.operand)
+        assert isinstance(column, BoundColumn)
+        if isinstance(column.type, t.Null) or predicate.parts is None:
+            return Constant(None)
+        if not isinstance(column.type, t.Utf8):
+            raise OptionError(
+                f"the option where: expected a string column before LIKE, found {column} of type "
+                f"{spark_name(column.type)}"
+            )
+        parts = predicate.parts
+        if len(parts) == 1:
+            return Range(column, parts[0], parts[0] + b"\0", is_point=True)
+        if not any(parts):
+            return Range(column, None, None)
+        return Like(column, parts[0], parts[-1], parts[1] if len(parts) == 3 else b"")
+
+    def comparison(self, predicate: p.Comparison) -> BoundPredicate:
+        left, right = self._operand(predicate.left), self._operand(predicate.right)
+        if isinstance(left, p.Literal) and isinstance(right, BoundColumn):
+            return self._compare(p.MIRRORED[predicate.operator], right, left, predicate)
+        return self._compare(predicate.operator, left, right, predicate)
+
+    def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
+        common = common_type(_narrowest(left, right), _narrowest(right, left))
+        if common is None or not is_comparable(common):
+            raise _incomparable(predicate, left, right)
+        if isinstance(left, p.Literal):
+            assert isinstance(right, p.Literal)
+            return self._constant(operator, cast(left, common, self._zone), cast(right, common, self._zone))
+        if isinstance(right, p.Literal):
+            beyond = _beyond_long(operator, left, right)
+            return self._with_constant(operator, left, right, common) if beyond is None else Constant(beyond)
+        return self._pair(operator, left, right, common)
+
+    def _constant(self, operator: Operator, left: Raw | None, right: Raw | None) -> BoundPredicate:
+        if left is None or right is None:
+            is_safe = operator is Operator.NULL_SAFE_EQ
+            return Constant((left is None and right is None) if is_safe else None)
+        return Constant(COMPARE[operator](order_key(left), order_key(right)))
+
+    def _pair(self, operator: Operator, left: BoundColumn, right: BoundColumn, common: t.DataType) -> BoundPredicate:
+        if isinstance(common, t.Null):
+            return Constant(True if operator is Operator.NULL_SAFE_EQ else None)
+        for column in (left, right):
+            self._check_castable(column, common)
+        is_instant = isinstance(common, t.Timestamp) and common.timezone is not None and left.type != right.type
+        is_rounded = isinstance(common, t.Decimal) and any(
+            isinstance(side.type, t.Decimal) and side.type.scale > common.scale for side in (left, right)
+        )
+        # pyarrow does not take a decimal to the nearest double.
+        is_inexact = isinstance(common, t.FloatingPoint) and any(isinstance(x.type, t.Decimal) for x in (left, right))
+        if is_instant or is_rounded or is_inexact:
+            raise OptionError(
+                f"the option where does not compare the columns {left} ({spark_name(left.type)}) and {right} "
+                f"({spark_name(right.type)}): filter the DataFrame for that"
+            )
+        return Pair(operator, left, right, common)
+
+    def _check_castable(self, column: BoundColumn, common: t.DataType) -> None:
+        if isinstance(column.type, t.Null) or widened(column.type, common, self._zone) is not None:
+            return
+        if isinstance(column.type, t.Utf8):
+            raise OptionError(
+                f"the option where does not cast the string column {column} to {spark_name(common)}: write the "
+                "constant as a string, or filter the DataFrame"
+            )
+        raise OptionError(
+            f"the option where does not cast the {spark_name(column.type)} column {column} to {spark_name(common)}: "
+            f"write the constant as {_LITERALS.get(type(column.type), 'a literal of its type')}, or filter the DataFrame"
+        )
+
+    def _with_constant(
+        self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
+    ) -> BoundPredicate:
+        if literal.value is None:
+            return IsNull(column) if operator is Operator.NULL_SAFE_EQ else Constant(None)
+        if isinstance(column.type, t.Null):
+            cast(literal, common, self._zone)
+            return Constant(False if operator is Operator.NULL_SAFE_EQ else None)
+        made = _RANGES[operator](column, self._cut(column, common, literal))
+        return NullSafe(made) if operator is Operator.NULL_SAFE_EQ else made
+
+    def _cut(self, column: BoundColumn, common: t.DataType, literal: p.Literal) -> Cut:
+        self._check_castable(column, common)
+        value = cast(literal, common, self._zone)
+        assert value is not None
+        found = cut(column.type, common, value, self._zone)
+        if found is None:
+            raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
+        return found
+
+    def in_list(self, predicate: p.In) -> BoundPredicate:
+        operand = self._operand(predicate.operand)
+        options = [self._literal(option) for option in predicate.options]
+        common = _common_of_list([operand.type, *(option.type for option in options)])
+        if common is None or not is_comparable(common):
+            raise _incomparable(predicate, operand, *options)
+        if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
+            for option in options:
+                cast(option, common, self._zone)
+            if not isinstance(operand, p.Literal) or operand.value is None:
+                return Constant(None)
+            found = cast(operand, common, self._zone)
+            return Any_(
+                tuple(self._constant(Operator.EQ, found, cast(option, common, self._zone)) for option in options)
+            )
+        parts: list[BoundPredicate] = []
+        points: dict[Raw, None] = {}
+        for option in options:
+            if option.value is None:
+                parts.append(Constant(None))
+                continue
+            one = _equal(operand, self._cut(operand, common, option))
+            assert isinstance(one, Range)
+            if one.is_point and one.lower is not None and not _is_nan(one.lower):
+                points[one.lower] = None
+            else:
+                parts.append(one)
+        if points:
+            parts.append(OneOf(operand, tuple(points)))
+        return parts[0] if len(parts) == 1 else Any_(tuple(parts))
+
+    def _literal(self, literal: p.Literal | p.TimestampText) -> p.Literal:
+        return timestamp(literal, self._zone) if isinstance(literal, p.TimestampText) else literal
+
+    def _operand(self, operand: p.Operand) -> _Known:
+        return self._column(operand) if isinstance(operand, p.Column) else self._literal(operand)
+
+    def _column(self, column: p.Column) -> BoundColumn:
+        fields, path = self._fields, tuple[str, ...]()
+        type_: t.DataType = t.null
+        for i, name in enumerate(column.path):
+            if i and not isinstance(type_, t.Struct):
+                raise ColumnNotFoundError(
+                    expected=f"a struct, into which {column} could go", found=f"{spark_name(type_)} in {'.'.join(path)}"
+                )
+            (position,) = find_columns([field.name for field in fields], [name], ".".join(path) or None)
+            path = (*path, fields[position].name)
+            type_ = fields[position].type
+            fields = type_.children
+        return BoundColumn(path, type_)
+
+
+_BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {
+    p.And: _Binder.all_of,
+    p.Or: _Binder.any_of,
+    p.Not: _Binder.negated,
+    p.Bare: _Binder.bare,
+    p.IsNull: _Binder.is_null,
+    p.Like: _Binder.like,
+    p.Comparison: _Binder.comparison,
+    p.In: _Binder.in_list,
+}
+"""One row for each class of `Predicate`."""
+
+_LITERALS: Final[Mapping[type[t.DataType], str]] = {
+    t.Date: "DATE '...' (or set the option timeZone)",
+    t.Timestamp: "TIMESTAMP_NTZ '...'",
+}
+
+
+def _is_nan(value: Raw) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _narrowest(operand: _Known, other: _Known) -> t.DataType:
+    """Return the type of an operand, of a whole number beside a decimal the decimal of just its digits.
+
+    As ``DecimalPrecisionTypeCoercion`` does for literals of smallint, int and bigint; a tinyint keeps three digits.
+    """
+    if (
+        isinstance(operand, p.Literal)
+        and isinstance(operand.type, t.Int)
+        and operand.type.bit_width > 8
+        and isinstance(operand.value, int)
+        and isinstance(other.type, t.Decimal)
+    ):
+        return t.Decimal(precision_of(operand.value), 0)
+    return operand.type
+
+
+def _beyond_long(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool | None:
+    """Return what Spark makes of an order between whole numbers and a decimal that no bigint reaches, else None.
+
+    ``DecimalPrecisionTypeCoercion`` puts true or false in its place, for nulls too, which SQL would not.
+    """
+    if operator not in _ORDERS or not isinstance(column.type, t.Int) or not isinstance(literal.type, t.Decimal):
+        return None
+    assert isinstance(literal.value, int)
+    power = 10**literal.type.scale
+    if literal.value > _LONG_MAX * power:
+        return operator in (Operator.LT, Operator.LE)
+    if literal.value < (-_LONG_MAX - 1) * power:
+        return operator in (Operator.GT, Operator.GE)
+    return None
+
+
+_LONG_MAX: Final = 2**63 - 1
+_ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+
+
+def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
+    """Return the type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``: strings first.
+
+    None where Spark refuses them, or where nobody can tell.
+    """
+    classes = set(map(type, types))
+    if {t.Utf8, t.Int, t.Decimal} <= classes and t.FloatingPoint not in classes:
+        # bigint with decimals is decimal, strings with decimals are double: Spark's choice hangs on a hash order.
+        return None
+    common: t.DataType | None = t.null
+    for type_ in sorted(types, key=lambda type_: not isinstance(type_, t.Utf8)):
+        common = common_type(common, type_) if common is not None else None
+    return common
+
+
+def _incomparable(predicate: p.Predicate, *operands: _Known) -> OptionError:
+    types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
+    return OptionError(f"the option where: expected values of types that are compared, found {types} in {predicate}")
+
+
+def _below(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
+    if lower is None:
+        return Range(column, None, None)
+    return Negated(Range(column, None, None)) if is_least else Range(column, None, lower)
+
+
+def _from(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
+    if lower is None:
+        return Negated(Range(column, None, None))
+    return Range(column, None if is_least else lower, None)
+
+
+def _equal(column: BoundColumn, found: Cut) -> Range:
+    if found.lower is None:
+        # Nothing reaches the constant: an empty range, of the same kind as any other.
+        return Range(column, *_EMPTY)
+    return Range(column, found.lower, found.upper, is_point=_is_point(column.type, found))
+
+
+_EMPTY: Final = (1, 1)
+"""Bounds that no value lies between, for every type: `is_empty` knows them before a value is compared."""
+
+
+def _is_point(type_: t.DataType, found: Cut) -> bool:
+    if isinstance(found.lower, bytes):
+        return True
+    if isinstance(found.lower, float):
+        assert isinstance(type_, t.FloatingPoint)
+        if found.upper is None:
+            return _is_nan(found.lower)
+        exact = cut(type_, type_, found.lower)
+        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(found.upper)
+    if found.upper is None:
+        # The greatest value of the type, or a lossy cast that brings several to the constant.
+        exact = cut(type_, type_, found.lower) if found.lower is not None else None
+        return exact is not None and exact.upper is None
+    assert isinstance(found.upper, int)
+    return found.lower is not None and found.upper - found.lower == 1
+
+
+_RANGES: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] = {
+    Operator.EQ: _equal,
+    Operator.NULL_SAFE_EQ: _equal,
+    Operator.NE: lambda column, found: Negated(_equal(column, found)),
+    Operator.LT: lambda column, found: _below(column, found.lower, is_least=found.is_least),
+    Operator.GE: lambda column, found: _from(column, found.lower, is_least=found.is_least),
+    Operator.LE: lambda column, found: _below(column, found.upper, is_least=False),
+    Operator.GT: lambda column, found: _from(column, found.upper, is_least=False),
+}
+"""What a comparison with a constant says of the column's own values."""

@@ -1,0 +1,180 @@
+"""Predicates that know their columns and types: what evaluators see.
+
+Strategy
+--------
+`dataset.predicate_binding` makes these. `Range`, `OneOf` and `Like` look at one column in that column's own type,
+`Pair` at two; evaluators (``dataset/predicate/prune.py``, ``spark/read/row_filter.py``) have a row for each class here and know
+nothing of SQL and Spark's casts.
+
+Truth is three-valued as in SQL: true, false, unknown. A leaf over a null is unknown, save `IsNull` and `NullSafe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate.coercion import order_key
+from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+
+__all__ = [
+    "COMPARE",
+    "All",
+    "Any_",
+    "BoundColumn",
+    "BoundPredicate",
+    "Constant",
+    "IsNull",
+    "Like",
+    "Negated",
+    "NullSafe",
+    "OneOf",
+    "Pair",
+    "Range",
+    "bound_columns",
+    "is_empty",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundColumn:
+    """A column, or a field of a struct, that is there.
+
+    Parameters
+    ----------
+    path
+        Names as the schema has them.
+    type
+        Its type as Spark sees it.
+    """
+
+    path: tuple[str, ...]
+    type: t.DataType
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """True, false, or unknown (None), whatever the row."""
+
+    truth: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``lower <= value < upper`` in the order of the column's type; None is no bound.
+
+    `is_point` says that `lower` is the only value inside.
+    """
+
+    column: BoundColumn
+    lower: Raw | None
+    upper: Raw | None
+    is_point: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The value is one of several, of the column's type; none of them is NaN."""
+
+    column: BoundColumn
+    values: tuple[Raw, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The text begins with `prefix`, ends with `suffix` behind it, and has `infix` in it."""
+
+    column: BoundColumn
+    prefix: bytes
+    suffix: bytes
+    infix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two columns compare, both cast to `common`."""
+
+    operator: Operator
+    left: BoundColumn
+    right: BoundColumn
+    common: t.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """The column is null. Never unknown."""
+
+    column: BoundColumn
+
+
+@dataclass(frozen=True, slots=True)
+class NullSafe:
+    """The part, with false for unknown."""
+
+    part: BoundPredicate
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """NOT."""
+
+    part: BoundPredicate
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """AND of any number of parts."""
+
+    parts: tuple[BoundPredicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:  # noqa: N801 - `Any` is typing's
+    """OR of any number of parts."""
+
+    parts: tuple[BoundPredicate, ...]
+
+
+BoundPredicate: TypeAlias = Constant | Range | OneOf | Like | Pair | IsNull | NullSafe | Negated | All | Any_
+
+
+def is_empty(bound: Range) -> bool:
+    """Return whether no value can lie in a range."""
+    if bound.lower is None or bound.upper is None:
+        return False
+    return bool(order_key(bound.lower) == order_key(bound.upper))
+
+
+def bound_columns(bound: BoundPredicate) -> tuple[BoundColumn, ...]:
+    """Return the columns that must be known to evaluate a predicate, each once."""
+    return tuple(dict.fromkeys(_columns(bound)))
+
+
+def _columns(bound: BoundPredicate) -> Iterator[BoundColumn]:
+    match bound:
+        case All(parts) | Any_(parts):
+            for part in parts:
+                yield from _columns(part)
+        case Negated(part) | NullSafe(part):
+            yield from _columns(part)
+        case Pair(_, left, right):
+            yield from (left, right)
+        case Range(column) | OneOf(column) | Like(column) | IsNull(column):
+            yield column
+
+
+COMPARE: Final[Mapping[Operator, Callable[[Any, Any], bool]]] = {
+    Operator.EQ: lambda left, right: bool(left == right),
+    Operator.NULL_SAFE_EQ: lambda left, right: bool(left == right),
+    Operator.NE: lambda left, right: bool(left != right),
+    Operator.LT: lambda left, right: bool(left < right),
+    Operator.LE: lambda left, right: bool(left <= right),
+    Operator.GT: lambda left, right: bool(left > right),
+    Operator.GE: lambda left, right: bool(left >= right),
+}
+"""Comparisons of two values that are not null, by their `order_key`."""

@@ -1,0 +1,344 @@
+"""Spark's types in comparisons: which type two sides are brought to, and what a constant means in a column's own.
+
+Strategy
+--------
+Types are Arrow's, as `conform` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
+Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. All others can only be null or not.
+
+In ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, which
+``AnsiTypeCoercion`` and ``DecimalPrecisionTypeCoercion`` of Spark's analyzer define). Instead of casting a column,
+the constant is taken back through the cast: all casts that can happen to a column here keep the order (`WIDENED`),
+so the values that equal the constant after it are one interval of the column's own values, found by bisection.
+`cut` gives it. That holds for lossy casts too (bigint to double), needs no copy of a column, and serves statistics.
+
+The order of all values is Spark's: NaN equals NaN and is the largest, -0.0 equals 0.0, text compares by its bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+
+__all__ = [
+    "COLLATED_TEXT",
+    "DAY_MICROSECONDS",
+    "EPOCH",
+    "UTC_TIMESTAMP",
+    "VARIANT",
+    "Cut",
+    "common_type",
+    "cut",
+    "decimal_of",
+    "is_comparable",
+    "order_key",
+    "precision_of",
+    "rescaled",
+    "spark_name",
+    "widened",
+    "wider_decimal",
+]
+
+MAX_PRECISION: Final = 38
+"""Digits of Spark's decimals."""
+
+DAY_MICROSECONDS: Final = 86_400_000_000
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
+UTC_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
+LOCAL_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND)
+
+COLLATED_TEXT: Final = t.Utf8View()
+VARIANT: Final = t.DenseUnion((), ())
+"""What stands for types that no comparison knows; no Spark type is brought to Python as these."""
+
+_INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
+"""Precision of the decimal that Spark takes for an integer column (``DecimalType.forType``)."""
+
+_FIRST_DAY: Final = date(1, 1, 3).toordinal() - date(1970, 1, 1).toordinal()
+_LAST_DAY: Final = date(9999, 12, 29).toordinal() - date(1970, 1, 1).toordinal()
+"""Dates whose midnight Python can place in any zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a constant lies among the values of a column.
+
+    Parameters
+    ----------
+    lower
+        The least value that is, once cast, not below the constant; None where all are below.
+    upper
+        The least value that is, once cast, above the constant; None where none is.
+    is_least
+        Whether `lower` is the least value there is: nothing is below the constant.
+    """
+
+    lower: Raw | None
+    upper: Raw | None
+    is_least: bool = False
+
+
+def spark_name(type_: t.DataType) -> str:
+    """Return Spark's name of a type, for messages."""
+    name = _NAMES.get(type(type_))
+    return name(type_) if name is not None else str(type_)
+
+
+_NAMES: Final[Mapping[type[t.DataType], Callable[[Any], str]]] = {
+    t.Null: lambda _: "void",
+    t.Bool: lambda _: "boolean",
+    t.Int: lambda type_: {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}[type_.bit_width],
+    t.FloatingPoint: lambda type_: "float" if type_.precision is t.Precision.SINGLE else "double",
+    t.Decimal: lambda type_: f"decimal({type_.precision},{type_.scale})",
+    t.Utf8: lambda _: "string",
+    t.Binary: lambda _: "binary",
+    t.Date: lambda _: "date",
+    t.Timestamp: lambda type_: "timestamp_ntz" if type_.timezone is None else "timestamp",
+    t.Duration: lambda _: "interval day to second",
+    t.Time: lambda _: "time",
+    t.List: lambda _: "array",
+    t.Struct: lambda _: "struct",
+    t.Map: lambda _: "map",
+    t.Utf8View: lambda _: "string with a collation",
+    t.DenseUnion: lambda _: "variant",
+}
+
+
+def is_comparable(type_: t.DataType) -> bool:
+    """Return whether values of a type can be compared in a predicate; all others can only be null or not."""
+    return type(type_) in _COMPARABLE
+
+
+_COMPARABLE: Final = frozenset(
+    {t.Null, t.Bool, t.Int, t.FloatingPoint, t.Decimal, t.Utf8, t.Binary, t.Date, t.Timestamp, t.Duration}
+)
+
+
+def order_key(value: Raw) -> Any:
+    """Return what orders a value among others of its type as Spark does."""
+    return (value != value, 0.0 if value != value else value) if isinstance(value, float) else value  # noqa: PLR0124
+
+
+def decimal_of(type_: t.Int) -> t.Decimal:
+    """Return the decimal type that Spark brings a column of integers to."""
+    return t.Decimal(_INTEGER_DIGITS[type_.bit_width], 0)
+
+
+def precision_of(value: int) -> int:
+    """Return the digits of a whole number, at least 1."""
+    return len(str(abs(value)))
+
+
+def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
+    """Return the decimal that holds both, integral digits first where 38 do not do for all.
+
+    As ``DecimalPrecisionTypeCoercion.widerDecimalType`` with ``DecimalType.boundedPreferIntegralDigits``.
+    """
+    scale = max(left.scale, right.scale)
+    integral = max(left.precision - left.scale, right.precision - right.scale)
+    if integral + scale <= MAX_PRECISION:
+        return t.Decimal(integral + scale, scale)
+    # Digits behind the point give way, down to six of them (DecimalType.MINIMUM_ADJUSTED_SCALE is for arithmetic).
+    return t.Decimal(MAX_PRECISION, max(0, MAX_PRECISION - integral))
+
+
+def common_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
+    """Return the type that both sides of a comparison are cast to, or None where Spark refuses to compare them."""
+    if left == right:
+        return left
+    if isinstance(left, t.Null) or isinstance(right, t.Null):
+        return right if isinstance(left, t.Null) else left
+    find = _COMMON.get((type(left), type(right)))
+    if find is not None:
+        return find(left, right)
+    find = _COMMON.get((type(right), type(left)))
+    return find(right, left) if find is not None else None
+
+
+def _wider_int(left: t.Int, right: t.Int) -> t.DataType:
+    return left if left.bit_width > right.bit_width else right
+
+
+def _other(_left: t.DataType, right: t.DataType) -> t.DataType:
+    return right
+
+
+def _double(_left: t.DataType, _right: t.DataType) -> t.DataType:
+    return t.float64
+
+
+_Common = Callable[[Any, Any], t.DataType]
+
+_COMMON: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], _Common]] = {
+    (t.Int, t.Int): _wider_int,
+    (t.Int, t.Decimal): lambda left, right: wider_decimal(decimal_of(left), right),
+    (t.Int, t.FloatingPoint): _double,
+    (t.Decimal, t.Decimal): wider_decimal,
+    (t.Decimal, t.FloatingPoint): _double,
+    (t.FloatingPoint, t.FloatingPoint): _double,
+    (t.Date, t.Timestamp): _other,
+    (t.Timestamp, t.Timestamp): lambda _left, _right: UTC_TIMESTAMP,
+    (t.Utf8, t.Int): lambda _left, _right: t.int64,
+    (t.Utf8, t.Decimal): _double,
+    (t.Utf8, t.FloatingPoint): _double,
+    (t.Utf8, t.Bool): _other,
+    (t.Utf8, t.Binary): _other,
+    (t.Utf8, t.Date): _other,
+    (t.Utf8, t.Timestamp): _other,
+}
+"""By the classes of both sides, one order of them: types that differ. What is absent is refused."""
+
+
+def rescaled(value: int, from_scale: int, to_scale: int) -> int:
+    """Return an unscaled decimal in another scale, rounded half up (away from zero) where digits go."""
+    if to_scale >= from_scale:
+        power: int = 10 ** (to_scale - from_scale)
+        return value * power
+    divisor: int = 10 ** (from_scale - to_scale)
+    rounded = (2 * abs(value) + divisor) // (2 * divisor)
+    return -rounded if value < 0 else rounded
+
+
+def midnight(day: int, zone: tzinfo) -> int:
+    """Return the first instant of a day in a zone, in microseconds: of a gap the end, of an overlap the beginning."""
+    local = EPOCH + timedelta(days=day)
+    instant = _instant(local, zone)
+    if instant.astimezone(zone).replace(tzinfo=None) != local:
+        # Clocks jumped over midnight. java.time gives the jump itself, between these two.
+        before, at = _instant(local.replace(fold=1), zone), instant
+        while at - before > timedelta(seconds=1):
+            middle = before + (at - before) // 2
+            middle -= timedelta(microseconds=middle.microsecond)
+            if middle.astimezone(zone).utcoffset() == instant.astimezone(zone).utcoffset():
+                at = middle
+            else:
+                before = middle
+        instant = at
+    return (instant.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
+
+
+def _instant(local: datetime, zone: tzinfo) -> datetime:
+    return local.replace(tzinfo=zone).astimezone(UTC)
+
+
+_Widen = Callable[[Any], Raw]
+
+
+def widened(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
+    """Return the cast of values of one type to a common type; it keeps the order. None where there is none.
+
+    Parameters
+    ----------
+    from_
+        Type of the values.
+    to
+        A type that `common_type` gave for it.
+    zone
+        The session's time zone, for dates that become instants.
+    """
+    if from_ == to:
+        return _same
+    make = WIDENED.get((type(from_), type(to)))
+    return make(from_, to, zone) if make is not None else None
+
+
+def _same(value: Raw) -> Raw:
+    return value
+
+
+def _fraction(scale: int) -> _Widen:
+    power = 10**scale
+    # Python divides whole numbers to the nearest double.
+    return lambda value: value / power
+
+
+def _of_date(_from: t.Date, to: t.Timestamp, zone: tzinfo | None) -> _Widen | None:
+    if to.timezone is None:
+        return lambda day: day * DAY_MICROSECONDS
+    return None if zone is None else partial(midnight, zone=zone)
+
+
+WIDENED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any, tzinfo | None], _Widen | None]]] = {
+    (t.Int, t.Int): lambda _from, _to, _zone: _same,
+    (t.Int, t.Decimal): lambda _from, to, _zone: partial(rescaled, from_scale=0, to_scale=to.scale),
+    (t.Int, t.FloatingPoint): lambda _from, _to, _zone: float,
+    (t.Decimal, t.Decimal): lambda from_, to, _zone: partial(rescaled, from_scale=from_.scale, to_scale=to.scale),
+    (t.Decimal, t.FloatingPoint): lambda from_, _to, _zone: _fraction(from_.scale),
+    (t.FloatingPoint, t.FloatingPoint): lambda _from, _to, _zone: _same,
+    (t.Utf8, t.Binary): lambda _from, _to, _zone: _same,
+    (t.Date, t.Timestamp): _of_date,
+}  # fmt: skip
+"""By the classes of the types: the casts of a column that a comparison can bring. A timestamp_ntz does not keep its
+order where it becomes an instant (clocks are put forward), so it has no row, and a string becomes nothing else."""
+
+
+def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | None = None) -> Cut | None:
+    """Return where a constant of the common type lies among the values of a column's own type.
+
+    None where the column has no cast to the common type that keeps the order, and for instants so far off that no
+    date can be placed beside them. O(bits of a value).
+    """
+    widen = widened(column, common, zone)
+    if widen is None:
+        return None
+    if isinstance(constant, bytes):
+        return Cut(constant, constant + b"\0", is_least=not constant)
+    if isinstance(column, t.FloatingPoint):
+        assert isinstance(constant, float)
+        return _cut_float(column, constant)
+    if isinstance(constant, float) and math.isnan(constant):
+        return Cut(None, None)
+    low, high = _range(column, common)
+    if low == _FIRST_DAY and not widen(low) < constant < widen(high):  # type: ignore[operator]  # both instants
+        return None
+    lower = _first(low, high, lambda value: widen(value) >= constant)  # type: ignore[operator]  # both of the common type
+    upper = _first(low, high, lambda value: widen(value) > constant)  # type: ignore[operator]  # as above
+    return Cut(lower, upper, is_least=lower == low)
+
+
+def _range(column: t.DataType, common: t.DataType) -> tuple[int, int]:
+    """Return the least and the greatest value of a type that is counted in whole numbers."""
+    if isinstance(column, t.Date) and isinstance(common, t.Timestamp) and common.timezone is not None:
+        return _FIRST_DAY, _LAST_DAY
+    if isinstance(column, t.Decimal):
+        bound = 10**column.precision - 1
+        return -bound, bound
+    if isinstance(column, t.Bool):
+        return 0, 1
+    bits = column.bit_width if isinstance(column, t.Int | t.Date) else 64
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """Return the least number from `low` to `high` for which a condition holds that stays true; None for none."""
+    if not holds(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _cut_float(column: t.FloatingPoint, constant: float) -> Cut:
+    if math.isnan(constant):
+        return Cut(math.nan, None)
+    if column.precision is t.Precision.DOUBLE:
+        above = math.nan if constant == math.inf else math.nextafter(constant, math.inf)
+        return Cut(constant, above, is_least=constant == -math.inf)
+    with np.errstate(over="ignore"):
+        near = np.float32(constant)
+        after = math.nan if near == np.inf else float(np.nextafter(near, np.float32(np.inf)))
+    lower = float(near) if float(near) >= constant else after
+    upper = after if float(near) <= constant else float(near)
+    return Cut(lower, upper, is_least=lower == -math.inf)

@@ -1,0 +1,298 @@
+"""May a row match? Predicates over what is known of many rows at once: statistics of a block, values of a path.
+
+Strategy
+--------
+What is known of a column in a set of rows is a `Summary`: bounds of its values, and whether there may be nulls and
+values at all. A predicate over it gives not one truth but a set of those that rows may have, as bits; connectives
+combine sets (`_CONNECTED`). The sets may be larger than the truth, never smaller: where ``TRUE`` is not in it, no
+row matches. What is not known (`UNKNOWN`) allows everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import reduce
+from typing import Any, Final
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.python_values import decimals
+from spark_arrow_ipc.dataset.predicate.bound import (
+    COMPARE,
+    All,
+    Any_,
+    BoundColumn,
+    BoundPredicate,
+    Constant,
+    IsNull,
+    Like,
+    Negated,
+    NullSafe,
+    OneOf,
+    Pair,
+    Range,
+    is_empty,
+)
+from spark_arrow_ipc.dataset.predicate.coercion import EPOCH, order_key, widened
+from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+
+__all__ = ["UNKNOWN", "Summary", "keeps", "keeps_partition", "summary_of_value", "truths"]
+
+TRUE: Final = 1
+FALSE: Final = 2
+NULL: Final = 4
+ANYTHING: Final = TRUE | FALSE | NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of the values of a column in some rows.
+
+    Parameters
+    ----------
+    least, greatest
+        No value is below or above these in Spark's order; None where nothing is known.
+    may_be_null, may_be_valid
+        Whether some row may be null, and whether some may be not.
+    """
+
+    least: Raw | None = None
+    greatest: Raw | None = None
+    may_be_null: bool = True
+    may_be_valid: bool = True
+
+
+UNKNOWN: Final = Summary()
+"""Nothing is known."""
+
+Lookup = Callable[[BoundColumn], Summary]
+"""Gives what is known of a column."""
+
+
+def keeps(bound: BoundPredicate, lookup: Lookup) -> bool:
+    """Return False where no row of a set can match."""
+    return bool(truths(bound, lookup) & TRUE)
+
+
+def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool:
+    """Return False where no row of a hive partition can match.
+
+    Parameters
+    ----------
+    bound
+        The predicate.
+    values
+        The partition's columns by name, as Python values of the columns' types; None for null. Columns that are not
+        there are not known.
+    """
+
+    def lookup(column: BoundColumn) -> Summary:
+        if len(column.path) != 1 or column.path[0] not in values:
+            return UNKNOWN
+        return summary_of_value(values[column.path[0]], column.type)
+
+    return keeps(bound, lookup)
+
+
+def summary_of_value(value: object, type_: t.DataType) -> Summary:
+    """Return what is known of a column that has one value in all rows, given as a Python value of its type."""
+    if value is None:
+        return Summary(may_be_valid=False)
+    convert = _RAW.get(type(type_))
+    raw = convert(value, type_) if convert is not None else None
+    return Summary(raw, raw, may_be_null=False)
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def _raw_timestamp(value: Any, _type: t.Timestamp) -> Raw | None:
+    if not isinstance(value, datetime):
+        return int(value) if isinstance(value, int) else None
+    naive = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    return (naive - EPOCH) // _MICROSECOND
+
+
+_RAW: Final[Mapping[type[t.DataType], Callable[[Any, Any], Raw | None]]] = {
+    t.Bool: lambda value, _: int(value),
+    t.Int: lambda value, _: int(value),
+    t.FloatingPoint: lambda value, _: float(value),
+    t.Decimal: lambda value, type_: decimals.unscaled(value if isinstance(value, Decimal) else int(value), type_),
+    t.Utf8: lambda value, _: str(value).encode("utf-8", "surrogatepass"),
+    t.Binary: lambda value, _: bytes(value),
+    t.Date: lambda value, _: (
+        value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else int(value)
+    ),
+    t.Timestamp: _raw_timestamp,
+}
+"""By type class: the unit of a Python value. Of other types nothing is known."""
+
+
+def truths(bound: BoundPredicate, lookup: Lookup) -> int:
+    """Return which truths rows may have, as bits: 1 true, 2 false, 4 unknown."""
+    return _TRUTHS[type(bound)](bound, lookup)
+
+
+def _connected(combine: Callable[[int, int], int]) -> Mapping[tuple[int, int], int]:
+    """Return the table of a connective over sets of truths, from that over single truths."""
+    table: dict[tuple[int, int], int] = {}
+    bits = (TRUE, FALSE, NULL)
+    for left in range(8):
+        for right in range(8):
+            singles = [combine(a, b) for a in bits if a & left for b in bits if b & right]
+            table[left, right] = reduce(int.__or__, singles, 0)
+    return table
+
+
+def _and(left: int, right: int) -> int:
+    return FALSE if FALSE in (left, right) else NULL if NULL in (left, right) else TRUE
+
+
+def _or(left: int, right: int) -> int:
+    return TRUE if TRUE in (left, right) else NULL if NULL in (left, right) else FALSE
+
+
+_ANDS: Final = _connected(_and)
+_ORS: Final = _connected(_or)
+
+
+def _all(bound: All, lookup: Lookup) -> int:
+    found = TRUE
+    for part in bound.parts:
+        found = _ANDS[found, truths(part, lookup)]
+    return found
+
+
+def _any(bound: Any_, lookup: Lookup) -> int:
+    found = FALSE
+    for part in bound.parts:
+        found = _ORS[found, truths(part, lookup)]
+    return found
+
+
+def _negated(bound: Negated, lookup: Lookup) -> int:
+    found = truths(bound.part, lookup)
+    return (found & NULL) | (FALSE if found & TRUE else 0) | (TRUE if found & FALSE else 0)
+
+
+def _null_safe(bound: NullSafe, lookup: Lookup) -> int:
+    found = truths(bound.part, lookup)
+    return (found & ~NULL) | (FALSE if found & NULL else 0)
+
+
+def _constant(bound: Constant, _lookup: Lookup) -> int:
+    return NULL if bound.truth is None else TRUE if bound.truth else FALSE
+
+
+def _is_null(bound: IsNull, lookup: Lookup) -> int:
+    known = lookup(bound.column)
+    return (TRUE if known.may_be_null else 0) | (FALSE if known.may_be_valid else 0)
+
+
+def _leaf(known: Summary, of_values: Callable[[], int]) -> int:
+    return (NULL if known.may_be_null else 0) | (of_values() if known.may_be_valid else 0)
+
+
+def _range(bound: Range, lookup: Lookup) -> int:
+    known = lookup(bound.column)
+    return _leaf(known, lambda: FALSE if is_empty(bound) else _of_range(known, bound.lower, bound.upper))
+
+
+def _of_range(known: Summary, lower: Raw | None, upper: Raw | None) -> int:
+    """Return the truths of values that lie within a summary's bounds."""
+    least, greatest = known.least, known.greatest
+    is_above = lower is None or (least is not None and order_key(least) >= order_key(lower))
+    is_below = upper is None or (greatest is not None and order_key(greatest) < order_key(upper))
+    if is_above and is_below:
+        return TRUE
+    none_above = lower is not None and greatest is not None and order_key(greatest) < order_key(lower)
+    none_below = upper is not None and least is not None and order_key(least) >= order_key(upper)
+    return FALSE if none_above or none_below else TRUE | FALSE
+
+
+def _one_of(bound: OneOf, lookup: Lookup) -> int:
+    known = lookup(bound.column)
+
+    def of_values() -> int:
+        least, greatest = known.least, known.greatest
+        inside = [
+            value
+            for value in bound.values
+            if (least is None or order_key(value) >= order_key(least))
+            and (greatest is None or order_key(value) <= order_key(greatest))
+        ]
+        if not inside:
+            return FALSE
+        is_one = least is not None and greatest is not None and order_key(least) == order_key(greatest)
+        return TRUE if is_one else TRUE | FALSE
+
+    return _leaf(known, of_values)
+
+
+def _like(bound: Like, lookup: Lookup) -> int:
+    known = lookup(bound.column)
+
+    def of_values() -> int:
+        if known.least is not None and known.least == known.greatest:
+            assert isinstance(known.least, bytes)
+            return TRUE if matches(bound, known.least) else FALSE
+        found = _of_range(known, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
+        return found if not (bound.suffix or bound.infix) else found | FALSE
+
+    return _leaf(known, of_values)
+
+
+def matches(bound: Like, value: bytes) -> bool:
+    """Return whether a text is like a pattern."""
+    return (
+        len(value) >= len(bound.prefix) + len(bound.suffix)
+        and value.startswith(bound.prefix)
+        and value.endswith(bound.suffix)
+        and bound.infix in value
+    )
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the least bytes above all that begin with `prefix`, or None."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
+
+
+def _pair(bound: Pair, lookup: Lookup) -> int:
+    left, right = lookup(bound.left), lookup(bound.right)
+    nulls = NULL if left.may_be_null or right.may_be_null else 0
+    both = left.may_be_valid and right.may_be_valid
+    found = nulls | (_of_pair(bound, left, right) if both else 0)
+    if bound.operator is not Operator.NULL_SAFE_EQ:
+        return found
+    both_null = TRUE if left.may_be_null and right.may_be_null else 0
+    one_null = FALSE if (left.may_be_null and right.may_be_valid) or (right.may_be_null and left.may_be_valid) else 0
+    return (found & ~NULL) | both_null | one_null
+
+
+def _of_pair(bound: Pair, left: Summary, right: Summary) -> int:
+    """Return the truths of two columns that are not null; only equal single values are judged."""
+    if left.least is None or left.least != left.greatest or right.least is None or right.least != right.greatest:
+        return TRUE | FALSE
+    widen = widened(bound.left.type, bound.common), widened(bound.right.type, bound.common)
+    if widen[0] is None or widen[1] is None:
+        return TRUE | FALSE
+    truth = COMPARE[bound.operator](order_key(widen[0](left.least)), order_key(widen[1](right.least)))
+    return TRUE if truth else FALSE
+
+
+_TRUTHS: Final[Mapping[type[Any], Callable[[Any, Lookup], int]]] = {
+    All: _all,
+    Any_: _any,
+    Negated: _negated,
+    NullSafe: _null_safe,
+    Constant: _constant,
+    IsNull: _is_null,
+    Range: _range,
+    OneOf: _one_of,
+    Like: _like,
+    Pair: _pair,
+}
+"""One row for each class of `BoundPredicate`."""

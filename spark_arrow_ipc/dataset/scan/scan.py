@@ -1,0 +1,425 @@
+"""Reading the file ranges of one input partition, one record batch at a time.
+
+Strategy
+--------
+A task gets ranges and opens their files one after the other, each when it is reached and none twice. What was true
+at planning is checked before the first byte is used and again after the last: a file that is gone, has another size
+or another modification time is a `FileChangedError`, never other data in silence. Errors name the file and the block.
+
+`scan` yields a `ScannedFile` for each range, because whoever conforms the data compiles its plan once a schema and
+not once a batch. Its batches are read as they are asked for; ones of few rows are joined with their neighbours
+(`scanned`), and hive partition columns stand behind the file's own (`partition_columns`). What is put up with, and
+said of it, stands in `faults`. What the batches become is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.scan import error_policy as f
+from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
+from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
+from spark_arrow_ipc.dataset.scan.read_blocks import Blocks, read_run, whole_batches
+from spark_arrow_ipc.dataset.scan.splits import FileRange
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, error_context
+from spark_arrow_ipc.ipc.projection import Columns, Validation
+from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
+from spark_arrow_ipc.ipc.source import Openable, open_mapped
+from spark_arrow_ipc.ipc.stream_index import StreamStart
+from spark_arrow_ipc.storage.local import FileStatus, status
+
+__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "read_schema", "scan"]
+
+_DEFAULT_LIMITS: Final = ipc.Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedBlocks:
+    """Which record batches of a file are read.
+
+    Parameters
+    ----------
+    keeps
+        Whether the record batch of a number is.
+    row_counts
+        Rows of all record batches of the file.
+    """
+
+    keeps: Callable[[int], bool]
+    row_counts: tuple[int, ...]
+
+
+SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "SelectedBlocks | None"]
+"""Says which record batches of an open file are read; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How files are read, beside what of them.
+
+    Parameters
+    ----------
+    validation
+        ``full`` or ``structural``, as for `ipc.open`.
+    limits
+        Budgets for each file.
+    joined_rows
+        Batches of fewer rows are joined with their neighbours until they have so many; 0: never.
+    memory_map
+        Files are mapped instead of read; `ipc.source.open_mapped` says what that risks.
+    faults
+        What is put up with.
+    planned_at
+        When the read was planned, for the error of a file that changed since.
+    select_blocks
+        Says which record batches of a file are read; all where it is None, or says None.
+    """
+
+    validation: Validation = "full"
+    limits: ipc.Limits = _DEFAULT_LIMITS
+    joined_rows: int = JOINED_ROWS
+    memory_map: bool = False
+    faults: f.Faults = f.NONE
+    planned_at: datetime | None = None
+    select_blocks: SelectBlocks | None = None
+
+
+_DEFAULT_OPTIONS: Final = ScanOptions()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScannedFile:
+    """One range of an open file; usable until the next one is asked for.
+
+    Parameters
+    ----------
+    range
+        What of the file is read.
+    schema
+        The file's schema, projected to the columns that were asked for, and the partition columns.
+    batches
+        The rows of the range, read as they are asked for. An iterator: once.
+    rows_before
+        Returns how many rows of the file come before the range; reads headers where the range does not say.
+    """
+
+    range: FileRange
+    schema: Schema
+    batches: Iterator[ScannedBatch]
+    rows_before: Callable[[], int]
+
+
+def scan(
+    ranges: Sequence[FileRange],
+    *,
+    columns: Columns | None = None,
+    partition_fields: Sequence[t.Field] = (),
+    options: ScanOptions = _DEFAULT_OPTIONS,
+) -> Generator[ScannedFile, None, None]:
+    """Yield each range with its schema and its record batches; the file is closed when the next one is asked for.
+
+    Memory: one record batch or a piece of it, or twice what is joined, and the dictionaries of the projected columns
+    of one file. Closing the iterator closes the file.
+
+    Parameters
+    ----------
+    ranges
+        As `plan_splits` gives them.
+    columns
+        What to read of each file; all by default.
+    partition_fields
+        Of the hive partition columns, whose values the ranges carry. They stand behind the file's columns, or in
+        place of those that have their names.
+    options
+        How to read.
+
+    Raises
+    ------
+    FileChangedError
+        A file is not the one that was planned.
+    InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
+        What reading a file can say, with its path.
+    """
+    for part in ranges:
+        with ExitStack() as stack, error_context(path=part.path):
+            opened = _open(part, columns, options)
+            if opened is None:
+                continue
+            stack.callback(opened.reader.close)
+            yield _scanned(opened, part, partition_fields, options)
+
+
+_Reader: TypeAlias = ipc.FileReader | ipc.StreamReader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Opened:
+    """A file that is being scanned: its reader, its state when it was opened, and what of it was recovered."""
+
+    reader: _Reader
+    before: FileStatus
+    recovered: Recovered | None
+
+
+def _open(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+    """Return the open file of a range, or None where it is skipped, which is said."""
+    try:
+        return _open_planned(part, columns, options)
+    except FileNotFoundError as error:
+        if options.faults.ignore_missing_files:
+            f.report_missing(part.path)
+            return None
+        raise _changed(part, "it is gone", options) from error
+    except f.CORRUPT as error:
+        if not options.faults.ignore_corrupt_files or isinstance(error, PermissionError):
+            raise
+        f.report_skipped(part.path, error, "ignoreCorruptFiles")
+        return None
+
+
+def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+    """Return the file that was planned, wherever of the places that it may be at; FileNotFoundError if at none."""
+    change = None
+    places = (part.path,) if part.staged is None else (part.path, part.staged, part.path)
+    for place in places:
+        found = status(place)
+        if found is None:
+            continue
+        change = _change(part, found)
+        if change is not None:
+            continue
+        try:
+            return _open_at(place, found, columns, options)
+        except FileNotFoundError:  # renamed or removed since the line before
+            continue
+    if change is not None:
+        raise _changed(part, change, options)
+    raise FileNotFoundError(part.path)
+
+
+def _open_at(place: str, found: FileStatus, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+    def opens() -> Openable:
+        return open_mapped(place) if options.memory_map else place
+
+    validation, limits = options.validation, options.limits
+    if not options.faults.recover:
+        reader = ipc.open(opens(), columns=columns, validation=validation, limits=limits)
+        return _Opened(reader, found, None)
+    recovered = open_recovered(opens, columns=columns, validation=validation, limits=limits)
+    if recovered.reader is None:
+        assert recovered.lost is not None
+        f.report_skipped(place, recovered.lost, "recover")
+        return None
+    return _Opened(recovered.reader, found, recovered if recovered.lost is not None else None)
+
+
+def _scanned(
+    opened: _Opened, part: FileRange, partition_fields: Sequence[t.Field], options: ScanOptions
+) -> ScannedFile:
+    batches = join_small(_blocks(opened, part, options), options.joined_rows)
+    schema = opened.reader.schema
+    if partition_fields:
+        constants = PartitionColumns(schema, partition_fields, part.partition)
+        schema, batches = constants.schema, _with_constants(batches, constants)
+    return ScannedFile(part, schema, batches, lambda: _rows_before(opened.reader, part))
+
+
+def _with_constants(batches: Iterator[ScannedBatch], constants: PartitionColumns) -> Iterator[ScannedBatch]:
+    for scanned in batches:
+        batch, rows = scanned.batch, scanned.batch.num_rows
+        if rows <= CONSTANT_SLOTS:
+            yield replace(scanned, batch=constants.add(batch))
+            continue
+        # Only a batch that was not joined has so many rows: it is of one block.
+        for first in range(0, rows, CONSTANT_SLOTS):
+            part = constants.add(batch.slice(first, min(CONSTANT_SLOTS, rows - first)))
+            yield ScannedBatch(part, scanned.first_block, scanned.first_row + first, (part.num_rows,))
+
+
+def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[ScannedBatch]:
+    """Yield the batches of a range as they lie in the file, and put up with what the options allow."""
+    first_row, number = 0, part.first_block or 0
+    with error_context(path=part.path):
+        batches = _read(opened, part, options)
+        while True:
+            try:
+                found = next(batches, None)
+            except f.CORRUPT as error:
+                rest = _skip(opened, part, number, error, options)
+                if rest is None:
+                    raise
+                number, batches = rest
+                continue
+            if found is None:
+                break
+            batch, block_rows, blocks = found
+            if batch is not None:
+                yield ScannedBatch(batch, number, first_row, block_rows)
+            first_row += sum(block_rows)
+            number += blocks
+    if opened.recovered is not None:
+        assert opened.recovered.lost is not None
+        f.report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
+    # A file that was removed meanwhile was read whole all the same: this process held it open.
+    after = status(opened.before.path)
+    if after is not None and after != opened.before:
+        raise _changed(part, "it was written to while it was read", options)
+
+
+def _read(opened: _Opened, part: FileRange, options: ScanOptions) -> Blocks:
+    reader, rows = opened.reader, options.joined_rows
+    if part.first_block is None or part.end_block is None:
+        if isinstance(reader, ipc.FileReader):
+            return _read_blocks(reader, part, range(len(reader)), options)
+        most = None if opened.recovered is None else opened.recovered.batches
+        return whole_batches(reader.read_joined(below_rows=rows, most=most))
+    if isinstance(reader, ipc.FileReader) and part.start is None and part.end_block <= len(reader):
+        return _read_blocks(reader, part, range(part.first_block, part.end_block), options)
+    if isinstance(reader, ipc.StreamReader) and part.start is not None:
+        return _read_from(reader, part.start, part.end_block - part.first_block, rows)
+    if part.first_block == part.end_block:
+        return iter(())
+    raise _changed(part, f"its record batches {part.first_block} to {part.end_block} are not there", options)
+
+
+def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
+    selected = options.select_blocks(reader, part) if options.select_blocks is not None else None
+    if selected is None:
+        yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows)
+        return
+    for kept, neighbours in groupby(blocks, selected.keeps):
+        numbers = list(neighbours)
+        if kept:
+            run = range(numbers[0], numbers[-1] + 1)
+            yield from read_run(reader, run, part.rows, below_rows=options.joined_rows)
+        else:
+            rows = tuple(selected.row_counts[i] for i in numbers)
+            yield None, rows, len(rows)
+
+
+def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, rows: int) -> Blocks:
+    reader.start_at(start)
+    yield from whole_batches(reader.read_joined(below_rows=rows, most=most))
+
+
+def _skip(
+    opened: _Opened, part: FileRange, number: int, error: BaseException, options: ScanOptions
+) -> tuple[int, Blocks] | None:
+    """Say what is left out from a broken batch on; return where reading goes on, or None where the error stands."""
+    reader, recovered = opened.reader, opened.recovered
+    if recovered is not None and isinstance(error, BEYOND_RECOVERY) and isinstance(reader, ipc.FileReader):
+        # What this batch needs was lost with the file's end; the next one may not need it.
+        f.report_rest(part.path, range(number, number + 1), f.rows_of(reader, [number]), error, "recover")
+        return number + 1, whole_batches(reader.read_joined(number + 1, len(reader), below_rows=options.joined_rows))
+    if options.faults.ignore_corrupt_files:
+        why = "ignoreCorruptFiles"
+    elif recovered is not None and isinstance(error, BEYOND_RECOVERY):
+        why = "recover"
+    else:
+        return None
+    blocks, rows = _rest(reader, part, number)
+    f.report_rest(part.path, blocks, rows, error, why)
+    return blocks.stop, iter(())
+
+
+def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | None]:
+    """Return the record batches of a range from a broken one on, and their rows where the headers tell."""
+    if isinstance(reader, ipc.FileReader):
+        blocks = range(number, len(reader) if part.end_block is None else part.end_block)
+        return blocks, f.rows_of(reader, blocks)
+    try:
+        index = reader.index(keeps_broken=True)
+    except (ArrowIpcError, OSError):
+        return range(number, part.end_block or number + 1), None
+    end = max(len(index.batches), number + 1) if part.end_block is None else part.end_block
+    rows = sum(batch.rows for batch in index.batches[number:end])
+    return range(number, end), rows if index.broken is None else None
+
+
+def _rows_before(reader: _Reader, part: FileRange) -> int:
+    if part.start is not None:
+        return part.start.rows_before
+    if isinstance(reader, ipc.FileReader):
+        of_batch = 0 if part.rows is None else part.rows[0]
+        return of_batch + sum(reader.read_header(i).length for i in range(part.first_block or 0))
+    return 0
+
+
+def _change(part: FileRange, found: FileStatus) -> str | None:
+    if found.nbytes != part.nbytes:
+        return f"it has {found.nbytes:,} bytes, it had {part.nbytes:,}"
+    if found.mtime_ns != part.mtime_ns:
+        return "its modification time differs"
+    return None
+
+
+def _changed(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
+    when = "" if options.planned_at is None else f" at {options.planned_at:%Y-%m-%d %H:%M:%S %Z}".rstrip()
+    return FileChangedError(
+        f"the file changed after this read was planned{when} ({change}); a DataFrame or view keeps the files that it "
+        "was planned with: read the path again",
+        path=part.path,
+    )
+
+
+def read_schema(
+    files: Sequence[DataFile],
+    *,
+    columns: Columns | None = None,
+    limits: ipc.Limits = _DEFAULT_LIMITS,
+    faults: f.Faults = f.NONE,
+) -> Schema:
+    """Return the schema of the first file, projected to `columns`; no body is read.
+
+    Files that `faults` allows to skip are skipped, which is said when they are scanned.
+
+    Raises
+    ------
+    NoFilesError
+        There is no file, or all are skipped.
+    FileChangedError
+        The file is gone since it was listed.
+    InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
+        What opening a file can say, with its path.
+    """
+    last: Exception | None = None
+    for file in files:
+        try:
+            return _schema_of(file, columns, limits, faults)
+        except (FileChangedError, *f.CORRUPT) as error:
+            skips = faults.ignore_missing_files if isinstance(error, FileChangedError) else faults.skips_corrupt
+            if not skips:
+                raise
+            last = error
+    if last is not None:
+        raise NoFilesError("none of the files can be read, so that there is no schema") from last
+    raise NoFilesError("there is no file to take the schema from")
+
+
+def _schema_of(file: DataFile, columns: Columns | None, limits: ipc.Limits, faults: f.Faults) -> Schema:
+    places = (file.path,) if file.staged is None else (file.path, file.staged, file.path)
+    for place in places:
+        with error_context(path=file.path), suppress(FileNotFoundError):
+            return _schema_at(place, columns, limits, faults)
+    raise FileChangedError("the file was listed a moment ago and is gone now; read the path again", path=file.path)
+
+
+def _schema_at(place: str, columns: Columns | None, limits: ipc.Limits, faults: f.Faults) -> Schema:
+    if not faults.recover:
+        with ipc.open(place, columns=columns, limits=limits) as reader:
+            return reader.schema
+    recovered = open_recovered(lambda: place, columns=columns, limits=limits)
+    with closing(recovered):
+        if recovered.reader is None:
+            assert recovered.lost is not None
+            raise recovered.lost
+        return recovered.reader.schema

@@ -1,0 +1,114 @@
+"""What the headers of a file say of its record batches: where each lies, its rows, and its statistics.
+
+No body is read. A file in the file format costs its footer and one small read a block; a stream costs one small
+read a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, read_statistics
+from spark_arrow_ipc.dataset.statistics.format import array_of
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.metadata.message import Block
+from spark_arrow_ipc.ipc.source import Openable
+
+__all__ = ["ColumnSummary", "FileBlock", "file_blocks"]
+
+_DEFAULT_LIMITS: Final = ipc.Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """What the statistics say of a column in one block; bounds as text."""
+
+    nulls: int
+    least: str | None
+    greatest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlock:
+    """One record batch of a file.
+
+    Parameters
+    ----------
+    format
+        ``file`` or ``stream``.
+    block
+        Its number, from 0.
+    place
+        Where its message lies.
+    rows
+        In it.
+    compression
+        ``lz4``, ``zstd`` or ``none``.
+    statistics
+        By column path (names with dots between); None where the file has none.
+    """
+
+    format: str
+    block: int
+    place: Block
+    rows: int
+    compression: str
+    statistics: Mapping[str, ColumnSummary] | None
+
+
+def file_blocks(source: Openable, *, limits: ipc.Limits = _DEFAULT_LIMITS) -> Iterator[FileBlock]:
+    """Yield the record batches of a file or stream, in order.
+
+    Parameters
+    ----------
+    source
+        As for `ipc.open`.
+    limits
+        Budgets for the file.
+
+    Raises
+    ------
+    InvalidArrowError, UnsupportedError, LimitError, OSError
+        What opening the file and reading its headers can say.
+    """
+    with ipc.open(source, limits=limits) as reader, error_context(path=reader.path):
+        if isinstance(reader, ipc.FileReader):
+            yield from _of_file(reader)
+        else:
+            yield from _of_stream(reader)
+
+
+def _of_file(reader: ipc.FileReader) -> Iterator[FileBlock]:
+    statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
+    summaries = None if statistics is None else _summaries(statistics)
+    for i, place in enumerate(reader.blocks):
+        header = reader.read_header(i)
+        of_columns = None if summaries is None else {path: column[i] for path, column in summaries.items()}
+        yield FileBlock(reader.format, i, place, header.length, _word(header.compression), of_columns)
+
+
+def _of_stream(reader: ipc.StreamReader) -> Iterator[FileBlock]:
+    for i, batch in enumerate(reader.index().batches):
+        yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), None)
+
+
+def _word(compression: Compression | None) -> str:
+    return "none" if compression is None else compression.word
+
+
+def _summaries(statistics: BlockStatistics) -> dict[str, list[ColumnSummary]]:
+    """Return the summaries of all blocks, by column path."""
+    return {
+        ".".join(path): list(map(ColumnSummary, c.null_counts, _texts(c.least, c.type), _texts(c.greatest, c.type)))
+        for path, c in statistics.columns.items()
+    }
+
+
+def _texts(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
+    return [None if value is None else str(value) for value in array_of(values, type_).to_pylist()]

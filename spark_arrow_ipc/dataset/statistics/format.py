@@ -1,0 +1,236 @@
+"""How the statistics of a file lie in its footer: names, types, bounds, and values to arrays and back.
+
+Strategy
+--------
+One pair of the footer's custom metadata holds, as base64, an Arrow IPC stream with one row for each record batch of
+the file. Its first column counts rows; each other one is a struct that belongs to one scalar leaf column of the
+file, which its own custom metadata names, with the least and greatest value in the type of the data. Names are
+those of Arrow's statistics vocabulary, one in our own namespace beside them (Arrow has no count of NaNs).
+
+Values are `Raw`. Only what is here and in `statistics_values` knows how they lie in buffers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics.min_max import MOST_BYTES, has_bounds
+
+__all__ = [
+    "DROPPED_KEY",
+    "KEY",
+    "MAX",
+    "MIN",
+    "NAN_COUNT",
+    "NULL_COUNT",
+    "PATH_KEY",
+    "ROW_COUNT",
+    "Leaf",
+    "Path",
+    "array_of",
+    "bound_above",
+    "bound_below",
+    "leaves",
+    "raws_of",
+]
+
+KEY: Final = "spark_arrow_ipc.statistics"
+"""Key of the pair in a footer's custom metadata."""
+
+ROW_COUNT: Final = "ARROW:row_count:exact"
+NULL_COUNT: Final = "ARROW:null_count:exact"
+NAN_COUNT: Final = "spark_arrow_ipc:nan_count:exact"
+MIN: Final = ("ARROW:min_value:exact", "ARROW:min_value:approximate")
+MAX: Final = ("ARROW:max_value:exact", "ARROW:max_value:approximate")
+"""Exact, and where a text was cut."""
+
+PATH_KEY: Final = "spark_arrow_ipc.path"
+"""Pair of a struct's field: the JSON array of names that lead to the column."""
+
+DROPPED_KEY: Final = "spark_arrow_ipc.dropped"
+"""Pair of the stream's schema: the JSON array of the paths of columns that had no room."""
+
+Path: TypeAlias = tuple[str, ...]
+"""Names from a top-level column down to a leaf."""
+
+_LAST_CODE_POINT: Final = 0x10FFFF
+_SURROGATES: Final = range(0xD800, 0xE000)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column of scalars, at the top or in structs.
+
+    Parameters
+    ----------
+    path
+        Its names.
+    positions
+        Where it is: of the top-level column, then of the field in each struct.
+    type
+        Type of its least and greatest value: that of the data, of a dictionary that of its values.
+    """
+
+    path: Path
+    positions: tuple[int, ...]
+    type: t.DataType
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values are text, cut at code points."""
+        return isinstance(self.type, t.Utf8 | t.LargeUtf8 | t.Utf8View)
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether values may be longer than what is kept of them."""
+        return self.is_text or isinstance(self.type, t.Binary | t.LargeBinary | t.BinaryView)
+
+    def field(self) -> t.Field:
+        """Return the field of the leaf's statistics."""
+        fields = [t.Field(NULL_COUNT, t.int64)]
+        if isinstance(self.type, t.FloatingPoint):
+            fields.append(t.Field(NAN_COUNT, t.int64))
+        for exact, cut in (MIN, MAX):
+            fields.append(t.Field(exact, self.type))
+            if self.may_be_cut:
+                fields.append(t.Field(cut, self.type))
+        return t.field(".".join(self.path), t.Struct(tuple(fields)), custom_metadata={PATH_KEY: json.dumps(self.path)})
+
+
+def leaves(schema: Schema) -> Iterator[Leaf]:
+    """Yield the scalar leaf columns of a schema in order, save those that another column has the same path as."""
+    found = list(_leaves(schema.fields, (), ()))
+    times = Counter(leaf.path for leaf in found)
+    yield from (leaf for leaf in found if times[leaf.path] == 1)
+
+
+def _leaves(fields: Sequence[t.Field], path: Path, positions: tuple[int, ...]) -> Iterator[Leaf]:
+    for i, field in enumerate(fields):
+        type_ = _value_type(field.type)
+        if isinstance(field.type, t.Struct) and field.extension_name is None:
+            yield from _leaves(field.type.fields, (*path, field.name), (*positions, i))
+        elif has_bounds(type_):
+            # A fixed width above what is kept would bring no bound: such values lie here like others of any length.
+            wide = isinstance(type_, t.FixedSizeBinary) and type_.byte_width > MOST_BYTES
+            yield Leaf((*path, field.name), (*positions, i), t.binary if wide else type_)
+
+
+def _value_type(type_: t.DataType) -> t.DataType:
+    while isinstance(type_, t.Dictionary | t.RunEndEncoded):
+        type_ = type_.value if isinstance(type_, t.Dictionary) else type_.values.type
+    return type_
+
+
+def bound_below(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
+    """Return a value, or one below it that is short enough, or None; and whether it is the value itself."""
+    if not isinstance(value, bytes):
+        return value, True
+    kept = value[:MOST_BYTES]
+    if leaf.is_text:
+        kept = _whole_characters(kept) if len(value) > MOST_BYTES else kept
+        if not _is_utf8(kept):
+            return None, True
+    return kept, len(value) <= MOST_BYTES
+
+
+def bound_above(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
+    """Return a value, or one above it that is short enough, or None; and whether it is the value itself."""
+    if not isinstance(value, bytes) or len(value) <= MOST_BYTES:
+        return bound_below(value, leaf)
+    kept = value[:MOST_BYTES]
+    if leaf.is_text:
+        kept = _whole_characters(kept)
+        return (_next_text(kept) if _is_utf8(kept) else None), False
+    stem = kept.rstrip(b"\xff")
+    return (stem[:-1] + bytes((stem[-1] + 1,)) if stem else None), False
+
+
+def _whole_characters(cut: bytes) -> bytes:
+    """Return UTF-8 that was cut anywhere, without the character that was cut."""
+    end = len(cut)
+    while end and len(cut) - end < 4 and cut[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    if end == 0 or _is_utf8(cut[end - 1 :]):
+        return cut
+    return cut[: end - 1]
+
+
+def _is_utf8(octets: bytes) -> bool:
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _next_text(text: bytes) -> bytes | None:
+    """Return the least text that is above all that begin with `text`, of whole characters; None for none."""
+    characters = text.decode()
+    while characters:
+        code = ord(characters[-1]) + 1
+        if code in _SURROGATES:
+            code = _SURROGATES.stop
+        if code <= _LAST_CODE_POINT:
+            return (characters[:-1] + chr(code)).encode()
+        characters = characters[:-1]
+    return None
+
+
+def array_of(values: Sequence[Raw | None], type_: t.DataType) -> Array:
+    """Return values in the unit of a type as an array of it; None is null."""
+    valid = [value is not None for value in values]
+    null_count = len(valid) - sum(valid)
+    validity = bitmap.pack(valid) if null_count else None
+    data = _BUFFERS.get(type(type_))
+    if data is None:
+        return from_pylist.array([_python(value, type_) for value in values], type_)
+    return Array(type_, len(values), null_count, (validity, data(values, type_)))
+
+
+def _python(value: Raw | None, type_: t.DataType) -> Any:
+    is_text = isinstance(type_, t.Utf8 | t.LargeUtf8 | t.Utf8View)
+    return value.decode() if is_text and isinstance(value, bytes) else value
+
+
+def _numbers(values: Sequence[Raw | None], type_: t.DataType) -> memoryview:
+    dtype = nv.DTYPES[type(type_)](type_)
+    return memoryview(np.array([0 if value is None else value for value in values], dtype).tobytes())
+
+
+def _decimals(values: Sequence[Raw | None], type_: t.Decimal) -> memoryview:
+    width = type_.bit_width // 8
+    return memoryview(b"".join(int(value or 0).to_bytes(width, "little", signed=True) for value in values))
+
+
+_BUFFERS: Final[Mapping[type[t.DataType], Callable[[Sequence[Raw | None], Any], memoryview]]] = {
+    t.Bool: lambda values, _: bitmap.pack([bool(value) for value in values]),
+    t.Decimal: _decimals,
+    **dict.fromkeys((t.Int, t.FloatingPoint, t.Date, t.Time, t.Timestamp, t.Duration, t.IntervalYearMonth), _numbers),
+}
+"""By type class: the DATA buffer; the others are built from bytes and text."""
+
+
+def raws_of(array: Array) -> list[Raw | None]:
+    """Return the slots of an array in the unit of its type; None is null. `array_of` backwards."""
+    if type(array.type) not in _BUFFERS:
+        return [value.encode() if isinstance(value, str) else value for value in array.to_pylist()]
+    values = nv.data_values(array)
+    raws: list[Raw | None] = []
+    raws += decimals.unscaled_ints(values) if isinstance(array.type, t.Decimal) else values.tolist()
+    valid = nv.validity_mask(array)
+    if isinstance(array.type, t.Bool):
+        raws = [int(bool(raw)) for raw in raws]
+    return raws if valid is None else [raw if is_valid else None for raw, is_valid in zip(raws, valid, strict=True)]

@@ -1,0 +1,366 @@
+"""Nulls, NaNs, least and greatest value of an array: what a block's statistics say of one column.
+
+Strategy
+--------
+Whole buffers in numpy, never a Python value a slot. `_BOUNDS` has a row for each type class that has an order;
+dictionaries and runs are reduced to the values that their slots use.
+
+The order is Spark's: text and bytes by unsigned bytes, NaN apart (it is counted), -0.0 is 0.0. Text is compared by
+bytes: one pass finds the slots that share the least one, and only those go on to the next, up to `MOST_BYTES`; where
+texts seem to be alike, many bytes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.python_values import decimals
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+
+__all__ = ["MOST_BYTES", "Mask", "ValueSummary", "has_bounds", "summarise", "valid_slots"]
+
+MOST_BYTES: Final = 64
+"""Bytes of a text that are looked at and kept."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_] | None
+"""One boolean a slot; None stands for all true."""
+
+_Numbers: TypeAlias = npt.NDArray[Any]
+_Bounds: TypeAlias = tuple[Raw, Raw] | None
+
+_KEY: Final = 8
+"""Bytes of a text that are compared at once, as a number, where one byte would not tell much."""
+
+_FEW: Final = 16
+"""Texts that Python compares: it costs less than another pass of numpy."""
+
+_MANY: Final = 2048
+"""Texts from which on it pays to look at a few of them before."""
+
+_SOME: Final = 8
+"""Texts that tell whether all may be alike."""
+
+_ALIKE: Final = 4
+"""Bytes in which those are alike, from which on eight bytes are compared at once."""
+
+_KEPT: Final = MOST_BYTES + _KEY
+"""Bytes of a text that are returned: enough to see that it was longer, and where its last code point begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSummary:
+    """What is known of the slots of an array.
+
+    Parameters
+    ----------
+    null_count
+        Slots that are null, or have a parent that is.
+    nan_count
+        Slots that are NaN; None for types that have none.
+    least, greatest
+        In the unit of the type; None where no slot has a value. Texts above `MOST_BYTES` come longer than that, but
+        not whole.
+    """
+
+    null_count: int
+    nan_count: int | None = None
+    least: Raw | None = None
+    greatest: Raw | None = None
+
+
+def has_bounds(type_: t.DataType) -> bool:
+    """Return whether values of a type have an order that statistics know."""
+    return type(type_) in _BOUNDS
+
+
+def valid_slots(array: Array, live: Mask) -> Mask:
+    """Return which slots are live (have no null above them) and not null themselves."""
+    valid = nv.validity_mask(array)
+    if valid is None or live is None:
+        return live if valid is None else valid
+    return valid & live
+
+
+def summarise(array: Array, live: Mask = None) -> ValueSummary:
+    """Return what is known of an array, among the slots that are live. O(slots), in numpy."""
+    special = _SPECIAL.get(type(array.type))
+    if special is not None:
+        return special(array, live)
+    if live is None and array.count_nulls() == 0:
+        valid, null_count = None, 0
+    else:
+        valid = valid_slots(array, live)
+        null_count = 0 if valid is None else array.length - int(np.count_nonzero(valid))
+    is_float = isinstance(array.type, t.FloatingPoint)
+    if null_count == array.length:
+        return ValueSummary(null_count, 0 if is_float else None)
+    if is_float:
+        return _floats(array, valid if null_count else None, null_count)
+    found = _BOUNDS[type(array.type)](array, valid if null_count else None)
+    return ValueSummary(null_count, None, *found) if found is not None else ValueSummary(null_count)
+
+
+def _filled(values: _Numbers, valid: Mask) -> _Numbers:
+    """Return the values with one of the valid ones in place of those that are not: cheaper than leaving them out."""
+    return values if valid is None else np.where(valid, values, values[valid.argmax()])
+
+
+def _numbers(array: Array, valid: Mask) -> _Bounds:
+    values = _filled(nv.data_values(array), valid)
+    return values.min().item(), values.max().item()
+
+
+def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
+    values = _filled(nv.data_values(array), valid)
+    least, greatest = values.min(), values.max()
+    nan_count = 0
+    if least != least:  # noqa: PLR0124 - the minimum is NaN where any value is
+        nans = values != values  # noqa: PLR0124
+        if valid is not None:
+            nans &= valid
+        nan_count = int(np.count_nonzero(nans))
+        if nan_count + null_count == array.length:
+            return ValueSummary(null_count, nan_count)
+        finite = nv.data_values(array)[~nans if valid is None else valid & ~nans]
+        least, greatest = finite.min(), finite.max()
+    # Adding zero makes 0.0 of -0.0.
+    return ValueSummary(null_count, nan_count, float(least) + 0.0, float(greatest) + 0.0)
+
+
+def _decimals(array: Array, valid: Mask) -> _Bounds:
+    values = nv.data_values(array)
+    if values.dtype.names is None:
+        return _numbers(array, valid)
+    words = values if valid is None else values[valid]
+    least, greatest = decimals.unscaled_ints(np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype))
+    return least, greatest
+
+
+def _extreme(words: _Numbers, best: Callable[[_Numbers], Any]) -> Any:
+    """Return the least or greatest wide decimal: by its highest word, among equals by the next."""
+    for name in sorted(words.dtype.names or (), reverse=True):
+        column = words[name]
+        words = words[column == best(column)]
+    return words[0]
+
+
+def _bools(array: Array, valid: Mask) -> _Bounds:
+    buffer = nv.buffer_of(array, Role.DATA)
+    if valid is None and buffer is not None:
+        count = bitmap.count_set(buffer, array.offset, array.length)
+        return int(count == array.length), int(count > 0)
+    values = nv.data_values(array)
+    values = values if valid is None else values[valid]
+    return int(values.all()), int(values.any())
+
+
+def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
+    offsets = nv.value_offsets(array)
+    buffer = nv.buffer_of(array, Role.BYTES)
+    starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
+    if valid is not None:
+        starts, lengths = starts[valid], lengths[valid]
+    return _text_bounds(_octets(buffer), starts, lengths)
+
+
+def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
+    assert isinstance(array.type, t.FixedSizeBinary)
+    width = array.type.byte_width
+    count = array.length if valid is None else int(np.count_nonzero(valid))
+    slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
+    region = _octets(nv.buffer_of(array, Role.DATA))
+    return _text_bounds(region, (slots + array.offset) * width, np.full(count, width, np.int64))
+
+
+def _view_bytes(array: Array, valid: Mask) -> _Bounds:
+    """Return the bounds of views: their own bytes and all buffers behind them are laid side by side, a copy."""
+    slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
+    views = nv.views(array)[slots]
+    regions = [_octets(buffer) for buffer in array.buffers[2:]]
+    inline = np.frombuffer(views.tobytes(), np.uint8)
+    begins = np.cumsum([len(inline), *(len(region) for region in regions)], dtype=np.int64)
+    lengths = views["size"].astype(np.int64)
+    is_long = lengths > nv.VIEW_INLINE_NBYTES
+    starts = np.arange(len(views), dtype=np.int64) * nv.VIEW.itemsize + 4
+    index = np.where(is_long, views["index"], 0)
+    starts = np.where(is_long, begins[index] + views["offset"], starts)
+    return _text_bounds(np.concatenate([inline, *regions]), starts, lengths)
+
+
+def _octets(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(buffer, np.uint8) if buffer else np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Texts that lie in a region."""
+
+    region: npt.NDArray[np.uint8]
+    starts: _Numbers
+    lengths: _Numbers
+
+    def take(self, slots: _Numbers) -> _Texts:
+        return _Texts(self.region, self.starts.take(slots), self.lengths.take(slots))
+
+    def text(self, slot: int) -> bytes:
+        """Return the first `_KEPT` bytes of a text."""
+        start, nbytes = int(self.starts[slot]), int(self.lengths[slot])
+        return self.region[start : start + min(nbytes, _KEPT)].tobytes()
+
+    def gather(self, done: int, nbytes: int) -> npt.NDArray[np.void]:
+        """Return so many bytes of each text behind the first `done`, which all have. One pass, whatever its width."""
+        count = len(self.region) - done - nbytes + 1
+        windows = np.ndarray(count, f"V{nbytes}", self.region.data, done, strides=(1,))
+        gathered: npt.NDArray[np.void] = windows[self.starts]
+        return gathered
+
+    def keys(self, done: int, nbytes: int) -> _Numbers:
+        """Return one byte, or up to eight, of each text behind the first `done` as numbers in the order of bytes."""
+        if nbytes == 1:
+            return self.region[done:].take(self.starts)
+        words = self.gather(done, nbytes)
+        if nbytes < _KEY:
+            padded = np.zeros((len(words), _KEY), np.uint8)
+            padded[:, :nbytes] = words.view(np.uint8).reshape(-1, nbytes)
+            words = padded.reshape(-1).view("V8")
+        keys: _Numbers = words.view("<u8").byteswap(inplace=True)
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """All texts are alike in `done` bytes, and differ in the keys of the `nbytes` that follow; or one ends there."""
+
+    done: int
+    keys: _Numbers | None = None
+    nbytes: int = 0
+
+
+def _text_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
+    """Return the least and greatest text, each by its first `_KEPT` bytes."""
+    texts = _Texts(region, starts.astype(np.int64, copy=False), lengths)
+    found = _difference(texts, 0)
+    return _extreme_text(texts, found, min), _extreme_text(texts, found, max)
+
+
+def _extreme_text(texts: _Texts, found: _Difference, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
+    """Return the least or greatest of texts whose first difference is known."""
+    is_least = best is min
+    while len(texts.starts) > _FEW:
+        done, keys = found.done, found.keys
+        if keys is not None:
+            texts = texts.take(np.flatnonzero(keys == (keys.min() if is_least else keys.max())))
+            done += found.nbytes
+        elif is_least or done >= _KEPT or int(texts.lengths.max()) <= done:
+            # A text that ends where others go on is the least; what goes on beyond what is kept is as good as another.
+            return texts.text(int(texts.lengths.argmin()))
+        else:
+            texts = texts.take(np.flatnonzero(texts.lengths > done))
+        if len(texts.starts) > _FEW:
+            found = _difference(texts, done)
+    return best([texts.text(slot) for slot in range(len(texts.starts))])
+
+
+def _difference(texts: _Texts, done: int) -> _Difference:
+    """Return where texts that are alike in `done` bytes differ.
+
+    Most texts differ early, and one byte each is gathered eight times as fast as eight or more. But where a few texts
+    are alike for long, as addresses are, all may be: then many bytes are compared at once. Of less than `_MANY` texts
+    eight bytes cost as little as one.
+    """
+    shortest = min(int(texts.lengths.min()), _KEPT)
+    is_many = len(texts.starts) > _MANY
+    while done < shortest:
+        alike = _alike_in_some(texts, done, shortest) if is_many else 0
+        if alike >= _KEY:
+            nbytes = alike // _KEY * _KEY
+            words = texts.gather(done, nbytes).view(np.uint64).reshape(-1, nbytes // _KEY)
+            if all(bool((words[:, i] == words[0, i]).all()) for i in range(words.shape[1])):
+                done += nbytes
+                continue
+        nbytes = min(_KEY, shortest - done) if alike >= _ALIKE or not is_many else 1
+        keys = texts.keys(done, nbytes)
+        if keys.min() != keys.max():
+            return _Difference(done, keys, nbytes)
+        done += nbytes
+    return _Difference(done)
+
+
+def _alike_in_some(texts: _Texts, done: int, end: int) -> int:
+    """Return how many of the bytes from `done` to `end` are the same in a few of the texts."""
+    some = texts.starts[:: max(1, len(texts.starts) // _SOME)].tolist()
+    pieces = {texts.region[start + done : start + end].tobytes() for start in some}
+    if len(pieces) == 1:
+        return end - done
+    # What the least and the greatest share, all share.
+    least, greatest = (np.frombuffer(piece, np.uint8) for piece in (min(pieces), max(pieces)))
+    return int((least != greatest).argmax())
+
+
+def _dictionary(array: Array, live: Mask) -> ValueSummary:
+    assert array.dictionary is not None
+    valid = valid_slots(array, live)
+    indices = nv.data_values(array)
+    return _chosen(array.dictionary, indices if valid is None else indices[valid], array.length)
+
+
+def _run_ends(array: Array, live: Mask) -> ValueSummary:
+    run_ends, values = array.children
+    ends = nv.data_values(run_ends)
+    runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
+    return _chosen(values, runs if live is None else runs[live], array.length)
+
+
+def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
+    """Return what is known of slots that stand for some values, each by its position; the other slots are null."""
+    used = np.zeros(values.length, np.bool_)
+    used[positions] = True
+    found = summarise(values, used)
+    valid = valid_slots(values, None)
+    present = len(positions) if valid is None else int(np.count_nonzero(valid[positions]))
+    nan_count = found.nan_count
+    if nan_count and not isinstance(values.type, t.FloatingPoint):
+        nan_count = None
+    if nan_count:
+        floats = nv.data_values(values)
+        nans = floats != floats  # noqa: PLR0124
+        nans = nans if valid is None else nans & valid
+        nan_count = int(np.count_nonzero(nans[positions]))
+    return ValueSummary(length - present, nan_count, found.least, found.greatest)
+
+
+_SPECIAL: Final[Mapping[type[t.DataType], Callable[[Array, Mask], ValueSummary]]] = {
+    t.Dictionary: _dictionary,
+    t.RunEndEncoded: _run_ends,
+}
+"""Types whose slots stand for values that lie elsewhere."""
+
+_BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
+    t.Bool: _bools,
+    t.Int: _numbers,
+    t.FloatingPoint: _numbers,
+    t.Decimal: _decimals,
+    t.Date: _numbers,
+    t.Time: _numbers,
+    t.Timestamp: _numbers,
+    t.Duration: _numbers,
+    t.IntervalYearMonth: _numbers,
+    t.FixedSizeBinary: _fixed_bytes,
+    t.Binary: _offset_bytes,
+    t.LargeBinary: _offset_bytes,
+    t.BinaryView: _view_bytes,
+    t.Utf8: _offset_bytes,
+    t.LargeUtf8: _offset_bytes,
+    t.Utf8View: _view_bytes,
+}
+"""By type class: the least and the greatest of the slots that are valid, of which there is at least one."""

@@ -1,0 +1,169 @@
+"""Which blocks of a file may hold a row that matches, by the file's statistics.
+
+Strategy
+--------
+Statistics are typed as the file's data, a predicate as what Spark sees of it: uint64 as a decimal, nanoseconds as
+microseconds, a UUID as text. `_CONVERTED` has a row for each such step that keeps the order of values; bounds are
+brought through it. Where there is no row (arrow.bool8, whose negative numbers are true as 1 is), nothing is known
+of the values, and only nulls count.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
+from spark_arrow_ipc.dataset.predicate.coercion import DAY_MICROSECONDS, rescaled
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_value
+from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.errors import ColumnNotFoundError
+
+__all__ = ["BlockFilter", "block_filter"]
+
+BlockFilter = Callable[[int], bool]
+"""Whether block `i` may hold a row that matches."""
+
+
+def block_filter(
+    bound: BoundPredicate,
+    schema: Schema,
+    statistics: BlockStatistics,
+    partition: Mapping[str, object] | None = None,
+) -> BlockFilter:
+    """Return what tells of each block of a file whether it must be read.
+
+    Parameters
+    ----------
+    bound
+        The predicate.
+    schema
+        Of the file: names of the predicate are found in it as columns are.
+    statistics
+        Of the file.
+    partition
+        Hive columns of the file, which come before columns of the same name inside it: by name, as Python values.
+    """
+    constants = partition or {}
+    known: dict[BoundColumn, Callable[[int], Summary]] = {}
+    for column in bound_columns(bound):
+        if len(column.path) == 1 and column.path[0] in constants:
+            known[column] = _constant(summary_of_value(constants[column.path[0]], column.type))
+            continue
+        found = statistics.columns.get(_path_in(schema, column.path) or ())
+        known[column] = _summaries(found, statistics.row_counts, column.type) if found is not None else _unknown
+    return lambda i: keeps(bound, lambda column: known[column](i))
+
+
+def _constant(summary: Summary) -> Callable[[int], Summary]:
+    return lambda _: summary
+
+
+def _unknown(_: int) -> Summary:
+    return UNKNOWN
+
+
+def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the names of a column as a file has them, or None where it is not there."""
+    fields = schema.fields
+    found: list[str] = []
+    try:
+        for name in path:
+            (position,) = find_columns([field.name for field in fields], [name])
+            found.append(fields[position].name)
+            fields = fields[position].type.children
+    except ColumnNotFoundError:
+        return None
+    return tuple(found)
+
+
+def _summaries(
+    statistics: ColumnStatistics, row_counts: tuple[int, ...], type_: t.DataType
+) -> Callable[[int], Summary]:
+    make = _CONVERTED.get((type(statistics.type), type(type_)))
+    convert = make(statistics.type, type_) if make is not None else None
+
+    def summary(i: int) -> Summary:
+        nulls, rows = statistics.null_counts[i], row_counts[i]
+        least = greatest = None
+        if convert is not None:
+            least, greatest = _converted(convert, statistics.least[i]), _converted(convert, statistics.greatest[i])
+        if isinstance(statistics.type, t.FloatingPoint):
+            nans = statistics.nan_counts[i]
+            if nans is None or nans:
+                # NaN is above all numbers; where there is nothing else it is the least as well.
+                greatest = math.nan
+                least = math.nan if nans is not None and nans + nulls == rows else least
+        return Summary(least, greatest, may_be_null=nulls > 0, may_be_valid=nulls < rows)
+
+    return summary
+
+
+_Convert = Callable[[Any], Raw | None]
+
+
+def _converted(convert: _Convert, value: Raw | None) -> Raw | None:
+    return None if value is None else convert(value)
+
+
+def _same(_from: t.DataType, _to: t.DataType) -> _Convert:
+    return lambda value: value
+
+
+def _scaled(from_unit: t.TimeUnit, to_unit: t.TimeUnit) -> _Convert:
+    up, down = to_unit.per_second, from_unit.per_second
+    # Rounded down, as nanoseconds are read, before 1970 too.
+    return lambda value: value * up // down
+
+
+def _instants(from_: Any, to: Any) -> _Convert | None:
+    is_zoned = isinstance(from_, t.Timestamp) and (from_.timezone is None) != (to.timezone is None)
+    return None if is_zoned else _scaled(from_.unit, t.TimeUnit.MICROSECOND)
+
+
+def _dates(from_: t.Date, to: t.DataType) -> _Convert | None:
+    per_day = 1 if from_.unit is t.DateUnit.DAY else DAY_MICROSECONDS // 1000
+    if isinstance(to, t.Timestamp):
+        return None if to.timezone is not None else lambda value: value // per_day * DAY_MICROSECONDS
+    return lambda value: value // per_day
+
+
+def _rescaled(from_: t.Decimal, to: t.Decimal) -> _Convert | None:
+    return None if to.scale < from_.scale else lambda value: rescaled(value, from_.scale, to.scale)
+
+
+def _uuid(from_: t.FixedSizeBinary, _to: t.Utf8) -> _Convert | None:
+    if from_.byte_width != 16:
+        return None
+    return lambda value: str(uuid.UUID(bytes=value)).encode() if len(value) == 16 else None
+
+
+_TEXTS: Final = (t.Utf8, t.LargeUtf8, t.Utf8View)
+_BYTES: Final = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
+
+_CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any], _Convert | None]]] = {
+    (t.Bool, t.Bool): _same,
+    (t.Int, t.Int): _same,
+    (t.Int, t.Decimal): lambda _from, to: lambda value: rescaled(value, 0, to.scale),
+    (t.FloatingPoint, t.FloatingPoint): _same,
+    (t.Decimal, t.Decimal): _rescaled,
+    (t.Date, t.Date): _dates,
+    (t.Date, t.Timestamp): _dates,
+    (t.Timestamp, t.Timestamp): _instants,
+    (t.Timestamp, t.Int): _same,
+    (t.Duration, t.Duration): _instants,
+    (t.Duration, t.Int): _same,
+    (t.Time, t.Duration): _instants,
+    (t.Time, t.Int): _same,
+    (t.IntervalYearMonth, t.Int): _same,
+    (t.FixedSizeBinary, t.Utf8): _uuid,
+    **{(text, t.Utf8): _same for text in _TEXTS},
+    **{(octets, t.Binary): _same for octets in _BYTES},
+}
+"""From the class of a file's type to that of what Spark sees: the steps that keep the order of values."""

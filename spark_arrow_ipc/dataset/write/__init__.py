@@ -1,0 +1,1 @@
+"""Writing files: plan a job, stage files, commit them atomically, finish or withdraw interrupted jobs."""

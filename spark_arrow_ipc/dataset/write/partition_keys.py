@@ -1,0 +1,207 @@
+"""Which rows belong to one partition: columns of keys as numbers, and one directory for each different key.
+
+Strategy
+--------
+A key column becomes one or more columns of 64-bit words that are equal exactly where the values are: the bits of a
+fixed width, eight bytes at a time of a text. `numpy.unique` folds them into one number a row. Python sees each
+different key once, to make the name of its directory; keys that have the same name (null and the empty text, two
+spellings of NaN) are one partition, as they are one directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels.take import Slots, take
+from spark_arrow_ipc.arrow.python_values import temporal
+from spark_arrow_ipc.dataset.listing.partition_values import PartitionValue, partition_directory
+from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError, error_context
+
+__all__ = ["MAX_NAME_NBYTES", "PARTITIONABLE", "check_partition_columns", "directories_of", "group_rows"]
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+MAX_NAME_NBYTES: Final = 255
+"""Longest name of a directory that the usual file systems take."""
+
+
+def check_partition_columns(fields: Sequence[t.Field], positions: Sequence[int]) -> None:
+    """Raise where columns cannot be the partition columns of a table, by Spark's rules.
+
+    Parameters
+    ----------
+    fields
+        All columns of the table.
+    positions
+        Of the partition columns, outermost directory first.
+
+    Raises
+    ------
+    OptionError
+        A column comes twice, or no column would be left.
+    UnsupportedError
+        The type of a column cannot be read back from the name of a directory.
+    """
+    names = [fields[i].name for i in positions]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise OptionError(expected="each partition column once in partitionBy", found=", ".join(twice))
+    if len(positions) == len(fields):
+        raise OptionError(
+            expected="a column that stays in the files", found=f"all columns in partitionBy ({', '.join(names)})"
+        )
+    for i in positions:
+        type_ = fields[i].type
+        nanoseconds = isinstance(type_, t.Time) and type_.unit is t.TimeUnit.NANOSECOND
+        if type(type_) not in PARTITIONABLE or nanoseconds:
+            raise UnsupportedError(
+                f"a column of type {type_} cannot be a partition column; cast it to string, or leave it out of "
+                "partitionBy",
+                field_path=fields[i].name,
+            )
+
+
+def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
+    """Return a number for each row, equal where all columns are equal, and the first row of each number.
+
+    O(rows log rows) for each word of a key.
+    """
+    numbers: Slots | None = None
+    for column in columns:
+        for words in _WORDS[type(column.type)](column):
+            own: Slots
+            different, own = np.unique(words, return_inverse=True)
+            if numbers is None:
+                numbers = own
+            elif len(different) > 1:
+                _, numbers = np.unique(numbers * len(different) + own, return_inverse=True)
+    assert numbers is not None, "there is at least one partition column"
+    _, first = np.unique(numbers, return_index=True)
+    return numbers, first
+
+
+def directories_of(
+    names: Sequence[str], columns: Sequence[Array], rows: Slots, time_zone: str | None = None
+) -> list[str]:
+    """Return the relative directory of each of some rows.
+
+    Parameters
+    ----------
+    names, columns
+        The partition columns.
+    rows
+        Their different keys.
+    time_zone
+        In which instants are written.
+
+    Raises
+    ------
+    UnsupportedError
+        A value has no text, such as a date after the year 9999.
+    LimitError
+        The name of a directory is too long.
+    """
+    values = []
+    for name, column in zip(names, columns, strict=True):
+        with error_context(field_path=name):
+            values.append(_values(take(column, rows), time_zone))
+    directories = [partition_directory(names, row) for row in zip(*values, strict=True)]
+    for directory in directories:
+        for name in directory.split("/"):
+            if len(name.encode()) > MAX_NAME_NBYTES:
+                raise LimitError(
+                    f"a partition's directory would have a name of {len(name.encode())} bytes, and file systems take "
+                    f"{MAX_NAME_NBYTES}: {name[:40]}...; partition by something shorter"
+                )
+    return directories
+
+
+def _values(column: Array, time_zone: str | None) -> list[PartitionValue | np.generic]:
+    if isinstance(column.type, t.FloatingPoint):
+        mask = numpy_views.validity_mask(column)
+        numbers = list(numpy_views.data_values(column))
+        return numbers if mask is None else [v if ok else None for v, ok in zip(numbers, mask, strict=True)]
+    values = column.to_pylist()
+    if isinstance(column.type, (t.Date, t.Timestamp, t.Time)):
+        for value in values:
+            if isinstance(value, int):
+                raise UnsupportedError(
+                    f"a value of {column.type} outside the years 1 to 9999 (the count {value:,}) cannot name a "
+                    "partition's directory"
+                )
+    if isinstance(column.type, t.Timestamp) and column.type.timezone is not None:
+        zone = temporal.zone(time_zone or "UTC")
+        values = [value.astimezone(zone) if isinstance(value, datetime) else None for value in values]
+    return values
+
+
+def _validity(column: Array) -> list[Words]:
+    mask = numpy_views.validity_mask(column)
+    return [] if mask is None else [mask.astype(np.uint64)]
+
+
+def _of_numbers(column: Array) -> list[Words]:
+    values = np.ascontiguousarray(numpy_views.data_values(column))
+    nbytes = values.dtype.itemsize
+    if nbytes < 8:
+        words = [values.view(f"u{nbytes}").astype(np.uint64)]
+    else:
+        table = values.view(np.uint64).reshape(len(values), nbytes // 8)
+        words = [np.ascontiguousarray(table[:, i]) for i in range(nbytes // 8)]
+    return _without_nulls(column, words)
+
+
+def _without_nulls(column: Array, words: list[Words]) -> list[Words]:
+    mask = numpy_views.validity_mask(column)
+    if mask is not None:
+        # What lies under a null is anything.
+        words = [np.where(mask, word, np.uint64(0)) for word in words]
+    return [*_validity(column), *words]
+
+
+_BYTE_MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(8)] + [2**64 - 1], np.uint64)
+"""The bytes of a little-endian word that belong to the last 0 to 8 bytes of a text."""
+
+
+def _of_texts(column: Array) -> list[Words]:
+    offsets = numpy_views.value_offsets(column).astype(np.int64)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    mask = numpy_views.validity_mask(column)
+    if mask is not None:
+        lengths = np.where(mask, lengths, 0)
+    most = int(lengths.max(initial=0))
+    if most > MAX_NAME_NBYTES:
+        raise LimitError(
+            f"a value of {most:,} bytes cannot name a partition's directory: file systems take {MAX_NAME_NBYTES}; "
+            "partition by something shorter"
+        )
+    data = np.frombuffer(bytes(column.buffers[2] or b"") + bytes(8), np.uint8)
+    # Every byte begins a word: what is read behind a text is masked away.
+    all_words = np.lib.stride_tricks.as_strided(np.frombuffer(data, "<u8", 1), (len(data) - 7,), (1,), writeable=False)
+    words = [lengths.astype(np.uint64)]
+    for i in range(0, most, 8):
+        left = np.clip(lengths - i, 0, 8)
+        words.append(all_words[np.where(left > 0, starts + i, 0)] & _BYTE_MASKS[left])
+    return [*_validity(column), *words]
+
+
+def _of_bools(column: Array) -> list[Words]:
+    return _without_nulls(column, [numpy_views.data_values(column).astype(np.uint64)])
+
+
+_WORDS: Final[Mapping[type[t.DataType], Callable[[Any], list[Words]]]] = {
+    t.Bool: _of_bools,
+    **dict.fromkeys((t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp), _of_numbers),
+    **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Binary, t.LargeBinary), _of_texts),
+}
+
+PARTITIONABLE: Final = frozenset(_WORDS)
+"""Type classes that a partition column can have; times only to the microsecond."""

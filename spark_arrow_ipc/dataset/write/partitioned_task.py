@@ -1,0 +1,341 @@
+"""Writing a task's rows into hive partitions, however many, with few files open and bounded memory.
+
+Strategy
+--------
+Rows are buffered as they come. When the buffer is full, or the input ends, the rows are ordered by partition in one
+gather a column, so that a partition's rows are one slice. Then
+
+- where all rows fit the buffer, each partition's file is written whole, one after another;
+- otherwise the largest partitions keep a file open for what is still to come, and the rows of all others go, in the
+  order of their partitions, to a *spill*: one nameless file a full buffer. At the end the spills are merged, again
+  one partition's file after another. So a task writes one file a partition, however its rows are mixed, and asks
+  nobody to sort them.
+
+Open at most: `_OPEN_FILES` of partitions, `_SPILLS`, `_SETTLING`, and one: 60. Rows of a partition keep their order.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, Final, cast
+
+import numpy as np
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import walk_fields
+from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
+from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, split_rows
+from spark_arrow_ipc.arrow.kernels.take import Slots, take, with_used_values
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.write.partition_keys import directories_of, group_rows
+from spark_arrow_ipc.dataset.write.staged_file import missing_staging
+from spark_arrow_ipc.dataset.write.task import FileSeries, FinishedFiles, SinkOptions, Staging, TaskOutput
+
+__all__ = ["PartitionBy", "partitioned_schema", "write_partitioned"]
+
+_OPEN_FILES: Final = 32
+"""Partitions that keep a file open from one full buffer to the next."""
+
+_SPILLS: Final = 15
+"""Spills that wait to be merged; when there are as many, they are, and a partition's next file begins."""
+
+_SETTLING: Final = 12
+"""Files that are made durable at the same time."""
+
+_BUFFER_NBYTES: Final = 128 << 20
+"""Rows that are ordered at once; ordering them takes about as much again."""
+
+_SPILL_BATCH_NBYTES: Final = 1 << 20
+"""Of a spill, so much is in memory while it is merged."""
+
+_SPILL_BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """The partition columns of a write.
+
+    Parameters
+    ----------
+    positions
+        Of the columns, outermost directory first; `partition_keys.check_partition_columns` has passed them.
+    time_zone
+        In which instants are written into the names of directories, as Spark writes them in the session's.
+    """
+
+    positions: tuple[int, ...]
+    time_zone: str | None = None
+
+
+def partitioned_schema(schema: Schema, partition: PartitionBy) -> Schema:
+    """Return the schema of the files: without the partition columns."""
+    fields = tuple(f for i, f in enumerate(schema.fields) if i not in partition.positions)
+    return Schema(fields, schema.custom_metadata, schema.endianness)
+
+
+def write_partitioned(
+    staging: Staging,
+    batches: Iterable[RecordBatch],
+    schema: Schema,
+    partition: PartitionBy,
+    *,
+    partition_id: int,
+    options: SinkOptions | None = None,
+) -> TaskOutput:
+    """Write a task's rows into staged files, at least one for each partition, and return what the commit needs.
+
+    Parameters
+    ----------
+    staging, partition_id, options
+        As of `sink.write_task`; the bounds of files are those of each partition's.
+    batches
+        Rows in any order and portions, with the partition columns.
+    schema
+        Of the batches: names and metadata; types are those of the batches.
+    partition
+        Which columns become directories.
+
+    Raises
+    ------
+    CommitError, OSError
+        As `sink.write_task`. On any error nothing is left behind.
+    UnsupportedError, LimitError
+        A value cannot be the name of a directory.
+    """
+    finished = FinishedFiles(staging, _SETTLING if staging.durable else 1)
+    task = _Task(finished, schema, partition, partition_id, options or SinkOptions())
+    with finished.removed_on_error(), task.discarded_on_error():
+        for batch in batches:
+            task.add(batch)
+        task.finish()
+        return TaskOutput(staging.jobid, finished.all())
+
+
+@dataclass(slots=True)
+class _Spill:
+    """Rows of many partitions in the order of their numbers."""
+
+    reader: ipc.FileReader
+    first_rows: Slots
+    """Where each record batch begins, and where the last one ends."""
+    starts: dict[int, tuple[int, int]]
+    """First row and number of rows of each partition."""
+    _last: tuple[int, RecordBatch | None] = (-1, None)
+
+    def rows_of(self, number: int) -> Iterator[RecordBatch]:
+        """Yield the rows of one partition. Cheap when partitions are asked for in order."""
+        first, count = self.starts.get(number, (0, 0))
+        while count:
+            i = int(np.searchsorted(self.first_rows, first, "right")) - 1
+            if self._last[0] != i:
+                self._last = i, self.reader.read_batch(i)
+            batch = self._last[1]
+            assert batch is not None
+            inside = first - int(self.first_rows[i])
+            taken = min(count, batch.num_rows - inside)
+            yield batch.slice(inside, taken)
+            first, count = first + taken, count - taken
+
+
+class _Task:
+    """What one task has written so far."""
+
+    def __init__(
+        self, finished: FinishedFiles, schema: Schema, partition: PartitionBy, partition_id: int, options: SinkOptions
+    ) -> None:
+        self._finished = finished
+        self._partition = partition
+        self._file_schema = partitioned_schema(schema, partition)
+        self._partition_id = partition_id
+        self._options = options
+        self._buffer: list[RecordBatch] = []
+        self._buffered_nbytes = 0
+        self._has_dictionaries = False
+        self._numbers: dict[str, int] = {}
+        """Of each directory, in the order in which they came."""
+        self._directories: list[str] = []
+        self._open: dict[int, FileSeries] = {}
+        self._spills: list[_Spill] = []
+        self._handles = ExitStack()
+
+    def add(self, batch: RecordBatch) -> None:
+        """Take in rows."""
+        if not batch.num_rows:
+            return
+        changed = self._buffer and [f.type for f in self._buffer[0].schema.fields] != [
+            f.type for f in batch.schema.fields
+        ]
+        if changed:
+            # Files of other types begin, and a spill holds rows of one schema.
+            self._flush(last=True)
+            self._end_all()
+        self._buffer.append(batch)
+        self._buffered_nbytes += batch_nbytes(batch)
+        self._has_dictionaries = self._has_dictionaries or any(
+            isinstance(f.type, t.Dictionary) for _, f in walk_fields(batch.schema.fields)
+        )
+        if self._buffered_nbytes >= _BUFFER_NBYTES:
+            self._flush(last=False)
+
+    def finish(self) -> None:
+        """Write what is buffered and end all files."""
+        self._flush(last=True)
+        self._end_all()
+        self._handles.close()
+
+    @contextmanager
+    def discarded_on_error(self) -> Iterator[None]:
+        """Remove open files where what is done inside fails."""
+        try:
+            yield
+        except BaseException:
+            for series in self._open.values():
+                series.discard()
+            self._handles.close()
+            raise
+
+    def _flush(self, *, last: bool) -> None:
+        """Order the buffered rows and write them, or spill what has no open file."""
+        if not self._buffer:
+            return
+        buffer, self._buffer, self._buffered_nbytes = self._buffer, [], 0
+        numbers = self._partition_numbers(buffer)
+        order = np.argsort(numbers, kind="stable")
+        present, firsts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
+        runs = list(zip(present.tolist(), firsts.tolist(), counts.tolist(), strict=True))
+        spilled = self._without_open_file(runs, last=last)
+        ordered = _ordered(buffer, self._partition.positions, order, self._file_schema)
+        del buffer, numbers, order
+        for number, first, count in runs:
+            if number not in spilled:
+                self._write(number, ordered.slice(first, count))
+        if spilled:
+            self._spill(ordered, [run for run in runs if run[0] in spilled])
+
+    def _partition_numbers(self, buffer: Sequence[RecordBatch]) -> Slots:
+        """Return the number of each buffered row's partition."""
+        names = [buffer[0].schema.fields[i].name for i in self._partition.positions]
+        keys = [concat([batch.columns[i] for batch in buffer]) for i in self._partition.positions]
+        groups, first_rows = group_rows(keys)
+        of_group = np.empty(len(first_rows), np.int64)
+        for i, directory in enumerate(directories_of(names, keys, first_rows, self._partition.time_zone)):
+            number = self._numbers.setdefault(directory, len(self._directories))
+            if number == len(self._directories):
+                self._directories.append(directory)
+            of_group[i] = number
+        return of_group[groups]
+
+    def _without_open_file(self, runs: Sequence[tuple[int, int, int]], *, last: bool) -> set[int]:
+        """Return the partitions whose rows must be spilled; of the others, the largest ones get open files."""
+        # A partition that has spilled goes on spilling, or its rows would lose their order.
+        before = {number for spill in self._spills for number in spill.starts}
+        if last:
+            return before.intersection(number for number, _, _ in runs)
+        spilled = set()
+        for number, _, _ in sorted(runs, key=lambda run: -run[2]):
+            if number in self._open:
+                continue
+            if number in before or len(self._open) >= _OPEN_FILES:
+                spilled.add(number)
+            else:
+                self._open[number] = self._series(number)
+        return spilled
+
+    def _series(self, number: int) -> FileSeries:
+        directory = self._directories[number]
+        return FileSeries(self._finished, self._file_schema, self._partition_id, self._options, directory)
+
+    def _write(self, number: int, rows: RecordBatch) -> None:
+        series = self._open.get(number)
+        if series is None:
+            self._write_whole(number, [rows], rows.num_rows)
+            return
+        how = self._options
+        for part in split_rows(rows, max_rows=how.record_batch_rows, max_nbytes=how.record_batch_nbytes):
+            series.write(part)
+
+    def _write_whole(self, number: int, batches: Iterable[RecordBatch], num_rows: int) -> None:
+        if self._has_dictionaries and num_rows <= self._options.record_batch_rows:
+            # Each file writes its dictionaries, and the task's may hold much that these few rows do not name.
+            batches = [_with_own_dictionaries(concat_batches(list(batches)))]
+        series = self._series(number)
+        with series.discarded_on_error():
+            series.write_all(batches)
+            series.finish()
+
+    def _end(self, number: int) -> None:
+        self._open[number].finish()
+        del self._open[number]
+
+    def _end_all(self) -> None:
+        self._merge()
+        for number in list(self._open):
+            self._end(number)
+
+    def _spill(self, ordered: RecordBatch, runs: Sequence[tuple[int, int, int]]) -> None:
+        file = self._handles.enter_context(self._nameless_file())
+        starts: dict[int, tuple[int, int]] = {}
+        first_rows = [0]
+        with ipc.create(file, ordered.schema) as writer:
+            for first, count in _joined(runs):
+                rows = ordered.slice(first, count)
+                for part in split_rows(rows, max_rows=_SPILL_BATCH_ROWS, max_nbytes=_SPILL_BATCH_NBYTES):
+                    writer.write(part)
+                    first_rows.append(first_rows[-1] + part.num_rows)
+        at = 0
+        for number, _, count in runs:
+            starts[number] = at, count
+            at += count
+        file.seek(0)
+        reader = self._handles.enter_context(ipc.open_file(file, validation="structural"))
+        self._spills.append(_Spill(reader, np.array(first_rows), starts))
+        if len(self._spills) == _SPILLS:
+            self._merge()
+
+    def _nameless_file(self) -> BinaryIO:
+        """Return a file beside the staged ones that is gone when it is closed, however this process ends."""
+        try:
+            return cast("BinaryIO", tempfile.TemporaryFile(dir=self._finished.staging.directory))
+        except FileNotFoundError as error:
+            raise missing_staging(self._finished.staging.directory) from error
+
+    def _merge(self) -> None:
+        """Write the files of all partitions that have spilled."""
+        spills, self._spills = self._spills, []
+        for number in sorted({number for spill in spills for number in spill.starts}):
+            rows = (batch for spill in spills for batch in spill.rows_of(number))
+            self._write_whole(number, rows, sum(spill.starts.get(number, (0, 0))[1] for spill in spills))
+        self._handles.close()
+        self._handles = ExitStack()
+
+
+def _joined(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Return first row and rows of runs, those that lie behind one another as one."""
+    joined: list[tuple[int, int]] = []
+    for _, first, count in runs:
+        if joined and sum(joined[-1]) == first:
+            joined[-1] = joined[-1][0], joined[-1][1] + count
+        else:
+            joined.append((first, count))
+    return joined
+
+
+def _ordered(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, schema: Schema) -> RecordBatch:
+    """Return the rows of all batches in another order, without some columns; one column at a time is held twice."""
+    kept = [i for i in range(len(buffer[0].columns)) if i not in dropped]
+    columns = tuple(take(concat([batch.columns[i] for batch in buffer]), order) for i in kept)
+    fields = tuple(buffer[0].schema.fields[i] for i in kept)
+    return RecordBatch(Schema(fields, schema.custom_metadata), columns, len(order))
+
+
+def _with_own_dictionaries(batch: RecordBatch) -> RecordBatch:
+    """Return a batch whose dictionaries have no more values than it needs: each file writes its dictionaries."""
+    columns = tuple(map(with_used_values, batch.columns))
+    if all(a is b for a, b in zip(columns, batch.columns, strict=True)):
+        return batch
+    return RecordBatch(batch.schema, columns, batch.num_rows, batch.custom_metadata)

@@ -1,0 +1,125 @@
+"""What is read of each batch: the columns that were asked for, decoded by a plan and checked.
+
+Shared by the readers of both formats, which differ in how they find messages and in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.ipc.body import BodyPlace, ranges_to_read, read_body
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.decode import (
+    BatchLayout,
+    FindDictionary,
+    build_columns,
+    check_header,
+    decode_columns,
+    wanted_ranges,
+)
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
+from spark_arrow_ipc.ipc.plan import ColumnPath, Plan, Selection, compile_plan, select_columns
+from spark_arrow_ipc.ipc.swap import NATIVE
+
+Validation: TypeAlias = Literal["full", "structural"]
+"""``full`` looks at the values too; ``structural`` only at what could harm memory or lose rows."""
+
+Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
+"""Names, positions or struct paths; or a function that finds them in the file's schema."""
+
+
+class SelectedColumns:
+    """What is read of each batch: the selected columns, by plans compiled once for each metadata version."""
+
+    def __init__(self, message: SchemaMessage, columns: Columns | None, validation: Validation, limits: Limits) -> None:
+        self._message = message
+        self._selection: Selection | None = None
+        positions: tuple[int, ...] = ()
+        if columns is not None:
+            chosen = columns(message.schema) if callable(columns) else columns
+            self._selection, positions = select_columns(message.schema, chosen)
+            if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
+                self._selection = None  # each column, in whatever order
+        self._plans: dict[MetadataVersion, Plan] = {}
+        self._validates = validation == "full"
+        self.swaps = message.schema.endianness != NATIVE
+        """Whether the batches are of the other byte order."""
+        self.limits = limits
+        self.is_whole = self._selection is None
+        """Whether every column is read, so that a block is worth one read."""
+        # Steps keep the order of the schema; `_order` puts their columns into the order that was asked for.
+        kept = sorted(positions)
+        self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)
+        whole = message.schema
+        fields = self.plan(MetadataVersion.V5).fields
+        if self._order is not None:
+            fields = tuple(fields[i] for i in self._order)
+        self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
+
+    def plan(self, version: MetadataVersion) -> Plan:
+        """Return the plan for messages of a version."""
+        plan = self._plans.get(version)
+        if plan is None:
+            message = self._message
+            plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
+            self._plans[version] = plan
+        return plan
+
+    def read_batch(self, message: Message, place: BodyPlace, find: FindDictionary) -> RecordBatch:
+        """Return the selected columns of the batch whose body lies at `place`."""
+        header = message.header
+        assert isinstance(header, RecordBatchHeader)
+        plan = self.plan(message.version)
+        columns = self._read_columns(header, plan, place, find)
+        return self._batch(columns, header.length, message)
+
+    def build_batch(
+        self, message: Message, num_rows: int, layout: BatchLayout, found: Sequence[memoryview], find: FindDictionary
+    ) -> RecordBatch:
+        """Return the batch whose buffers are in memory already, by number; `message` is one of those it is made of."""
+        plan = self.plan(message.version)
+        columns = build_columns(num_rows, plan, layout, found, find, body_offset=0, swaps=self.swaps)
+        self._check(columns, plan)
+        return self._batch(columns, num_rows, message)
+
+    def _batch(self, columns: tuple[Array, ...], num_rows: int, message: Message) -> RecordBatch:
+        if self._order is not None:
+            columns = tuple(columns[i] for i in self._order)
+        return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
+
+    def wanted_nbytes(self, message: Message) -> int:
+        """Return how many bytes of a batch's body are read, close ranges joined as `read_batch` joins them."""
+        header = message.header
+        assert isinstance(header, RecordBatchHeader)
+        plan = self.plan(message.version)
+        if plan.is_whole:
+            return message.body_nbytes
+        layout = check_header(header, plan, message.body_nbytes, self.limits)
+        ranges = ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes)
+        return sum(end - start for start, end in ranges)
+
+    def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
+        """Return the values of the dictionary batch whose body lies at `place`."""
+        (values,) = self._read_columns(header, plan, place, find)
+        return values
+
+    def _read_columns(
+        self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary
+    ) -> tuple[Array, ...]:
+        layout = check_header(header, plan, place.nbytes, self.limits)
+        body = read_body(place, None if plan.is_whole else wanted_ranges(plan, layout))
+        columns = decode_columns(header, plan, layout, body, find, limits=self.limits, swaps=self.swaps)
+        self._check(columns, plan)
+        return columns
+
+    def _check(self, columns: tuple[Array, ...], plan: Plan) -> None:
+        if self._validates:
+            for column, field in zip(columns, plan.fields, strict=True):
+                validate.check_values(column, field.name, dictionaries=False)

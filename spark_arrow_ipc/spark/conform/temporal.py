@@ -1,0 +1,192 @@
+"""Conversions of dates, times, timestamps, durations and intervals to Spark's days and microseconds.
+
+Strategy
+--------
+Spark counts microseconds in 64 bits. A coarser unit is multiplied, and a value that leaves the 64 bits is an error;
+nanoseconds are divided by the rule of the option `nanoseconds`. What is not seen may overflow quietly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.spark.conform.conversion import (
+    Conversion,
+    Mask,
+    Numbers,
+    Site,
+    data,
+    first_seen,
+    rebuilt,
+    share,
+    shared,
+    validity,
+)
+from spark_arrow_ipc.spark.conform.expected import expected_type
+from spark_arrow_ipc.spark.options.enums import Nanoseconds
+
+_MILLISECONDS_A_DAY = 86_400_000
+_SECONDS_A_DAY = 86_400
+_INT64_MAX = 2**63 - 1
+_INT32_MAX = 2**31 - 1
+_NANOSECONDS_A_MICROSECOND = 1000
+
+Scale = Callable[[Array, Numbers, Mask], Numbers]
+"""Makes Spark's unit of an array's raw numbers, or raises for one that can be seen and does not fit."""
+
+
+def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of dates; milliseconds become the day that holds them."""
+    to = expected_type(natural, site.path)
+    if type_.unit is t.DateUnit.DAY:
+        return share(to)
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        days = np.floor_divide(data(array, np.int64), _MILLISECONDS_A_DAY)
+        i = first_seen((days > _INT32_MAX) | (days < -_INT32_MAX - 1), array, live)
+        if i is not None:
+            raise _beyond(f"day {days[i]} since 1970", "32 bits of days", site.path)
+        return rebuilt(to, array, days.astype(np.int32))
+
+    return Conversion(convert, checks=True)
+
+
+def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of times of day to an interval, Spark's TIME or the raw count."""
+    to = expected_type(natural, site.path)
+    raw = np.dtype(f"i{type_.bit_width // 8}")
+    if isinstance(natural, s.LongType):
+        return Conversion(lambda array, _live: rebuilt(to, array, data(array, raw).astype(np.int64)))
+    if isinstance(natural, s.DayTimeIntervalType):
+        return _scaled(to, raw, _to_microseconds(type_.unit, site))
+    per_day = _SECONDS_A_DAY * type_.unit.per_second
+    factor = np.int64(10**9 // type_.unit.per_second)
+    whole = np.int64(1 if natural.precision == 3 * type_.unit else _NANOSECONDS_A_MICROSECOND)
+
+    def nanoseconds(array: Array, values: Numbers, live: Mask) -> Numbers:
+        outside = (values < 0) | (values >= per_day)
+        i = first_seen(outside, array, live)
+        if i is not None:
+            raise UnsupportedError(
+                f"expected a time of day for Spark's TIME, found {values[i]} {type_.unit.abbreviation}; "
+                "read it with times=interval or times=long",
+                field_path=site.path,
+            )
+        if outside.any():
+            values = np.where(outside, 0, values)
+        if whole > 1:
+            return _floor_nanoseconds(array, values, live, site) * whole
+        return values if factor == 1 else values * factor
+
+    return _scaled(to, raw, nanoseconds)
+
+
+def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of timestamps; a zone is only a label, for the count is in UTC whatever it says."""
+    to = expected_type(natural, site.path)
+    if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
+        return share(to)
+    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site))
+
+
+def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of durations."""
+    to = expected_type(natural, site.path)
+    if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
+        return share(to)
+    return _scaled(to, np.dtype(np.int64), _to_microseconds(type_.unit, site))
+
+
+def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of months to numbers: the same memory."""
+    return share(expected_type(natural, site.path))
+
+
+def day_time(_type: t.IntervalDayTime, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of days and milliseconds to a struct."""
+    layout = np.dtype([("days", np.int32), ("milliseconds", np.int32)])
+    return _split(expected_type(natural, site.path), layout)
+
+
+def month_day_nano(_type: t.IntervalMonthDayNano, natural: s.DataType, site: Site) -> Conversion:
+    """Return the conversion of months, days and nanoseconds to a struct."""
+    layout = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
+    return _split(expected_type(natural, site.path), layout)
+
+
+def days_to_microseconds(days: pa.Array, to: pa.DataType, path: str) -> pa.Array:
+    """Return dates as midnights, for the widening of date to timestamp_ntz."""
+    numbers = days.view(pa.int32()).cast(pa.int64())
+    largest = _INT64_MAX // (_SECONDS_A_DAY * 10**6)
+    bounds = pa.compute.min_max(numbers).as_py()
+    for day in (bounds["min"], bounds["max"]):
+        if day is not None and abs(day) > largest:
+            raise _beyond(f"day {day} since 1970", "64 bits of microseconds", path)
+    return pa.compute.multiply(numbers, _SECONDS_A_DAY * 10**6).view(to)
+
+
+def _scaled(to: pa.DataType, raw: np.dtype[np.signedinteger], scale: Scale) -> Conversion:
+    def convert(array: Array, live: Mask) -> pa.Array:
+        values = data(array, raw).astype(np.int64, copy=False)
+        scaled = scale(array, values, live)
+        return shared(to, array) if scaled is values and raw.itemsize == 8 else rebuilt(to, array, scaled)
+
+    return Conversion(convert, checks=True)
+
+
+def _to_microseconds(unit: t.TimeUnit, site: Site) -> Scale:
+    if unit is t.TimeUnit.NANOSECOND:
+        return lambda array, values, live: _floor_nanoseconds(array, values, live, site)
+    factor = 10**6 // unit.per_second
+    if factor == 1:
+        return lambda _array, values, _live: values
+
+    def multiply(array: Array, values: Numbers, live: Mask) -> Numbers:
+        largest = _INT64_MAX // factor
+        if len(values) and (values.max() > largest or values.min() < -largest):
+            i = first_seen((values > largest) | (values < -largest), array, live)
+            if i is not None:
+                raise _beyond(f"{values[i]} {unit.abbreviation}", "64 bits of microseconds", site.path)
+        return values * np.int64(factor)
+
+    return multiply
+
+
+def _floor_nanoseconds(array: Array, values: Numbers, live: Mask, site: Site) -> Numbers:
+    floored = np.floor_divide(values, _NANOSECONDS_A_MICROSECOND)
+    if site.options.nanoseconds is Nanoseconds.ERROR:
+        i = first_seen(floored * _NANOSECONDS_A_MICROSECOND != values, array, live)
+        if i is not None:
+            raise UnsupportedError(
+                f"expected whole microseconds (nanoseconds=error), found {values[i]} ns; "
+                "read it with nanoseconds=floor or nanoseconds=long",
+                field_path=site.path,
+            )
+    return floored
+
+
+def _split(to: pa.DataType, layout: np.dtype[np.void]) -> Conversion:
+    """Return the conversion of packed integers to a struct of them; every part takes its nulls from the struct."""
+    names = layout.names
+    assert names is not None
+
+    def convert(array: Array, _live: Mask) -> pa.Array:
+        packed = data(array, layout)
+        children = [pa.array(np.ascontiguousarray(packed[name])) for name in names]
+        return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=children)
+
+    return Conversion(convert)
+
+
+def _beyond(found: str, holds: str, path: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"expected a value that Spark holds in {holds}, found {found}; leave the column out with the option columns",
+        field_path=path,
+    )

@@ -1,0 +1,1 @@
+"""Options of reads and writes: their table, their parsers, and their values."""

@@ -1,0 +1,1 @@
+"""Reading into Spark: plan the input partitions on the driver, yield Arrow batches on executors."""

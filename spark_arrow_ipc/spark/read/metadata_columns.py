@@ -1,0 +1,133 @@
+"""`METADATA_COLUMNS`: where a row is from, as columns that ``metadataColumns=true`` adds.
+
+Strategy
+--------
+Spark gives a Python source no ``_metadata`` column, so these stand among the others, under names that begin with an
+underscore. A batch of a scan knows its file and its blocks; the values of a column are one constant a file, or made
+with a few numpy calls a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
+from spark_arrow_ipc.dataset.scan.splits import FileRange
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.conform.expected import expected_type
+
+__all__ = ["METADATA_COLUMNS", "MetadataColumn", "RowsOf", "check_clash", "metadata_schema", "metadata_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOf:
+    """Where the rows of a batch are from.
+
+    Parameters
+    ----------
+    range
+        The file, and what of it is read.
+    rows_before
+        Rows of the file before the range.
+    scanned
+        The batch as it was read.
+    first, count
+        Which of its rows these are: a large batch is cut for Spark.
+    """
+
+    range: FileRange
+    rows_before: int
+    scanned: ScannedBatch
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataColumn:
+    """A row of `METADATA_COLUMNS`.
+
+    Parameters
+    ----------
+    type
+        In Spark.
+    values
+        Gives the value of each row of a batch, or one for all.
+    meaning
+        For the documentation.
+    """
+
+    type: s.DataType
+    values: Callable[[RowsOf], Any]
+    meaning: str
+
+    def array(self, rows: RowsOf, name: str) -> pa.Array:
+        """Return the column of a batch in the type that Spark expects."""
+        to = expected_type(self.type, name)
+        values = self.values(rows)
+        if isinstance(values, np.ndarray):
+            return pa.array(values).cast(to)
+        return pa.repeat(pa.scalar(values, to), rows.count)
+
+
+def _modified(rows: RowsOf) -> datetime:
+    # Whole microseconds, without the rounding of floating point.
+    seconds, nanoseconds = divmod(rows.range.mtime_ns, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
+
+
+def _blocks(rows: RowsOf) -> np.ndarray[Any, Any]:
+    first, block_rows = rows.scanned.first_block, rows.scanned.block_rows
+    if len(block_rows) == 1:  # perhaps a part of a block
+        return np.full(rows.count, first, np.int32)
+    blocks = np.repeat(np.arange(first, first + len(block_rows), dtype=np.int32), block_rows)
+    return blocks[rows.first : rows.first + rows.count]
+
+
+def _row_indices(rows: RowsOf) -> np.ndarray[Any, Any]:
+    first = rows.rows_before + rows.scanned.first_row + rows.first
+    return np.arange(first, first + rows.count, dtype=np.int64)
+
+
+METADATA_COLUMNS: Mapping[str, MetadataColumn] = {
+    "_file_path": MetadataColumn(s.StringType(), lambda rows: rows.range.path, "absolute path of the file"),
+    "_file_size": MetadataColumn(s.LongType(), lambda rows: rows.range.nbytes, "its bytes"),
+    "_file_modification_time": MetadataColumn(s.TimestampType(), _modified, "when it was last modified"),
+    "_block": MetadataColumn(s.IntegerType(), _blocks, "number of the record batch in the file, from 0"),
+    "_row_index": MetadataColumn(s.LongType(), _row_indices, "number of the row in the file, from 0"),
+}
+"""By name, in the order in which they stand behind all others."""
+
+
+def metadata_schema() -> s.StructType:
+    """Return the columns as Spark gets them."""
+    return s.StructType([s.StructField(name, column.type) for name, column in METADATA_COLUMNS.items()])
+
+
+def check_clash(names: Sequence[str]) -> None:
+    """Raise where a column of the files or paths has the name of one of these, letters' case aside.
+
+    Raises
+    ------
+    OptionError
+        The text has the name.
+    """
+    own = {name.lower() for name in METADATA_COLUMNS}
+    clashes = [name for name in names if name.lower() in own]
+    if clashes:
+        raise OptionError(
+            f"metadataColumns=true adds a column {clashes[0]!r}, and the data has one; leave one out with the option "
+            "columns, or do without metadataColumns"
+        )
+
+
+def metadata_table() -> str:
+    """Return the Markdown table of the columns, for ``docs/options.md``."""
+    rows = [f"| `{name}` | {c.type.simpleString()} | {c.meaning} |" for name, c in METADATA_COLUMNS.items()]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])

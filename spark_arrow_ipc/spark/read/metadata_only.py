@@ -1,0 +1,151 @@
+"""The table of record batches that ``metadataOnly=true`` gives: a row a block, from headers alone.
+
+``sum(rows)`` counts a lake without reading it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, report_missing, report_skipped
+from spark_arrow_ipc.dataset.statistics.describe import FileBlock, file_blocks
+from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.dataset_schema import list_dataset
+from spark_arrow_ipc.spark.worker_tuning import settle
+
+__all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader"]
+
+_SUMMARY: Final = s.StructType([
+    s.StructField("nulls", s.LongType()), s.StructField("least", s.StringType()), s.StructField("greatest", s.StringType()),
+])  # fmt: skip
+
+BLOCK_SCHEMA: Final = s.StructType([
+    s.StructField("path", s.StringType()),
+    s.StructField("format", s.StringType()),
+    s.StructField("block", s.IntegerType()),
+    s.StructField("byte_offset", s.LongType()),
+    s.StructField("metadata_bytes", s.LongType()),
+    s.StructField("body_bytes", s.LongType()),
+    s.StructField("rows", s.LongType()),
+    s.StructField("compression", s.StringType()),
+    s.StructField("statistics", s.MapType(s.StringType(), _SUMMARY)),
+])  # fmt: skip
+"""The columns of the table. `statistics` is by column; a file without any has null."""
+
+_FILES_A_TASK: Final = 1_000
+_ROWS_A_BATCH: Final = 10_000
+
+
+@dataclass(frozen=True)
+class _BlockPartition(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    files: tuple[DataFile, ...]
+
+
+class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
+    """Reads the headers of files.
+
+    Parameters
+    ----------
+    schema
+        Columns of `BLOCK_SCHEMA`, in any order.
+    options
+        Of the read.
+
+    Raises
+    ------
+    ColumnNotFoundError, SchemaMismatchError
+        The table has no such column, or it is of another type.
+    """
+
+    def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._options = options
+        for field, position in zip(schema.fields, find_columns(BLOCK_SCHEMA.names, schema.names), strict=True):
+            known = BLOCK_SCHEMA.fields[position]
+            if field.dataType != known.dataType:
+                raise SchemaMismatchError(
+                    expected=known.dataType.simpleString(), found=field.dataType.simpleString(), field_path=field.name
+                )
+
+    def partitions(self) -> list[_BlockPartition]:
+        """Return the input partitions; no file is opened."""
+        files = list_dataset(self._options, infer=False).files
+        tasks = max(self._options.min_partition_num or 1, -(-len(files) // _FILES_A_TASK))
+        size = -(-len(files) // tasks)
+        return [_BlockPartition(files[first : first + size]) for first in range(0, len(files), size)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
+        """Yield the rows of one input partition."""
+        if not isinstance(partition, _BlockPartition):
+            return
+        settle()
+        rows: list[dict[str, Any]] = []
+        for file in partition.files:
+            rows += self._rows(file)
+            if len(rows) >= _ROWS_A_BATCH:
+                yield self._batch(rows)
+                rows = []
+        yield self._batch(rows)
+
+    def _rows(self, file: DataFile) -> list[dict[str, Any]]:
+        """Return the rows of one file; what the options allow to be skipped is skipped aloud."""
+        faults = self._options.faults
+        limits = ipc.Limits(max_batch_bytes=self._options.max_batch_bytes)
+        try:
+            with error_context(path=file.path):
+                return [_row(file, block) for block in _blocks(file, limits)]
+        except FileNotFoundError as error:
+            if not faults.ignore_missing_files:
+                raise FileChangedError("the file is gone since this read was planned; read the path again") from error
+            report_missing(file.path)
+        except CORRUPT as error:
+            if not faults.ignore_corrupt_files:
+                raise
+            report_skipped(file.path, error, "ignoreCorruptFiles")
+        return []
+
+    def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
+        schema = expected_arrow_schema(self._schema)
+        names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
+        columns = [pa.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _blocks(file: DataFile, limits: ipc.Limits) -> Iterator[FileBlock]:
+    places = (file.path,) if file.staged is None else (file.path, file.staged, file.path)
+    for place in places[:-1]:
+        try:
+            return iter(list(file_blocks(place, limits=limits)))
+        except FileNotFoundError:
+            continue
+    return file_blocks(places[-1], limits=limits)
+
+
+def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:
+    statistics = block.statistics
+    return {
+        "path": file.path,
+        "format": block.format,
+        "block": block.block,
+        "byte_offset": block.place.byte_offset,
+        "metadata_bytes": block.place.metadata_nbytes,
+        "body_bytes": block.place.body_nbytes,
+        "rows": block.rows,
+        "compression": block.compression,
+        "statistics": None if statistics is None else [
+            (name, {"nulls": column.nulls, "least": column.least, "greatest": column.greatest})
+            for name, column in statistics.items()
+        ],
+    }  # fmt: skip

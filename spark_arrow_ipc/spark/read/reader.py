@@ -1,0 +1,143 @@
+"""The batch reader: plans input partitions on the driver, yields conformed batches on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBlocks, scan
+from spark_arrow_ipc.dataset.scan.splits import FileRange
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
+from spark_arrow_ipc.spark.read.output import compile_output
+from spark_arrow_ipc.spark.read.projection import select_needed
+from spark_arrow_ipc.spark.worker_tuning import settle
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.read.where import RowSelection
+
+__all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
+
+
+@dataclass(frozen=True)
+class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """What one Spark task reads.
+
+    Parameters
+    ----------
+    ranges
+        Ranges of record batches of files.
+    partition_fields
+        Columns that the files' paths tell; their values are in the ranges.
+    planned_at
+        When the read was planned.
+    selection
+        Which rows are given to Spark; None for all.
+    """
+
+    ranges: tuple[FileRange, ...]
+    partition_fields: tuple[Field, ...]
+    planned_at: datetime
+    selection: RowSelection | None = None
+
+
+class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
+    """Reads the columns of one Spark schema.
+
+    Parameters
+    ----------
+    schema
+        What Spark expects, to the last nullability: ours, or the user's ``.schema(...)``.
+    options
+        Of the read.
+    """
+
+    def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._options = options
+        added = METADATA_COLUMNS if options.metadata_columns else {}
+        self._added = [name for name in schema.names if name.lower() in added]
+        self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
+
+    def partitions(self) -> list[ArrowIpcInputPartition]:
+        """Return the input partitions; few files are opened, and none of their bodies is read."""
+        # Only drivers plan: executors start sooner without what listing and predicates need.
+        from spark_arrow_ipc.spark.read.plan import plan_partitions
+
+        planned_at = datetime.now().astimezone()
+        plan = plan_partitions(self._own, self._options)
+        settle()
+        return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
+
+    def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
+        """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
+
+        Memory: one record batch of a file and what it is conformed to. Files are opened one after the other and
+        closed when Spark stops pulling.
+        """
+        # Spark turns an empty list of partitions into one partition of None.
+        if not isinstance(partition, ArrowIpcInputPartition):
+            return
+        settle()
+        options = self._options
+        fields, selection = partition.partition_fields, partition.selection
+        needed = _beside(self._own, selection)
+        files = scan(
+            partition.ranges,
+            columns=select_needed(
+                options.columns,
+                self._own,
+                () if selection is None else selection.extra,
+                fields,
+                skips_absent=options.merge_schema,
+            ),
+            partition_fields=fields,
+            options=ScanOptions(
+                validation=options.validation.value,
+                limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
+                memory_map=options.memory_map,
+                faults=options.faults,
+                planned_at=partition.planned_at,
+                select_blocks=_select_blocks(selection, fields),
+            ),
+        )
+        with closing(files):
+            for file in files:
+                yield from self._rows(file, needed, selection)
+
+    def _rows(self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None) -> Iterator[PyArrowBatch]:
+        """Yield the rows of one range as Spark gets them."""
+        with error_context(path=file.range.path):
+            plan = compile_conform(file.schema, needed, self._options)
+            finish = compile_output(self._schema, self._own, self._added, plan.schema, selection)
+            rows_before = file.rows_before() if "_row_index" in map(str.lower, self._added) else 0
+            for scanned in file.batches:
+                with error_context(block_kind="record batch", block_number=scanned.first_block):
+                    first = 0
+                    for piece in plan.conform(scanned.batch):
+                        rows = RowsOf(file.range, rows_before, scanned, first, piece.num_rows)
+                        first += piece.num_rows
+                        made = finish(piece, rows)
+                        if made is not None:
+                            yield made
+
+
+def _select_blocks(selection: RowSelection | None, fields: tuple[Field, ...]) -> SelectBlocks | None:
+    if selection is None:
+        return None
+    return lambda reader, part: selection.select_blocks(reader, part.partition, fields)
+
+
+def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
+    return own if selection is None else s.StructType([*own.fields, *selection.extra])

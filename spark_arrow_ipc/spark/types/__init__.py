@@ -1,0 +1,1 @@
+"""Arrow types to Spark types and back."""

@@ -1,0 +1,374 @@
+"""`MAPPINGS`: what every Arrow type becomes in Spark; `EXTENSIONS`: the extension types that Spark has a type for.
+
+Strategy
+--------
+One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
+Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. `spark_schema` is
+the one way from a file's schema to Spark's. Nothing here touches values: `conform` does, and asks here what each
+column naturally becomes. The way back is ``spark/types/spark_to_arrow.py``.
+
+Everything is nullable at every depth, as in Spark's own file sources: Arrow writers do not keep the promise of a
+field that is not nullable, and Spark answers wrongly when it is broken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyspark
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import child_path
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow
+
+MAX_DECIMAL_PRECISION = 38
+"""Digits of Spark's decimals."""
+
+_NANOSECOND_TIME_PRECISION = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6
+"""Digits of a second that Spark's TIME holds. `TimeType` itself takes any number: the JVM alone knows, by version."""
+
+SparkTypeOf = Callable[[t.Field, ReadOptions, str], s.DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class DocLine:
+    """A line of ``docs/types.md``: what an Arrow type becomes, and whether no value is changed by default options."""
+
+    arrow: str
+    spark: str
+    meaning: str
+    lossless: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TypeMapping:
+    """A row of `MAPPINGS`.
+
+    Parameters
+    ----------
+    spark_type
+        Gives the Spark type of a field of this type class.
+    lines
+        What the documentation prints.
+    """
+
+    spark_type: SparkTypeOf
+    lines: tuple[DocLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A row of `EXTENSIONS`: the Spark type of an extension type, and the storage that it must lie on."""
+
+    spark_type: s.DataType
+    is_storage: Callable[[t.DataType], bool]
+    line: DocLine
+
+
+def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
+    """Return the schema that Spark gets for a file: nullable at every depth, Arrow's metadata kept by field.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Two fields of one level have exactly the same name; the message tells how to choose by position.
+    UnsupportedError
+        A column cannot be carried; the message names it.
+    """
+    _check_names(arrow_schema.names, None)
+    return s.StructType([_spark_field(field, field.name, options, field.name) for field in arrow_schema.fields])
+
+
+def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    """Return what a field becomes in Spark. `path` is its place, for errors."""
+    extension = extension_of(field, options)
+    if extension is not None:
+        return extension.spark_type
+    return MAPPINGS[type(field.type)].spark_type(field, options, path)
+
+
+def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
+    """Return the row of `EXTENSIONS` that a field is converted by, or None where its storage is given."""
+    if options.extension_types is ExtensionTypes.STORAGE or field.extension_name is None:
+        return None
+    extension = EXTENSIONS.get(field.extension_name)
+    return extension if extension is not None and extension.is_storage(field.type) else None
+
+
+def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
+    """Return the names of a union's fields made unique: the second ``a`` is ``a_1``, unless that is taken too."""
+    taken = {field.name for field in type_.fields}
+    names: list[str] = []
+    for field in type_.fields:
+        name = field.name
+        if name in names:
+            number = 1
+            while f"{field.name}_{number}" in taken:
+                number += 1
+            name = f"{field.name}_{number}"
+            taken.add(name)
+        names.append(name)
+    return tuple(names)
+
+
+def normal_decimal(type_: t.Decimal) -> tuple[int, int] | None:
+    """Return precision and scale with 0 <= scale <= precision that hold the same values, or None beyond 38 digits."""
+    precision, scale = type_.precision, type_.scale
+    if scale < 0:
+        precision, scale = precision - scale, 0
+    precision = max(precision, scale)
+    return (precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
+
+
+def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> s.StructField:
+    type_ = spark_type(field, options, path)
+    written = spark_to_arrow.arrow_field(name, type_, {}, path).type
+    return s.StructField(name, type_, nullable=True, metadata=field_metadata.to_spark(field, written))
+
+
+def _check_names(names: Sequence[str], path: str | None) -> None:
+    """Refuse names that are exactly the same: the JVM fails on them, late. Names that differ by case are fine."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if not twice:
+        return
+    where = "; ".join(f"{n!r} at {', '.join(f'#{i}' for i, name in enumerate(names) if name == n)}" for n in twice)
+    if path is not None:
+        raise SchemaMismatchError(
+            f"the struct has fields of the same name, which Spark cannot carry: {where}; "
+            "leave the column out with the option columns",
+            field_path=path,
+        )
+    chosen = ",".join(f"#{i}" for i, name in enumerate(names) if name not in names[:i])
+    raise SchemaMismatchError(
+        f"columns have the same name, which Spark cannot carry: {where}; "
+        f"choose by position with the option columns, for example columns={chosen}"
+    )
+
+
+def _just(type_: s.DataType) -> SparkTypeOf:
+    return lambda _field, _options, _path: type_
+
+
+_INTS: Mapping[t.DataType, s.DataType] = {
+    t.int8: s.ByteType(),
+    t.int16: s.ShortType(),
+    t.int32: s.IntegerType(),
+    t.int64: s.LongType(),
+    t.uint8: s.ShortType(),
+    t.uint16: s.IntegerType(),
+    t.uint32: s.LongType(),
+    t.uint64: s.DecimalType(20, 0),
+}
+_FLOATS: Mapping[t.DataType, s.DataType] = {
+    t.float16: s.FloatType(),
+    t.float32: s.FloatType(),
+    t.float64: s.DoubleType(),
+}
+_DAY_TIME_FIELDS = s.StructType(
+    [s.StructField("days", s.IntegerType()), s.StructField("milliseconds", s.IntegerType())]
+)
+_MONTH_DAY_NANO_FIELDS = s.StructType(
+    [
+        s.StructField("months", s.IntegerType()),
+        s.StructField("days", s.IntegerType()),
+        s.StructField("nanoseconds", s.LongType()),
+    ]
+)
+
+
+def _decimal(field: t.Field, _options: ReadOptions, _path: str) -> s.DataType:
+    assert isinstance(field.type, t.Decimal)
+    normal = normal_decimal(field.type)
+    return s.DecimalType(*normal) if normal is not None else s.StringType()
+
+
+def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
+    assert isinstance(field.type, t.Time)
+    nanoseconds = field.type.unit is t.TimeUnit.NANOSECOND
+    if options.times is Times.LONG:
+        return s.LongType()
+    if options.times is Times.TIME and (not nanoseconds or _NANOSECOND_TIME_PRECISION == 9):
+        return s.TimeType(3 * field.type.unit)
+    if nanoseconds and options.nanoseconds is Nanoseconds.LONG:
+        return s.LongType()
+    return s.DayTimeIntervalType() if options.times is Times.INTERVAL else s.TimeType(6)
+
+
+def _timestamp(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
+    assert isinstance(field.type, t.Timestamp)
+    if field.type.unit is t.TimeUnit.NANOSECOND and options.nanoseconds is Nanoseconds.LONG:
+        return s.LongType()
+    return s.TimestampNTZType() if field.type.timezone is None else s.TimestampType()
+
+
+def _duration(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
+    assert isinstance(field.type, t.Duration)
+    as_long = field.type.unit is t.TimeUnit.NANOSECOND and options.nanoseconds is Nanoseconds.LONG
+    return s.LongType() if as_long else s.DayTimeIntervalType()
+
+
+def _list(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    (value,) = field.type.children
+    return s.ArrayType(spark_type(value, options, child_path(field.type, path, value)), containsNull=True)
+
+
+def _struct(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    children = field.type.children
+    _check_names([child.name for child in children], path)
+    return s.StructType([_spark_field(c, c.name, options, child_path(field.type, path, c)) for c in children])
+
+
+def _map(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    assert isinstance(field.type, t.Map)
+    key = spark_type(field.type.key, options, f"{path}[].{field.type.key.name}")
+    value = spark_type(field.type.item, options, f"{path}[].{field.type.item.name}")
+    if _holds_map(key) or isinstance(key, s.NullType):
+        raise UnsupportedError(
+            f"a map's keys are {key.simpleString()}, and Spark has no keys that are void or hold maps; "
+            "leave the column out with the option columns",
+            field_path=path,
+        )
+    return s.MapType(key, value, valueContainsNull=True)
+
+
+def _holds_map(type_: s.DataType) -> bool:
+    if isinstance(type_, s.StructType):
+        return any(_holds_map(field.dataType) for field in type_.fields)
+    return isinstance(type_, s.MapType) or (isinstance(type_, s.ArrayType) and _holds_map(type_.elementType))
+
+
+def _union(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    assert isinstance(field.type, t.SparseUnion | t.DenseUnion)
+    named = zip(field.type.fields, union_names(field.type), strict=True)
+    return s.StructType([_spark_field(child, name, options, f"{path}.{name}") for child, name in named])
+
+
+def _dictionary(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    assert isinstance(field.type, t.Dictionary)
+    return spark_type(replace(field, type=field.type.value), options, path)
+
+
+def _run_ends(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    assert isinstance(field.type, t.RunEndEncoded)
+    return spark_type(field.type.values, options, path)
+
+
+def _row(spark_type_of: SparkTypeOf, *lines: tuple[str, str, str] | tuple[str, str, str, bool]) -> TypeMapping:
+    return TypeMapping(spark_type_of, tuple(DocLine(*line) for line in lines))
+
+
+_ROUNDED = False
+"""Not lossless."""
+_ARRAY = "The elements in order."
+_UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct."
+
+MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
+    t.Null: _row(_just(s.NullType()), ("Null", "void", "Exact.")),
+    t.Bool: _row(_just(s.BooleanType()), ("Bool", "boolean", "Exact.")),
+    t.Int: _row(
+        lambda field, _options, _path: _INTS[field.type],
+        ("Int8, Int16, Int32, Int64", "tinyint, smallint, int, bigint", "Exact."),
+        ("UInt8, UInt16, UInt32, UInt64", "smallint, int, bigint, decimal(20,0)", "Exact, widened: Spark has no unsigned numbers."),
+    ),
+    t.FloatingPoint: _row(
+        lambda field, _options, _path: _FLOATS[field.type],
+        ("Float16", "float", "Exact, widened."),
+        ("Float32, Float64", "float, double", "Exact."),
+    ),
+    t.Decimal: _row(
+        _decimal,
+        ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "Exact; a negative scale, or one above the precision, is normalised. A value beyond its own precision is an error."),
+        ("Decimal of more than 38 digits", "string", "The exact number as text, made value by value in Python: slow."),
+    ),
+    t.Date: _row(_just(s.DateType()), ("Date32", "date", "Exact."), ("Date64", "date", "The day that holds the instant: a time of day in a Date64 is dropped.", _ROUNDED)),
+    t.Time: _row(
+        _time,
+        ("Time32, Time64", "interval day to second", "Since midnight, microseconds; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+        ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. A value outside the day is an error."),
+        ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
+    ),
+    t.Timestamp: _row(
+        _timestamp,
+        ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+        ("Timestamp without", "timestamp_ntz", "The same clock time; beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+        ("Timestamp, Time, Duration in ns with nanoseconds=long", "bigint", "The count; the type is in the field's metadata."),
+    ),
+    t.Duration: _row(
+        _duration,
+        ("Duration", "interval day to second", "Beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
+    ),
+    t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months: Spark takes no interval of its own from Python.")),
+    t.IntervalDayTime: _row(_just(_DAY_TIME_FIELDS), ("Interval DAY_TIME", "struct<days: int, milliseconds: int>", "Exact.")),
+    t.IntervalMonthDayNano: _row(_just(_MONTH_DAY_NANO_FIELDS), ("Interval MONTH_DAY_NANO", "struct<months: int, days: int, nanoseconds: bigint>", "Exact.")),
+    t.FixedSizeBinary: _row(_just(s.BinaryType()), ("FixedSizeBinary", "binary", "Exact.")),
+    t.Binary: _row(_just(s.BinaryType()), ("Binary", "binary", "Exact.")),
+    t.LargeBinary: _row(_just(s.BinaryType()), ("LargeBinary", "binary", "Exact.")),
+    t.BinaryView: _row(_just(s.BinaryType()), ("BinaryView", "binary", "Exact.")),
+    t.Utf8: _row(_just(s.StringType()), ("Utf8", "string", "Exact.")),
+    t.LargeUtf8: _row(_just(s.StringType()), ("LargeUtf8", "string", "Exact.")),
+    t.Utf8View: _row(_just(s.StringType()), ("Utf8View", "string", "Exact.")),
+    t.List: _row(_list, ("List", "array", _ARRAY)),
+    t.LargeList: _row(_list, ("LargeList", "array", _ARRAY)),
+    t.FixedSizeList: _row(_list, ("FixedSizeList", "array", _ARRAY)),
+    t.ListView: _row(_list, ("ListView", "array", _ARRAY)),
+    t.LargeListView: _row(_list, ("LargeListView", "array", _ARRAY)),
+    t.Struct: _row(_struct, ("Struct", "struct", "Exact; fields of the same name are an error.")),
+    t.Map: _row(_map, ("Map", "map", "A key that a map holds twice is an error, or by `mapKeys=lastWins` the last one counts; a null key is an error.")),
+    t.SparseUnion: _row(_union, ("Union, sparse", "struct", _UNION)),
+    t.DenseUnion: _row(_union, ("Union, dense", "struct", _UNION)),
+    t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values", "Exact.")),
+    t.Dictionary: _row(_dictionary, ("Dictionary", "that of the values", "Exact.")),
+}  # fmt: skip
+"""One row for each type class of Arrow."""
+
+
+_TEXT = (t.Utf8, t.LargeUtf8, t.Utf8View)
+_BYTES = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
+
+
+def _is_unshredded_variant(type_: t.DataType) -> bool:
+    fields = {field.name: field.type for field in type_.children} if isinstance(type_, t.Struct) else {}
+    return set(fields) == {"metadata", "value"} and all(isinstance(child, _BYTES) for child in fields.values())
+
+
+EXTENSIONS: Mapping[str, Extension] = {
+    "arrow.uuid": Extension(
+        s.StringType(),
+        lambda type_: type_ == t.FixedSizeBinary(16),
+        DocLine("arrow.uuid", "string", "As in 01234567-89ab-cdef-0123-456789abcdef."),
+    ),
+    "arrow.bool8": Extension(
+        s.BooleanType(), lambda type_: type_ == t.int8, DocLine("arrow.bool8", "boolean", "False is 0.")
+    ),
+    "arrow.json": Extension(
+        s.StringType(), lambda type_: isinstance(type_, _TEXT), DocLine("arrow.json", "string", "The text.")
+    ),
+    "arrow.parquet.variant": Extension(
+        s.VariantType(),
+        _is_unshredded_variant,
+        DocLine("arrow.parquet.variant", "variant", "A shredded one is read as its storage."),
+    ),
+}
+"""By name: extension types that are converted, unless ``extensionTypes=storage``. All others are their storage."""
+
+
+def types_table() -> str:
+    """Return the Markdown table of `MAPPINGS`, for ``docs/types.md``."""
+    return _table([line for row in MAPPINGS.values() for line in row.lines])
+
+
+def extensions_table() -> str:
+    """Return the Markdown table of `EXTENSIONS`, for ``docs/types.md``."""
+    return _table([row.line for row in EXTENSIONS.values()])
+
+
+def _table(lines: Sequence[DocLine]) -> str:
+    rows = [f"| {x.arrow} | {x.spark} | {'yes' if x.lossless else 'no'} | {x.meaning} |" for x in lines]
+    return "\n".join(["| Arrow | Spark | lossless | |", "|---|---|---|---|", *rows])

@@ -1,0 +1,139 @@
+"""The schema of files that differ: columns united by name, types widened, and a conflict that names both files.
+
+Strategy
+--------
+Files are mapped to Spark one distinct schema at a time, and united in the order of the files: columns that are new
+stand behind those that are known, inside structs too. Two types of one column unite where one is the other, widens
+to it (``spark/types/widenings.py``), or is void; two decimals unite to the smallest that holds both. The conversion of
+each file (`conform`) then fills in nulls where it has no such column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.errors import SchemaMismatchError
+from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
+from spark_arrow_ipc.spark.types.widenings import widens
+
+__all__ = ["merged_schema"]
+
+_NO_WAY = (
+    "do not unite; read the files apart, or give a schema to which both widen with .schema(...), or leave the column "
+    "out with the option columns"
+)
+
+
+def merged_schema(schemas: Iterable[tuple[str, s.StructType]]) -> s.StructType:
+    """Return the schema that holds the columns of all.
+
+    Parameters
+    ----------
+    schemas
+        Path and schema of the first file of each kind, in the order of the files; at least one.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Two files have one column in types that do not unite; the text has both paths and types.
+    ColumnNotFoundError
+        A name of one file may stand for two columns of another.
+    """
+    merged = s.StructType([])
+    origins: dict[str, str] = {}
+    for path, schema in schemas:
+        merged = _structs(merged, schema, _Site("", path, origins))
+    return merged
+
+
+class _Site:
+    """Where two types meet: the column's path, and the files that its parts came from first."""
+
+    def __init__(self, column: str, path: str, origins: dict[str, str]) -> None:
+        self.column = column
+        self.path = path
+        self.origins = origins
+
+    def below(self, name: str) -> _Site:
+        """Return the site of a part of the column."""
+        return _Site(f"{self.column}.{name}" if self.column else name, self.path, self.origins)
+
+    def note(self) -> None:
+        """Remember the file that brought the column."""
+        self.origins.setdefault(self.column, self.path)
+
+    def refuse(self, known: s.DataType, found: s.DataType) -> NoReturn:
+        """Raise the error that names both files."""
+        at = self.column
+        while at not in self.origins:
+            at = at.rpartition(".")[0]
+        raise SchemaMismatchError(
+            f"{known.simpleString()} in {self.origins[at]} and {found.simpleString()} in {self.path} {_NO_WAY}",
+            field_path=self.column,
+        )
+
+
+def _structs(known: s.StructType, found: s.StructType, site: _Site) -> s.StructType:
+    fields = list(known.fields)
+    absent = len(fields)
+    positions = find_columns([field.name for field in fields], found.names, site.column or None, absent=absent)
+    for position, field in zip(positions, found.fields, strict=True):
+        below = site.below(field.name if position == absent else fields[position].name)
+        if position == absent:
+            below.note()
+            fields.append(field)
+            continue
+        fields[position] = _field(fields[position], field, below)
+    return s.StructType(fields)
+
+
+def _field(known: s.StructField, found: s.StructField, site: _Site) -> s.StructField:
+    type_ = _merged(known.dataType, found.dataType, site)
+    # Metadata tells the Arrow type that a column was read from: it goes with the type.
+    metadata = known.metadata if type_ == known.dataType else found.metadata if type_ == found.dataType else None
+    return s.StructField(known.name, type_, nullable=True, metadata=metadata)
+
+
+def _merged(known: s.DataType, found: s.DataType, site: _Site) -> s.DataType:
+    if known == found or isinstance(found, s.NullType):
+        return known
+    if isinstance(known, s.NullType):
+        return found
+    unite = _NESTED.get(type(known))
+    if unite is not None and type(known) is type(found):
+        return unite(known, found, site)
+    if widens(found, known):
+        return known
+    if widens(known, found):
+        return found
+    both = _common_decimal(known, found)
+    return both if both is not None else site.refuse(known, found)
+
+
+def _common_decimal(known: s.DataType, found: s.DataType) -> s.DecimalType | None:
+    if not isinstance(known, s.DecimalType) or not isinstance(found, s.DecimalType):
+        return None
+    scale = max(known.scale, found.scale)
+    precision = scale + max(known.precision - known.scale, found.precision - found.scale)
+    return s.DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
+
+
+def _arrays(known: s.ArrayType, found: s.ArrayType, site: _Site) -> s.ArrayType:
+    return s.ArrayType(_merged(known.elementType, found.elementType, site.below("element")), containsNull=True)
+
+
+def _maps(known: s.MapType, found: s.MapType, site: _Site) -> s.MapType:
+    key = _merged(known.keyType, found.keyType, site.below("key"))
+    return s.MapType(key, _merged(known.valueType, found.valueType, site.below("value")), valueContainsNull=True)
+
+
+_NESTED: Mapping[type[s.DataType], Callable[[Any, Any, _Site], s.DataType]] = {
+    s.StructType: _structs,
+    s.ArrayType: _arrays,
+    s.MapType: _maps,
+}
+"""By Spark type class: types that unite by their parts."""

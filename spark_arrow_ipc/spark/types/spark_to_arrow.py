@@ -1,0 +1,183 @@
+"""`WRITTEN`: what every Spark type becomes in a file; nothing that an older Arrow reader lacks.
+
+Strategy
+--------
+The way back from ``spark/types/arrow_to_spark.py``. Every field is nullable. Pairs that a field carried from a file come back
+(``spark/types/field_metadata.py``), and the types that Arrow has as extensions (variant, geometry) get their names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.spark.types import field_metadata
+
+COLLATION_KEY = "spark_arrow_ipc.collation"
+"""Pair that notes the collation of a string column."""
+
+_VARIANT = t.Struct((t.Field("metadata", t.binary, nullable=False), t.Field("value", t.binary, nullable=False)))
+_MICROSECOND_DIGITS = 6
+_UTC_TIMESTAMP = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
+
+
+def arrow_schema_for(spark_schema: s.StructType) -> Schema:
+    """Return the Arrow schema that a DataFrame of `spark_schema` is written with.
+
+    Raises
+    ------
+    UnsupportedError
+        A column's type cannot come out of Spark through Arrow; the message names it and a cast.
+    """
+    return Schema.of(arrow_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
+
+
+def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str) -> t.Field:
+    """Return the Arrow field that a Spark column is written as. `path` is its place, for errors."""
+    spark_type = storage_type(spark_type)
+    written = WRITTEN.get(type(spark_type))
+    if written is None:
+        raise UnsupportedError(
+            f"a column of type {spark_type.simpleString()} cannot be written: Spark does not give this type to a "
+            f"Python data source; {_CASTS.get(type(spark_type), 'cast it to string')}, or leave the column out",
+            field_path=path,
+        )
+    type_ = written(spark_type, path)
+    own = own_pairs(spark_type)
+    kept = field_metadata.from_spark(metadata, type_)
+    return t.Field(name, type_, custom_metadata=(*(pair for pair in kept if pair[0] not in dict(own)), *own))
+
+
+def storage_type(spark_type: s.DataType) -> s.DataType:
+    """Return the type that a user-defined type is stored as; every other type itself."""
+    while isinstance(spark_type, s.UserDefinedType):
+        spark_type = spark_type.sqlType()
+    return spark_type
+
+
+def own_pairs(spark_type: s.DataType) -> t.CustomMetadata:
+    """Return the pairs that say more of a Spark type than the Arrow type that it is written as."""
+    pairs = _PAIRS.get(type(spark_type))
+    return pairs(spark_type) if pairs is not None else ()
+
+
+def _just(type_: t.DataType) -> Callable[[Any, str], t.DataType]:
+    return lambda _spark_type, _path: type_
+
+
+def _time(spark_type: s.TimeType, _path: str) -> t.DataType:
+    micro = spark_type.precision <= _MICROSECOND_DIGITS
+    return t.Time(t.TimeUnit.MICROSECOND if micro else t.TimeUnit.NANOSECOND, 64)
+
+
+def _array(spark_type: s.ArrayType, path: str) -> t.DataType:
+    return t.List(arrow_field("item", spark_type.elementType, {}, f"{path}[]"))
+
+
+def _map(spark_type: s.MapType, path: str) -> t.DataType:
+    key = arrow_field("key", spark_type.keyType, {}, f"{path}[].key")
+    value = arrow_field("value", spark_type.valueType, {}, f"{path}[].value")
+    # Columnar.rst, "Map": the entries and the keys are not nullable by definition.
+    entries = t.Struct((replace(key, nullable=False), value))
+    return t.Map(t.Field("entries", entries, nullable=False))
+
+
+def _struct(spark_type: s.StructType, path: str) -> t.DataType:
+    fields = spark_type.fields
+    return t.Struct(tuple(arrow_field(f.name, f.dataType, f.metadata or {}, f"{path}.{f.name}") for f in fields))
+
+
+WRITTEN: Mapping[type[s.DataType], Callable[[Any, str], t.DataType]] = {
+    s.NullType: _just(t.null),
+    s.BooleanType: _just(t.bool_),
+    s.ByteType: _just(t.int8),
+    s.ShortType: _just(t.int16),
+    s.IntegerType: _just(t.int32),
+    s.LongType: _just(t.int64),
+    s.FloatType: _just(t.float32),
+    s.DoubleType: _just(t.float64),
+    s.DecimalType: lambda spark_type, _path: t.Decimal(spark_type.precision, spark_type.scale),
+    s.StringType: _just(t.utf8),
+    s.BinaryType: _just(t.binary),
+    s.DateType: _just(t.date32),
+    s.TimeType: _time,
+    s.TimestampType: _just(_UTC_TIMESTAMP),
+    s.TimestampNTZType: _just(t.Timestamp(t.TimeUnit.MICROSECOND)),
+    s.DayTimeIntervalType: _just(t.Duration(t.TimeUnit.MICROSECOND)),
+    s.ArrayType: _array,
+    s.MapType: _map,
+    s.StructType: _struct,
+    s.VariantType: _just(_VARIANT),
+    s.GeometryType: _just(t.binary),
+    s.GeographyType: _just(t.binary),
+}
+"""By Spark type class: the Arrow type. What is absent does not come out of Spark through Arrow."""
+
+_CASTS: Mapping[type[s.DataType], str] = {
+    s.YearMonthIntervalType: "write its months: cast(c AS interval month), then cast that AS int",
+    s.CalendarIntervalType: "cast it to string",
+}
+
+
+def _variant_pairs(_spark_type: s.VariantType) -> t.CustomMetadata:
+    return (
+        (field_metadata.EXTENSION_NAME, "arrow.parquet.variant"),
+        (field_metadata.EXTENSION_METADATA, ""),
+    )
+
+
+def _string_pairs(spark_type: s.StringType) -> t.CustomMetadata:
+    binary = spark_type == s.StringType()
+    return () if binary else ((COLLATION_KEY, str(spark_type.collation)),)
+
+
+def _spatial_pairs(edges: str | None) -> Callable[[Any], t.CustomMetadata]:
+    def pairs(spark_type: s.GeometryType | s.GeographyType) -> t.CustomMetadata:
+        mixed = spark_type.srid == spark_type.MIXED_SRID
+        described = {} if mixed else {"crs": str(spark_type._crs), "crs_type": "authority_code"}  # noqa: SLF001 - PySpark has no public name for it
+        if edges is not None:
+            described["edges"] = edges
+        return (
+            (field_metadata.EXTENSION_NAME, "geoarrow.wkb"),
+            (field_metadata.EXTENSION_METADATA, json.dumps(described)),
+        )
+
+    return pairs
+
+
+_PAIRS: Mapping[type[s.DataType], Callable[[Any], t.CustomMetadata]] = {
+    s.StringType: _string_pairs,
+    s.VariantType: _variant_pairs,
+    s.GeometryType: _spatial_pairs(None),
+    s.GeographyType: _spatial_pairs("spherical"),
+}
+"""By Spark type class: the pairs that say more than the Arrow type."""
+
+
+def written_table() -> str:
+    """Return the Markdown table of `WRITTEN`, for ``docs/types.md``."""
+    rows = [f"| {spark} | {arrow} |" for spark, arrow in _LINES]
+    return "\n".join(["| Spark | Arrow |", "|---|---|", *rows])
+
+
+_LINES = (
+    ("void, boolean, tinyint, smallint, int, bigint, float, double", "Null, Bool, Int8, Int16, Int32, Int64, Float32, Float64"),
+    ("decimal(p,s)", "Decimal128(p, s)"),
+    ("string", "Utf8; a collation is noted in the field's metadata"),
+    ("binary", "Binary"),
+    ("date", "Date32"),
+    ("time(0) to time(6), time(7) to time(9)", "Time64[us], Time64[ns]"),
+    ("timestamp, timestamp_ntz", "Timestamp[us, UTC], Timestamp[us]"),
+    ("interval day to second", "Duration[us]"),
+    ("array, map, struct", "List, Map, Struct"),
+    ("variant", "Struct of metadata and value, extension arrow.parquet.variant"),
+    ("geometry, geography", "Binary, extension geoarrow.wkb"),
+    ("interval year to month, calendar interval", "an error that names the column"),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Writing from Spark: Spark's batches to staged files on executors, the commit on the driver."""

@@ -1,0 +1,226 @@
+"""Spark's record batches as ours, in exactly the schema that is written.
+
+Strategy
+--------
+Spark hands a writer pyarrow batches whose types differ from run to run: timestamps carry the session's time zone,
+``useLargeVarTypes`` makes texts large, TIME comes in nanoseconds, names of list elements are Spark's own. What
+is written depends on the DataFrame's schema alone (`written_types`), so each array is given its written type here:
+the same memory under another name wherever the layouts agree, a vectorised conversion (`_CONVERSIONS`) where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import NOT_COUNTED, Array
+from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.write import dictionaries
+from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
+from spark_arrow_ipc.spark.write.restore_values import restore
+
+__all__ = ["WrittenColumns", "session_time_zone", "written_batch", "written_batches"]
+
+_INT32_MAX = 2**31 - 1
+_NS_PER_US = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """What the columns of a write become; made by the planner, the same for all tasks.
+
+    Parameters
+    ----------
+    usual
+        The schema that follows from the DataFrame's alone.
+    schema
+        What is written: restored types and dictionaries that the user asked for.
+    sampled
+        Columns that ``dictionaryColumns=auto`` decides on in each task, by position.
+    """
+
+    usual: Schema
+    schema: Schema
+    sampled: tuple[int, ...] = ()
+
+
+def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
+    """Yield a task's batches as they are written. Where a column changes its type, a new file begins.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Spark gave a type that this package does not expect for a column, or a value does not fit a restored type.
+    LimitError
+        The texts of one batch need more than 2 GiB.
+    """
+    usual = (written_batch(batch, columns.usual) for batch in batches)
+    if columns.schema is columns.usual and not columns.sampled:
+        return usual
+    return _Columns(columns).written(usual)
+
+
+@dataclass(slots=True)
+class _Columns:
+    """The columns of one task while it is written."""
+
+    columns: WrittenColumns
+    dictionaries: TaskDictionaries = field(default_factory=TaskDictionaries)
+
+    def written(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        sample = list(_first_rows(batches, SAMPLE_ROWS)) if self.columns.sampled else []
+        schema, encoded = self._with_encoded([
+            i for i in self.columns.sampled if dictionaries.is_worth_encoding([b.columns[i] for b in sample])
+        ])  # fmt: skip
+        for batch in chain(sample, batches):
+            made = self._as(batch, schema)
+            yield made
+            large = [i for i in encoded if dictionaries.outgrown(_dictionary_of(made.columns[i]))]
+            if large:
+                schema, encoded = self._with_encoded([i for i in encoded if i not in large])
+
+    def _with_encoded(self, positions: list[int]) -> tuple[Schema, list[int]]:
+        """Return the schema with some of the sampled columns dictionary-encoded."""
+        fields = list(self.columns.schema.fields)
+        for i in positions:
+            fields[i] = replace(fields[i], type=encoded_type(fields[i].type))
+        return Schema(tuple(fields), self.columns.schema.custom_metadata), positions
+
+    def _as(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
+        made = []
+        for array, written in zip(batch.columns, schema.fields, strict=True):
+            with error_context(field_path=written.name):
+                made.append(restore(array, written.type, written.name, self.dictionaries))
+        return RecordBatch(schema, tuple(made), batch.num_rows)
+
+
+def _first_rows(batches: Iterator[RecordBatch], rows: int) -> Iterator[RecordBatch]:
+    for batch in batches:
+        yield batch
+        rows -= batch.num_rows
+        if rows <= 0:
+            return
+
+
+def _dictionary_of(array: Array) -> Array:
+    assert array.dictionary is not None
+    return array.dictionary
+
+
+def session_time_zone(batch: bridge.PyArrowBatch) -> str | None:
+    """Return the session's time zone, which Spark puts on the timestamps of the batches that it hands over."""
+    return next((zone for column in batch.schema if (zone := getattr(column.type, "tz", None))), None)
+
+
+def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
+    """Return a batch that Spark handed over, with the types of `schema`; memory is shared where layouts agree.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Spark gave a type that this package does not expect for the column.
+    LimitError
+        The texts of one batch need more than 2 GiB.
+    """
+    arrays = tuple(map(bridge.from_pyarrow, batch.columns))
+    columns = []
+    for array, written in zip(arrays, schema.fields, strict=True):
+        with error_context(field_path=written.name):
+            columns.append(_as_type(array, written.type))
+    return RecordBatch(schema, tuple(columns), batch.num_rows)
+
+
+def _as_type(array: Array, type_: t.DataType) -> Array:
+    if array.type == type_:
+        return array
+    convert = _CONVERSIONS.get((type(array.type), type(type_)))
+    if convert is not None:
+        return convert(array, type_)
+    # Of one class with other parameters (int32 for int64) the memory would be read as what it is not.
+    if type(array.type) is not type(type_) or not type_.children or len(array.type.children) != len(type_.children):
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    children = tuple(_as_type(child, f.type) for child, f in zip(array.children, type_.children, strict=True))
+    return replace(array, type=type_, children=children)
+
+
+def _struct(array: Array, type_: t.DataType) -> Array:
+    """Return a struct by its names: Spark's variant has value and metadata in another order than Arrow's."""
+    by_name = {f.name: child for f, child in zip(array.type.children, array.children, strict=True)}
+    names = [f.name for f in type_.children]
+    same = len(by_name) == len(array.children) and set(names) == set(by_name)
+    children = [by_name[name] for name in names] if same else list(array.children)
+    if len(children) != len(names):
+        raise SchemaMismatchError(expected=f"a struct that can be written as {type_}", found=f"{array.type} from Spark")
+    typed = tuple(_as_type(child, f.type) for child, f in zip(children, type_.children, strict=True))
+    return replace(array, type=type_, children=typed)
+
+
+def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
+    array = slicing.compact(array)
+    offsets = numpy_views.value_offsets(array)
+    if offsets[-1] > _INT32_MAX:
+        raise LimitError(
+            f"the texts of one batch from Spark take {offsets[-1]:,} bytes, and Arrow's {type_} holds at most "
+            f"{_INT32_MAX:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower"
+        )
+    return replace(
+        array, type=type_, buffers=(array.buffers[0], offsets.astype(np.int32).data.cast("B"), *array.buffers[2:])
+    )
+
+
+def _timestamp(array: Array, type_: t.DataType) -> Array:
+    """Return a timestamp under the written time zone: the instants are the same under any."""
+    assert isinstance(array.type, t.Timestamp)
+    assert isinstance(type_, t.Timestamp)
+    if array.type.unit != type_.unit or (array.type.timezone is None) != (type_.timezone is None):
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    return replace(array, type=type_)
+
+
+def _time(array: Array, type_: t.DataType) -> Array:
+    assert isinstance(array.type, t.Time)
+    assert isinstance(type_, t.Time)
+    if array.type.unit == type_.unit:
+        return replace(array, type=type_)
+    if (array.type.unit, type_.unit) != (t.TimeUnit.NANOSECOND, t.TimeUnit.MICROSECOND):
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    array = slicing.compact(array)
+    values = numpy_views.data_values(array).view(np.int64) // _NS_PER_US
+    return replace(array, type=type_, buffers=(array.buffers[0], values.data.cast("B")))
+
+
+def _well_known_binary(array: Array, type_: t.DataType) -> Array:
+    """Return the bytes of Spark's geometry, which comes as a struct of them and a reference system."""
+    names = [f.name for f in array.type.children]
+    if "wkb" not in names:
+        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
+    nbytes = array.children[names.index("wkb")].slice(array.offset, array.length)
+    nbytes = slicing.compact(_as_type(nbytes, type_))
+    present = numpy_views.validity_mask(array)
+    if present is None:
+        return nbytes
+    own = numpy_views.validity_mask(nbytes)
+    both = present if own is None else present & own
+    return replace(nbytes, null_count=NOT_COUNTED, buffers=(bitmap.pack(both), *nbytes.buffers[1:]))
+
+
+_Convert = Callable[[Array, t.DataType], Array]
+
+_CONVERSIONS: Mapping[tuple[type[t.DataType], type[t.DataType]], _Convert] = {
+    (t.Struct, t.Struct): _struct,
+    (t.LargeUtf8, t.Utf8): _narrow_offsets,
+    (t.LargeBinary, t.Binary): _narrow_offsets,
+    (t.Time, t.Time): _time,
+    (t.Timestamp, t.Timestamp): _timestamp,
+    (t.Struct, t.Binary): _well_known_binary,
+}
+"""By type classes that Spark gives and that are written: what is more than another name for the same memory."""

@@ -1,0 +1,197 @@
+"""What the planner decides of a write, for all its tasks: columns, partitions, sizes.
+
+Strategy
+--------
+Everything that can be refused is refused here, before any task runs. A `WritePlan` travels to the tasks by pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final, Literal
+
+import numpy as np
+from pyspark.sql import types as s
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import find_columns, walk_fields
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, Which
+from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
+from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
+from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
+from spark_arrow_ipc.spark.options.enums import Compression, DictionaryColumns, IpcFormat, Statistics
+from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.parsers import ColumnReference, column_text
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
+from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zone, written_batches
+from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
+from spark_arrow_ipc.spark.write.restore_schema import restored_schema
+
+__all__ = ["WritePlan", "plan_write"]
+
+_CODECS: Final[Mapping[Compression, Literal["lz4", "zstd"] | None]] = {
+    Compression.LZ4: "lz4",
+    Compression.ZSTD: "zstd",
+    Compression.NONE: None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """How the rows of a DataFrame become files.
+
+    Parameters
+    ----------
+    columns
+        What each column is written as.
+    sink
+        Format, compression, sizes, footer pairs.
+    partition
+        The partition columns; None where there are none.
+    """
+
+    columns: WrittenColumns
+    sink: SinkOptions
+    partition: PartitionBy | None = None
+
+    def write(self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int) -> TaskOutput:
+        """Stage the rows of one task.
+
+        Raises
+        ------
+        CommitError, OSError
+            As `sink.write_task`.
+        SchemaMismatchError, LimitError, UnsupportedError
+            A value cannot be written as what was planned, or cannot name a partition.
+        """
+        source = iter(batches)
+        first = next(source, None)
+        if first is None:
+            return TaskOutput(staging.jobid)
+        # pyarrow joins Spark's small batches in a fifth of the time that numpy takes (measured).
+        large = joined(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
+        rows = written_batches(large, self.columns)
+        if self.partition is None:
+            return write_task(staging, rows, self.columns.schema, partition_id=partition_id, options=self.sink)
+        partition = replace(self.partition, time_zone=session_time_zone(first))
+        return write_partitioned(
+            staging, rows, self.columns.schema, partition, partition_id=partition_id, options=self.sink
+        )
+
+    def write_empty(self, staging: Staging) -> StagedFile:
+        """Stage a file without rows that carries the schema; with partitions, without their columns."""
+        schema = self.columns.schema
+        if self.partition is not None:
+            schema = partitioned_schema(schema, self.partition)
+        return write_empty(staging, schema, options=self.sink)
+
+
+def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
+    """Return the plan of a write.
+
+    Raises
+    ------
+    UnsupportedError
+        A column's type cannot be written, restored or be a partition column.
+    OptionError
+        Options contradict each other or the columns, or the compression level does not exist.
+    ColumnNotFoundError
+        An option names a column that is not there.
+    """
+    usual = arrow_schema_for(schema)
+    positions = _positions(usual, options.partition_by or (), "partitionBy")
+    if positions:
+        check_partition_columns(usual.fields, positions)
+    written = restored_schema(schema) if options.restore_types else usual
+    # What becomes a directory's name needs no type of its own.
+    fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
+    sampled: tuple[int, ...] = ()
+    if options.dictionary_columns is DictionaryColumns.AUTO:
+        sampled = tuple(i for i, f in enumerate(fields) if i not in positions and can_encode(f, sampled=True))
+    elif not isinstance(options.dictionary_columns, DictionaryColumns):
+        for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
+            fields[i] = _encoded(fields[i], is_partition=i in positions)
+    unchanged = not sampled and not options.metadata and tuple(fields) == usual.fields
+    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled)
+    partition = PartitionBy(positions) if positions else None
+    sink = _sink_options(options, fields)
+    # Names of the option statistics are found here, before any task runs.
+    StatisticsCollector(
+        columns.schema if partition is None else partitioned_schema(columns.schema, partition), sink.statistics
+    )
+    return WritePlan(columns, sink, partition)
+
+
+def _positions(schema: Schema, references: Sequence[ColumnReference], option: str) -> tuple[int, ...]:
+    positions = []
+    for reference in references:
+        if isinstance(reference, tuple):
+            raise OptionError(
+                expected=f"whole columns in {option}", found=f"{column_text(reference)}, the field of a struct"
+            )
+        if isinstance(reference, str):
+            positions += find_columns(schema.names, [reference])
+        elif reference < len(schema):
+            positions.append(reference)
+        else:
+            raise OptionError(expected=f"positions below {len(schema)} in {option}", found=f"#{reference}")
+    return tuple(positions)
+
+
+def _encoded(field: t.Field, *, is_partition: bool) -> t.Field:
+    if is_partition:
+        raise OptionError(
+            expected="columns that stay in the files in dictionaryColumns", found=f"{field.name}, a partition column"
+        )
+    if isinstance(field.type, t.Dictionary):
+        return field
+    if not can_encode(field):
+        what = f"the extension {field.extension_name}" if field.extension_name else str(field.type)
+        raise OptionError(
+            expected="columns of strings, binaries, integers, decimals, dates or timestamps in dictionaryColumns",
+            found=f"{field.name} of {what}",
+        )
+    return replace(field, type=encoded_type(field.type))
+
+
+def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> SinkOptions:
+    try:
+        write = ipc.WriteOptions(
+            format=options.ipc_format.value,
+            compression=_CODECS[options.compression],
+            compression_level=options.compression_level,
+        )
+    except ValueError as error:
+        raise OptionError(f"the option compressionLevel: {error}") from error
+    return SinkOptions(
+        write,
+        min(options.record_batch_rows, _countable_rows(fields)),
+        options.record_batch_bytes,
+        options.max_records_per_file,
+        options.max_file_bytes,
+        options.metadata,
+        _statistics(options),
+    )
+
+
+def _statistics(options: SparkWriteOptions) -> Which:
+    which = options.statistics
+    if isinstance(which, Statistics):
+        # The stream format has no footer to hold them.
+        return "none" if options.ipc_format is IpcFormat.STREAM else which.value
+    if options.ipc_format is IpcFormat.STREAM:
+        raise OptionError("ipcFormat=stream has no place for statistics; leave the option statistics out")
+    return which
+
+
+def _countable_rows(fields: Sequence[t.Field]) -> int:
+    """Return how many rows the run ends of a batch can count."""
+    ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
+    return min((int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)), default=2**63)

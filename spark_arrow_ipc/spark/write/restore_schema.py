@@ -1,0 +1,118 @@
+"""``restoreTypes``: the Arrow types that columns were read from, written again.
+
+Strategy
+--------
+Reading widens (uint8 to smallint) and notes the type in the field's metadata; without the option a column is then
+written as what Spark holds. With it the noted type is written again. `restored_schema` decides before any task runs,
+and refuses a note that the column cannot go back to; `restored_values` converts.
+
+A union has become a struct and stays one: which child a null belonged to is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.spark.types import field_metadata
+from spark_arrow_ipc.spark.types.noted_types import noted_type
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, own_pairs, storage_type
+from spark_arrow_ipc.spark.write.restore_values import RESTORED
+
+__all__ = ["restored_schema"]
+
+
+def restored_schema(spark_schema: s.StructType) -> Schema:
+    """Return the schema that a DataFrame is written with when the noted types come back.
+
+    Raises
+    ------
+    UnsupportedError
+        A column cannot go back to the type that is noted; the message says how to drop the note.
+    """
+    return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
+
+
+def _restored_field(
+    name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, note: str | None = None
+) -> t.Field:
+    """Return the field of a column; `note` is what the note of a column above says of this one."""
+    usual = arrow_field(name, spark_type, metadata, path)
+    noted = note if note is not None else metadata.get(field_metadata.TYPE_KEY)
+    type_ = usual.type
+    if isinstance(noted, str):
+        try:
+            type_ = noted_type(noted, usual.type)
+        except ValueError as error:
+            raise _no_way_back(noted, usual.type, path) from error
+        if not _can_restore(usual.type, type_):
+            raise _no_way_back(noted, usual.type, path)
+    type_ = _with_fields(type_, spark_type, path, noted=isinstance(noted, str))
+    own = own_pairs(spark_type)
+    kept = field_metadata.from_spark(metadata, type_)
+    return t.Field(name, type_, custom_metadata=(*(pair for pair in kept if pair[0] not in dict(own)), *own))
+
+
+def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, noted: bool) -> t.DataType:
+    """Return a type whose struct fields have their own metadata, and their own notes where the whole has none."""
+    spark_type = storage_type(spark_type)
+    if isinstance(type_, t.Struct) and isinstance(spark_type, s.StructType):
+        by_name = {f.name: f for f in spark_type.fields}
+        fields = []
+        for field in type_.fields:
+            child = by_name[field.name]
+            note = field_metadata.storage_text(field.type) if noted else None
+            below = f"{path}.{field.name}"
+            fields.append(_restored_field(field.name, child.dataType, child.metadata or {}, below, note=note))
+        return t.Struct(tuple(fields))
+    if isinstance(spark_type, s.ArrayType) and isinstance(type_, _LISTS):
+        inner = _with_fields(type_.value.type, spark_type.elementType, f"{path}[]", noted=noted)
+        return replace(type_, value=replace(type_.value, type=inner))
+    if isinstance(spark_type, s.MapType) and isinstance(type_, t.Map):
+        key = _with_fields(type_.key.type, spark_type.keyType, f"{path}[].key", noted=noted)
+        item = _with_fields(type_.item.type, spark_type.valueType, f"{path}[].value", noted=noted)
+        entries = t.Struct((replace(type_.key, type=key), replace(type_.item, type=item)))
+        return replace(type_, entries=replace(type_.entries, type=entries))
+    return type_
+
+
+_LISTS: Final = (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeList)
+
+
+def _no_way_back(note: str, usual: t.DataType, path: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"with restoreTypes this column would become {note} again, as its metadata notes, and what it is now ({usual}) "
+        f"cannot be made that; drop the note with df.withMetadata(column, {{}}), or leave restoreTypes out",
+        field_path=path,
+    )
+
+
+def _can_restore(usual: t.DataType, noted: t.DataType) -> bool:
+    if usual == noted:
+        return True
+    if isinstance(noted, t.Dictionary):
+        return _can_restore(usual, noted.value) and type(usual) in _WITH_KERNEL
+    if isinstance(noted, t.RunEndEncoded):
+        return _can_restore(usual, noted.values.type) and type(usual) in _WITH_KERNEL
+    row = RESTORED.get((type(usual), type(noted)))
+    if row is None or not row.fits(usual, noted):
+        return False
+    if row.is_whole or not noted.children:
+        return True
+    if isinstance(usual, t.Struct):
+        types = {field.name: field.type for field in usual.fields}
+        return all(f.name in types and _can_restore(types[f.name], f.type) for f in noted.children)
+    pairs = zip(usual.children, noted.children, strict=True)
+    return all(_can_restore(a.type, b.type) for a, b in pairs)
+
+
+_WITH_KERNEL: Final = frozenset({
+    t.Bool, t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration, t.Binary, t.Utf8,
+})  # fmt: skip
+"""Type classes of what is usually written that pyarrow's kernel dictionary-encodes."""

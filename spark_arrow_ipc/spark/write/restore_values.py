@@ -1,0 +1,442 @@
+"""`RESTORED`: arrays of what is usually written as arrays of the types that were noted, each value exact or an error.
+
+Strategy
+--------
+One row for each pair of type classes, whole buffers at a time. Nothing is rounded, cut or wrapped: a value that the
+type does not hold is an error with that value. What lies under a null is not looked at. Dictionaries and runs come on
+top of any row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.kernels.concat import concat
+from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
+from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.errors import SchemaMismatchError
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
+
+__all__ = ["RESTORED", "Row", "restore"]
+
+NDArray: TypeAlias = npt.NDArray[Any]
+Restore: TypeAlias = Callable[["_Restoring", Array, Any], Array]
+
+_DAY_SECONDS: Final = 86_400
+_DAY_MILLISECONDS: Final = 86_400_000
+_UUID_NBYTES: Final = 16
+_UUID_LENGTH: Final = 36
+_HYPHENS: Final = (8, 13, 18, 23)
+
+
+def restore(array: Array, type_: t.DataType, path: str, dictionaries: TaskDictionaries) -> Array:
+    """Return an array of what is usually written as one of the type that was noted.
+
+    Parameters
+    ----------
+    array, type_
+        `restored_schema` has accepted the pair, or it is the same type.
+    path
+        Of the column; names the dictionaries of the task.
+    dictionaries
+        Of the task.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A value does not fit the type.
+    """
+    return _Restoring(path, dictionaries).restored(array, type_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Restoring:
+    """The conversion of one column's arrays."""
+
+    path: str
+    dictionaries: TaskDictionaries
+
+    def restored(self, array: Array, type_: t.DataType) -> Array:
+        if array.type == type_:
+            return array
+        if isinstance(type_, t.Dictionary):
+            # The values are restored, not the slots: they are few.
+            encoded = self.dictionaries.encode(self.path, array, replace(type_, value=array.type))
+            assert encoded.dictionary is not None
+            return replace(encoded, type=type_, dictionary=self.restored(encoded.dictionary, type_.value))
+        if isinstance(type_, t.RunEndEncoded):
+            return self.run_end_encoded(array, type_)
+        row = RESTORED[type(array.type), type(type_)]
+        return row.restore(self, array, type_)
+
+    def run_end_encoded(self, array: Array, type_: t.RunEndEncoded) -> Array:
+        encoded = bridge.from_pyarrow(bridge.to_pyarrow(array).dictionary_encode())
+        codes = numpy_views.data_values(encoded).astype(np.int64)
+        mask = numpy_views.validity_mask(encoded)
+        if mask is not None:
+            codes = np.where(mask, codes, -1)
+        last = np.flatnonzero(np.append(codes[1:] != codes[:-1], [True] * bool(len(codes))))
+        ends = (last + 1).astype(_dtype(type_.run_ends.type))
+        if len(last) and int(ends[-1]) != array.length:
+            raise SchemaMismatchError(
+                expected=f"batches of at most {np.iinfo(ends.dtype).max:,} rows, which the run ends of {type_} count",
+                found=f"{array.length:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower",
+            )
+        run_ends = Array(type_.run_ends.type, len(last), 0, (None, as_buffer(ends)))
+        return Array(type_, array.length, 0, (), (run_ends, self.restored(take(array, last), type_.values.type)))
+
+    def below(self, name: str) -> _Restoring:
+        return _Restoring(f"{self.path}.{name}", self.dictionaries)
+
+
+def _refuse(type_: t.DataType, found: object) -> NoReturn:
+    raise SchemaMismatchError(
+        expected=f"values that {type_} holds exactly, which restoreTypes writes (or drop the column's metadata)",
+        found=str(found),
+    )
+
+
+def _require(fits: npt.NDArray[np.bool_], values: NDArray, mask: NDArray | None, type_: t.DataType) -> None:
+    """Raise with the first value that is not null and does not fit."""
+    wrong = ~fits if mask is None else ~fits & mask
+    if wrong.any():
+        _refuse(type_, values[int(wrong.argmax())])
+
+
+def _validity(array: Array) -> tuple[memoryview | None, int]:
+    mask = numpy_views.validity_mask(array)
+    return (None, 0) if mask is None else (bitmap.pack(mask), array.count_nulls())
+
+
+def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
+    validity, nulls = _validity(array)
+    return Array(type_, array.length, nulls, (validity, as_buffer(values)))
+
+
+def _dtype(type_: t.DataType) -> np.dtype[Any]:
+    return numpy_views.DTYPES[type(type_)](type_)
+
+
+def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    """Return integers of another width, or counts of a unit."""
+    values, mask, dtype = numpy_views.data_values(array), numpy_views.validity_mask(array), _dtype(type_)
+    limits = np.iinfo(dtype)
+    own = np.iinfo(values.dtype)
+    low, high = max(limits.min, own.min), min(limits.max, own.max)
+    fits = (values >= low) & (values <= high)
+    if isinstance(type_, t.Time):
+        fits &= (values >= 0) & (values < _DAY_SECONDS * type_.unit.per_second)
+    _require(fits, values, mask, type_)
+    return _made(array, type_, values.astype(dtype))
+
+
+def _unit_of(type_: Any) -> int:
+    return int(type_.unit.per_second)
+
+
+def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    """Return counts of another unit: timestamps, durations and times of day."""
+    values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
+    ours, theirs = _unit_of(array.type), _unit_of(type_)
+    if theirs >= ours:
+        factor = theirs // ours
+        most = np.iinfo(np.int64).max // factor
+        fits = (values >= -most) & (values <= most)
+        counted = values.astype(np.int64) * factor
+    else:
+        factor = ours // theirs
+        counted = values.astype(np.int64) // factor
+        fits = counted * factor == values
+    if isinstance(type_, t.Time):
+        fits &= (counted >= 0) & (counted < _DAY_SECONDS * theirs)
+    _require(fits, values, mask, type_)
+    return _made(array, type_, counted.astype(_dtype(type_)))
+
+
+def _date64(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    return _made(array, type_, numpy_views.data_values(array).astype(np.int64) * _DAY_MILLISECONDS)
+
+
+def _float16(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
+    with np.errstate(over="ignore", invalid="ignore"):
+        halves = values.astype(np.float16)
+        _require((halves.astype(values.dtype) == values) | np.isnan(values), values, mask, type_)
+    return _made(array, type_, halves)
+
+
+def _bool8(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    return _made(array, type_, numpy_views.data_values(array).astype(np.int8))
+
+
+def _words_of(number: int) -> tuple[np.uint64, np.int64]:
+    return np.uint64(number & (2**64 - 1)), np.int64(number >> 64)
+
+
+def _within(values: NDArray, least: int, most: int) -> npt.NDArray[np.bool_]:
+    """Return which 128-bit numbers are between two, both included."""
+    low, high = values["w0"], values["w1"]
+    (least_low, least_high), (most_low, most_high) = _words_of(least), _words_of(most)
+    not_less = (high > least_high) | ((high == least_high) & (low >= least_low))
+    not_more = (high < most_high) | ((high == most_high) & (low <= most_low))
+    inside: npt.NDArray[np.bool_] = not_less & not_more
+    return inside
+
+
+def _require_within(array: Array, type_: t.DataType, least: int, most: int) -> NDArray:
+    values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
+    fits = _within(values, least, most)
+    wrong = ~fits if mask is None else ~fits & mask
+    if wrong.any():
+        _refuse(type_, array.slice(int(wrong.argmax()), 1).to_pylist()[0])
+    return values
+
+
+def _uint64(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    return _made(array, type_, _require_within(array, type_, 0, 2**64 - 1)["w0"])
+
+
+def _decimals(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    assert isinstance(array.type, t.Decimal)
+    assert isinstance(type_, t.Decimal)
+    if array.type.scale != type_.scale:
+        return _by_value(restoring, array, type_)
+    most = 10 ** min(type_.precision, array.type.precision) - 1
+    values = _require_within(array, type_, -most, most)
+    if type_.bit_width < 128:
+        return _made(array, type_, values["w0"].view(np.int64).astype(_dtype(type_)))
+    if type_.bit_width == 128:
+        return replace(array, type=type_)
+    wide = np.zeros(len(values), _dtype(type_))
+    wide["w0"], wide["w1"] = values["w0"], values["w1"].view(np.uint64)
+    wide["w3"] = values["w1"] >> 63
+    wide["w2"] = wide["w3"].view(np.uint64)
+    return _made(array, type_, wide)
+
+
+def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    """Return decimals of more digits than Spark has, or of negative scale: value by value in Python."""
+    values = array.to_pylist()
+    try:
+        return from_pylist.array([value if value is None else Decimal(value) for value in values], type_)
+    except (ValueError, InvalidOperation) as error:
+        raise SchemaMismatchError(
+            expected=f"values that {type_} holds exactly, which restoreTypes writes", found=str(error)
+        ) from error
+
+
+def _packed(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    """Return intervals of a struct of their parts."""
+    mask = numpy_views.validity_mask(array)
+    packed = np.zeros(array.length, _dtype(type_))
+    for field, child in zip(array.type.children, array.children, strict=True):
+        own = child.slice(array.offset, array.length)
+        present = numpy_views.validity_mask(own)
+        if present is not None and (~present if mask is None else ~present & mask).any():
+            _refuse(type_, f"an interval whose {field.name} are null")
+        packed[field.name] = numpy_views.data_values(own)
+    return _made(array, type_, packed)
+
+
+def _large(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    array = compact(array)
+    offsets = numpy_views.value_offsets(array).astype(np.int64)
+    return replace(array, type=type_, buffers=(array.buffers[0], as_buffer(offsets), *array.buffers[2:]))
+
+
+def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    array = compact(array)
+    offsets = numpy_views.value_offsets(array).astype(np.int64)
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    mask = numpy_views.validity_mask(array)
+    if mask is not None:
+        sizes = np.where(mask, sizes, 0)
+    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    views = np.zeros(array.length, numpy_views.VIEW)
+    views["size"] = sizes
+    long = sizes > numpy_views.VIEW_INLINE_NBYTES
+    views["offset"] = np.where(long, starts, 0)
+    # The value itself up to 12 bytes, the first four of a longer one.
+    begun = np.where(long, 4, sizes)
+    targets = positions_of_runs(np.arange(array.length) * numpy_views.VIEW.itemsize + 4, begun)
+    views.view(np.uint8)[targets] = data[positions_of_runs(starts, begun)]
+    variadic = (array.buffers[2],) if long.any() else ()
+    return Array(type_, array.length, array.null_count, (array.buffers[0], as_buffer(views), *variadic))
+
+
+def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
+    """Return texts of one length as rows of bytes; null ones as zeros."""
+    offsets = numpy_views.value_offsets(array).astype(np.int64)
+    mask = numpy_views.validity_mask(array)
+    lengths = np.diff(offsets)
+    wrong = lengths != width if mask is None else (lengths != width) & mask
+    if wrong.any():
+        _refuse(type_, f"a value of {lengths[int(wrong.argmax())]:,} bytes")
+    valid = np.arange(array.length) if mask is None else np.flatnonzero(mask)
+    rows = np.zeros((array.length, width), np.uint8)
+    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    if len(valid) and width:
+        rows[valid] = data[offsets[valid][:, None] + np.arange(width)]
+    return rows
+
+
+def _fixed_size_binary(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.FixedSizeBinary)
+    return _made(array, type_, _rows_of(array, type_.byte_width, type_))
+
+
+def _hex_values() -> npt.NDArray[np.uint8]:
+    values = np.full(256, 255, np.uint8)
+    for i, digit in enumerate("0123456789abcdef"):
+        values[ord(digit)] = values[ord(digit.upper())] = i
+    return values
+
+
+_HEX: Final = _hex_values()
+
+
+def _of_uuid(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    """Return the bytes of UUIDs that are texts of 36 characters."""
+    rows = _rows_of(array, _UUID_LENGTH, type_)
+    mask = numpy_views.validity_mask(array)
+    digits = _HEX[np.delete(rows, _HYPHENS, axis=1)]
+    fits = (rows[:, _HYPHENS] == ord("-")).all(axis=1) & (digits < 16).all(axis=1)
+    wrong = ~fits if mask is None else ~fits & mask
+    if wrong.any():
+        _refuse(type_, f"{array.slice(int(wrong.argmax()), 1).to_pylist()[0]!r}, which is no UUID")
+    both = np.where(digits < 16, digits, 0)
+    return _made(array, type_, both[:, ::2] << 4 | both[:, 1::2])
+
+
+def _list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    array = compact(array)
+    (value,) = type_.children
+    child = restoring.below("[]").restored(array.children[0], value.type)
+    return replace(array, type=type_, children=(child,))
+
+
+def _large_list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    array = _list(restoring, array, type_)
+    offsets = np.frombuffer(array.buffers[1] or bytes(4), np.int32).astype(np.int64)
+    return replace(array, buffers=(array.buffers[0], as_buffer(offsets)))
+
+
+def _list_view(bits: type[np.signedinteger[Any]]) -> Restore:
+    def view(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+        offsets = numpy_views.value_offsets(compact(array))
+        array = _list(restoring, array, type_)
+        where = as_buffer(offsets[:-1].astype(bits)), as_buffer(np.diff(offsets).astype(bits))
+        return replace(array, buffers=(array.buffers[0], *where))
+
+    return view
+
+
+def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.FixedSizeList)
+    array = compact(array)
+    offsets, size = numpy_views.value_offsets(array).astype(np.int64), type_.list_size
+    mask, lengths = numpy_views.validity_mask(array), np.diff(offsets)
+    wrong = lengths != size if mask is None else (lengths != size) & mask
+    if wrong.any():
+        _refuse(type_, f"a list of {lengths[int(wrong.argmax())]:,} elements")
+    child = restoring.below("[]").restored(array.children[0], type_.value.type)
+    if mask is not None:
+        # A null list has elements of its own in this layout, null ones.
+        whole = concat([child, from_pylist.array([None], child.type)])
+        elements = offsets[:-1, None] + np.arange(size)
+        child = take(whole, np.where(mask[:, None], elements, child.length).reshape(-1))
+    return Array(type_, array.length, array.null_count, (array.buffers[0],), (child,))
+
+
+def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    by_name = {field.name: child for field, child in zip(array.type.children, array.children, strict=True)}
+    children = tuple(
+        restoring.below(field.name).restored(by_name[field.name].slice(array.offset, array.length), field.type)
+        for field in type_.children
+    )
+    validity, nulls = _validity(array)
+    return Array(type_, array.length, nulls, (validity,), children)
+
+
+def _map(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    assert isinstance(type_, t.Map)
+    array = compact(array)
+    entries = restoring.below("[]").restored(array.children[0], type_.entries.type)
+    return replace(array, type=type_, children=(entries,))
+
+
+def _any(_usual: Any, _noted: Any) -> bool:
+    return True
+
+
+def _day_time(usual: t.Struct, _: Any) -> bool:
+    return [(f.name, f.type) for f in usual.fields] == [("days", t.int32), ("milliseconds", t.int32)]
+
+
+def _month_day_nano(usual: t.Struct, _: Any) -> bool:
+    expected = [("months", t.int32), ("days", t.int32), ("nanoseconds", t.int64)]
+    return [(f.name, f.type) for f in usual.fields] == expected
+
+
+def _is_count(usual: t.Int, _: Any) -> bool:
+    return usual == t.int64
+
+
+def _same_names(usual: t.Struct, noted: t.Struct) -> bool:
+    return sorted(f.name for f in usual.fields) == sorted(f.name for f in noted.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How arrays of what is usually written become arrays of a noted type, and for which of their parameters."""
+
+    restore: Restore
+    fits: Callable[[Any, Any], bool] = _any
+    is_whole: bool = False
+    """Whether `restore` sees to the children itself, which then have no rows of their own."""
+
+
+RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
+    (t.Int, t.Int): Row(_numbers),
+    (t.Decimal, t.Int): Row(_uint64, lambda usual, noted: usual == t.Decimal(20, 0) and noted == t.uint64),
+    (t.Bool, t.Int): Row(_bool8, lambda _, noted: noted == t.int8),
+    (t.FloatingPoint, t.FloatingPoint): Row(_float16, lambda usual, noted: (usual, noted) == (t.float32, t.float16)),
+    (t.Decimal, t.Decimal): Row(_decimals),
+    (t.Utf8, t.Decimal): Row(_by_value),
+    (t.Date, t.Date): Row(_date64),
+    (t.Duration, t.Time): Row(_counts),
+    (t.Time, t.Time): Row(_counts),
+    (t.Int, t.Time): Row(_numbers, _is_count),
+    (t.Timestamp, t.Timestamp): Row(_counts, lambda a, b: (a.timezone is None) == (b.timezone is None)),
+    (t.Int, t.Timestamp): Row(_numbers, _is_count),
+    (t.Duration, t.Duration): Row(_counts),
+    (t.Int, t.Duration): Row(_numbers, _is_count),
+    (t.Int, t.IntervalYearMonth): Row(_numbers, lambda usual, _: usual == t.int32),
+    (t.Struct, t.IntervalDayTime): Row(_packed, _day_time, is_whole=True),
+    (t.Struct, t.IntervalMonthDayNano): Row(_packed, _month_day_nano, is_whole=True),
+    (t.Binary, t.LargeBinary): Row(_large),
+    (t.Utf8, t.LargeUtf8): Row(_large),
+    (t.Binary, t.BinaryView): Row(_views),
+    (t.Utf8, t.Utf8View): Row(_views),
+    (t.Binary, t.FixedSizeBinary): Row(_fixed_size_binary),
+    (t.Utf8, t.FixedSizeBinary): Row(_of_uuid, lambda _, noted: noted.byte_width == _UUID_NBYTES),
+    (t.List, t.List): Row(_list),
+    (t.List, t.LargeList): Row(_large_list),
+    (t.List, t.ListView): Row(_list_view(np.int32)),
+    (t.List, t.LargeListView): Row(_list_view(np.int64)),
+    (t.List, t.FixedSizeList): Row(_fixed_size_list),
+    (t.Struct, t.Struct): Row(_struct, _same_names),
+    (t.Map, t.Map): Row(_map),
+}
+"""By what is usually written and what was noted. Dictionaries and runs come on top of any of them."""

@@ -1,0 +1,107 @@
+"""The batch writer: stages the files of each task, publishes all of them when Spark commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from pyspark import TaskContext
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
+from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
+from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.worker_tuning import settle
+from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+
+__all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
+
+
+@dataclass(frozen=True)
+class ArrowIpcCommitMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """What one task tells the commit."""
+
+    output: TaskOutput
+
+
+class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as above
+    """Writes one job. Spark pickles one object for its tasks, its commit and its abort.
+
+    Parameters
+    ----------
+    job
+        The planned job.
+    plan
+        What the columns become and how the files are written.
+    """
+
+    def __init__(self, job: JobPlan, plan: WritePlan) -> None:
+        self._job = job
+        self._plan = plan
+
+    @classmethod
+    def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
+        """Return the writer of a new job, after its types and options were found to be writable.
+
+        Raises
+        ------
+        UnsupportedError
+            A column's type cannot be written, or the path's scheme.
+        OptionError
+            The path is a file, or options do not fit each other or the columns.
+        """
+        plan = plan_write(schema, options)
+        job = plan_job(
+            path,
+            _mode(options, overwrite=overwrite),
+            durable=options.durability is Durability.FSYNC,
+            if_exists=options.if_exists,
+            commit_token=options.commit_token,
+        )
+        return cls(job, plan)
+
+    def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
+        """Stage the rows of one task and return where they lie. A task without rows stages nothing."""
+        if self._job.skip:
+            return ArrowIpcCommitMessage(TaskOutput(self._job.jobid))
+        settle()
+        context = TaskContext.get()
+        partition_id = context.partitionId() if context is not None else 0
+        return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish what the tasks staged: all of it becomes visible, or an error says what did."""
+        # A file of no partition would be read as one that has not its columns.
+        write_empty = (lambda: self._plan.write_empty(self._job.staging)) if self._plan.partition is None else None
+        commit.commit(self._job, _outputs(messages), write_empty=write_empty)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
+        """Remove what was staged, unless a commit has begun to publish it. Spark calls this after that, too."""
+        commit.abort(self._job)
+
+
+def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
+    dynamic = options.partition_overwrite_mode is PartitionOverwriteMode.DYNAMIC
+    if overwrite and options.if_exists is not IfExists.APPEND:
+        raise OptionError(
+            f"ifExists={options.if_exists} asks that nothing is replaced, and mode overwrite replaces; "
+            "use mode append with it"
+        )
+    if dynamic and not overwrite:
+        raise OptionError("partitionOverwriteMode=dynamic has no meaning with mode append; use mode overwrite")
+    if dynamic and not options.partition_by:
+        raise OptionError("partitionOverwriteMode=dynamic replaces partitions; name their columns with partitionBy")
+    if not overwrite:
+        return WriteMode.APPEND
+    return WriteMode.DYNAMIC if dynamic else WriteMode.OVERWRITE
+
+
+def _outputs(messages: list[WriterCommitMessage | None]) -> list[TaskOutput | None]:
+    return [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]

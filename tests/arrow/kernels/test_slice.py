@@ -1,0 +1,196 @@
+"""Compact slices hold the same slots in no more memory; portions of batches keep to their budgets."""
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+from arrow_cases import ARRAYS, SLICES
+from arrow_from_pyarrow import batch_from_pyarrow, from_pyarrow, to_pyarrow
+
+from spark_arrow_ipc.arrow import Field, RecordBatch, Schema
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
+from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.arrow.validate import arrays as validate
+
+
+@pytest.mark.parametrize(("offset", "length"), SLICES)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_compact_slice_is_what_pyarrow_slices(name, offset, length):
+    expected = ARRAYS[name].slice(offset, length)
+    compact = slicing.compact(from_pyarrow(ARRAYS[name]).slice(offset, length))
+    validate.check(compact, name)
+    assert compact.offset == 0
+    assert expected.to_pylist() == compact.to_pylist()
+    actual = to_pyarrow(compact)
+    actual.validate(full=True)
+    assert expected.to_pylist() == actual.to_pylist()
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_that_pyarrow_sliced_is_compacted_from_its_own_offset(name):
+    compact = slicing.compact(from_pyarrow(ARRAYS[name].slice(2, 8)).slice(1, 6))
+    assert ARRAYS[name].slice(3, 6).to_pylist() == compact.to_pylist()
+
+
+def test_buffers_and_children_end_with_the_slice():
+    array = from_pyarrow(pa.array([["a" * 100, "b"], ["cc"], ["d", "e" * 100]]))
+    compact = slicing.compact(array.slice(1, 1))
+    (child,) = compact.children
+    assert [None, 8] == [b and b.nbytes for b in compact.buffers]
+    assert [None, 8, 2] == [b and b.nbytes for b in child.buffers]
+    assert child.length == 1
+
+
+def test_whole_arrays_share_their_memory():
+    buffer = memoryview(bytearray(64))
+    array = from_pyarrow(pa.array(range(8)))
+    array = type(array)(array.type, 8, 0, (None, buffer))
+    buffer[0] = 7
+    assert slicing.compact(array.slice(0, 4)).to_pylist() == [7, 0, 0, 0]
+    buffer[8] = 9
+    assert slicing.compact(array.slice(1, 4)).to_pylist() == [9, 0, 0, 0]
+
+
+@pytest.mark.parametrize("type_", [pa.string_view(), pa.binary_view()], ids=str)
+def test_variadic_buffers_are_cut_when_a_slice_uses_little_of_them(type_):
+    values = [f"{i:040d}".encode() for i in range(1000)]
+    array = from_pyarrow(pa.array(values, pa.binary()).cast(type_))
+    assert slicing.compact(array).buffers[2:] == array.buffers[2:]
+    compact = slicing.compact(array.slice(500, 3))
+    assert sum(buffer.nbytes for buffer in compact.buffers[2:]) == 120
+    validate.check(compact, "f")
+    assert array.slice(500, 3).to_pylist() == compact.to_pylist()
+
+
+def _bytes_held(array):
+    own = sum(b.nbytes for b in array.buffers if b is not None)
+    return own + sum(map(_bytes_held, array.children))
+
+
+@pytest.mark.parametrize(("offset", "length"), SLICES)
+@pytest.mark.parametrize("name", [n for n in ARRAYS if n not in ("list_view", "large_list_view")])
+def test_nbytes_is_what_a_compact_copy_holds(name, offset, length):
+    """Bitmaps are rounded up, value offsets are one more than slots, and a bitmap without nulls is left out."""
+    array = from_pyarrow(ARRAYS[name]).slice(offset, length)
+    assert abs(slicing.nbytes(array) - _bytes_held(slicing.compact(array))) <= 40
+
+
+def _decoded_nbytes(batch):
+    """Bytes of a batch's text and numbers, by pyarrow's own count."""
+    return sum(len(v or "") for c in batch.columns for v in c.to_pylist() if isinstance(v, str | None))
+
+
+TEXT = [("x" * (i % 97)) if i % 11 else None for i in range(5000)]
+TEXTS = {
+    "utf8": pa.array(TEXT),
+    "large_utf8": pa.array(TEXT, pa.large_string()),
+    "utf8_view": pa.array(TEXT, pa.string_view()),
+    "dictionary": pa.array(TEXT).dictionary_encode(),
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array(range(1, 5001), pa.int32()), pa.array(TEXT)),
+}
+
+
+@pytest.mark.parametrize("max_nbytes", [1, 50, 1000, 10_000, 100_000, 10**9])
+@pytest.mark.parametrize("name", TEXTS)
+def test_portions_keep_to_their_bytes(name, max_nbytes):
+    batch = batch_from_pyarrow(pa.record_batch([TEXTS[name], pa.array(range(5000))], ["s", "n"]))
+    portions = list(slicing.split_rows(batch, max_rows=10**6, max_nbytes=max_nbytes))
+    assert batch.num_rows == sum(portion.num_rows for portion in portions)
+    assert TEXT == [v for portion in portions for v in portion.columns[0].to_pylist()]
+    for portion in portions:
+        assert portion.num_rows == 1 or _decoded_nbytes(portion) <= max_nbytes
+    if max_nbytes == 10_000:
+        # Numbers, offsets or views and text of a row take about 70 bytes.
+        assert len(portions) < 5000 * 70 / max_nbytes * 1.5
+
+
+def test_portions_keep_to_their_rows():
+    batch = batch_from_pyarrow(pa.record_batch([pa.array(range(10))], ["n"]))
+    portions = slicing.split_rows(batch, max_rows=4, max_nbytes=10**9)
+    assert [4, 4, 2] == [portion.num_rows for portion in portions]
+
+
+def test_a_batch_within_the_budgets_is_itself():
+    batch = batch_from_pyarrow(pa.record_batch([pa.array(range(10))], ["n"]))
+    (portion,) = slicing.split_rows(batch, max_rows=10, max_nbytes=10**9)
+    assert portion.columns[0] is batch.columns[0]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_every_type_can_be_cut(name):
+    batch = batch_from_pyarrow(pa.record_batch([ARRAYS[name]], ["f"]))
+    portions = list(slicing.split_rows(batch, max_rows=4, max_nbytes=30))
+    assert ARRAYS[name].to_pylist() == [v for portion in portions for v in portion.columns[0].to_pylist()]
+
+
+def _batches(*lengths):
+    start = 0
+    for length in lengths:
+        numbers = pa.array(range(start, start + length), pa.int64())
+        yield batch_from_pyarrow(pa.record_batch([numbers], ["n"]))
+        start += length
+
+
+RECHUNKS = [
+    # name, lengths, rows, nbytes, lengths of the result
+    ("exact", [4, 4], 4, None, [4, 4]),
+    ("joined", [1, 1, 1, 1, 1], 2, None, [2, 2, 1]),
+    ("cut", [7], 3, None, [3, 3, 1]),
+    ("cut and joined", [5, 1, 9], 4, None, [4, 4, 4, 3]),
+    ("empty ones are dropped", [0, 2, 0, 2, 0], 4, None, [4]),
+    ("only empty ones", [0, 0], 4, None, [0]),
+    ("none", [], 4, None, []),
+    ("as they are", [3, 0, 2], None, None, [3, 2]),
+    ("bytes cut", [10], None, 32, [4, 4, 2]),
+    ("bytes joined", [2, 2, 2, 2], None, 32, [4, 4]),
+    ("bytes and rows", [10, 1, 1], 3, 32, [3, 3, 3, 3]),
+    ("rows are filled where bytes allow", [10, 10, 10], 8, 1000, [8, 8, 8, 6]),
+    ("bytes are not cut to fill", [3, 3, 3], 8, 32, [3, 3, 3]),
+    ("a row larger than the bytes", [2, 1], 8, 4, [1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "rows", "nbytes", "expected"), [r[1:] for r in RECHUNKS], ids=[r[0] for r in RECHUNKS]
+)
+def test_rechunk(lengths, rows, nbytes, expected):
+    batches = list(slicing.rechunk(_batches(*lengths), rows=rows, nbytes=nbytes))
+    assert expected == [batch.num_rows for batch in batches]
+    assert list(range(sum(lengths))) == [v for batch in batches for v in batch.columns[0].to_pylist()]
+
+
+def test_rechunk_does_not_copy_what_fits():
+    batch = next(_batches(4))
+    assert next(slicing.rechunk([batch], rows=4, nbytes=None)) is batch
+
+
+@pytest.mark.parametrize(("rows", "nbytes"), [(0, None), (-1, None), (None, 0)])
+def test_sizes_must_be_positive(rows, nbytes):
+    with pytest.raises(ValueError, match="expected positive sizes"):
+        next(slicing.rechunk([], rows=rows, nbytes=nbytes))
+
+
+def test_a_batch_without_columns_keeps_its_rows():
+    batch = RecordBatch(Schema(()), (), 10)
+    assert [4, 4, 2] == [b.num_rows for b in slicing.rechunk([batch], rows=4, nbytes=None)]
+    assert [10] == [b.num_rows for b in slicing.rechunk([batch], rows=None, nbytes=100)]
+
+
+def test_compact_batch_compacts_every_column():
+    schema = Schema((Field("a", t.int32), Field("b", t.utf8)))
+    columns = tuple(
+        from_pylist.array(v, f.type) for v, f in zip(([1, 2, 3], ["x", "y", "z"]), schema.fields, strict=True)
+    )
+    batch = slicing.compact_batch(RecordBatch(schema, columns, 3).slice(1, 2))
+    assert [0, 0] == [column.offset for column in batch.columns]
+    assert [{"a": 2, "b": "y"}, {"a": 3, "b": "z"}] == batch.to_pylist()
+
+
+def test_every_role_has_a_cut():
+    from spark_arrow_ipc.arrow.kernels import compact, concat
+
+    roles = {row.role for layout in LAYOUTS.values() for row in layout.buffers} - {Role.VARIADIC}
+    assert roles == set(compact._BUFFERS) == set(concat._BUFFERS)

@@ -1,0 +1,144 @@
+"""Typed views of buffers: shape, values and offsets, of memory at any alignment."""
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from arrow_from_pyarrow import from_pyarrow  # noqa: E402
+from pylist_cases import CASES, case_id  # noqa: E402
+
+from spark_arrow_ipc.arrow import Array  # noqa: E402
+from spark_arrow_ipc.arrow import numpy_views as nv  # noqa: E402
+from spark_arrow_ipc.arrow import types as t  # noqa: E402
+from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, Role, bit_width_of  # noqa: E402
+from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
+from spark_arrow_ipc.errors import InvalidBodyError  # noqa: E402
+
+S, MS, US, NS = t.TimeUnit
+
+
+def test_every_type_of_fixed_width_has_a_dtype():
+    assert set(BIT_WIDTHS) == set(nv.DTYPES) | {t.Bool, t.FixedSizeBinary}
+
+
+WIDTHS = [
+    t.int8, t.uint64, t.float16, t.Decimal(3, 1, 32), t.Decimal(3, 1, 64), t.Decimal(3, 1), t.Decimal(3, 1, 256),
+    t.date32, t.date64, t.Time(S, 32), t.Time(NS, 64), t.Timestamp(S), t.Duration(US), t.IntervalYearMonth(),
+    t.IntervalDayTime(), t.IntervalMonthDayNano(), t.dictionary(t.uint16, t.utf8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", WIDTHS, ids=str)
+def test_dtypes_are_as_wide_as_the_layout_says(type_):
+    data = LAYOUTS[type(type_)].buffers[1]
+    assert bit_width_of(type_, data) == 8 * nv.DTYPES[type(type_)](type_).itemsize
+
+
+NUMPY = [
+    (t.bool_, [True, False, True], np.array([True, False, True])),
+    (t.int8, [1, -2, 3], np.array([1, -2, 3], np.int8)),
+    (t.uint64, [1, 2, 2**64 - 1], np.array([1, 2, 2**64 - 1], np.uint64)),
+    (t.float16, [1.5, 2.0, -0.0], np.array([1.5, 2.0, -0.0], np.float16)),
+    (t.date32, [0, 1, -1], np.array([0, 1, -1], "M8[D]")),
+    (t.date64, [0, 1, -1], np.array([0, 1, -1], "M8[ms]")),
+    (t.Time(MS, 32), [0, 1, 2], np.array([0, 1, 2], "m8[ms]")),
+    (t.Time(NS, 64), [0, 1, 2], np.array([0, 1, 2], "m8[ns]")),
+    (t.Timestamp(NS, "UTC"), [0, 1, -2], np.array([0, 1, -2], "M8[ns]")),
+    (t.Duration(S), [0, 1, -2], np.array([0, 1, -2], "m8[s]")),
+    (t.IntervalYearMonth(), [0, 1, -2], np.array([0, 1, -2], np.int32)),
+    (t.utf8, ["a", "b", "c"], np.array(["a", "b", "c"], object)),
+    (t.int8, [1, None, 3], np.array([1, None, 3], object)),
+]
+
+
+@pytest.mark.parametrize(("type_", "values", "expected"), NUMPY, ids=[str(case[0]) for case in NUMPY])
+def test_to_numpy(type_, values, expected):
+    array = from_pylist.array(values, type_)
+    for given, wanted in [(array, expected), (array.slice(1), expected[1:]), (array.slice(1, 0), expected[:0])]:
+        actual = given.to_numpy()
+        if None not in values:
+            assert wanted.dtype == actual.dtype
+        np.testing.assert_array_equal(wanted, actual)
+
+
+def _has_a_numpy_type(type_):
+    # pyarrow gives times and intervals as objects.
+    return pa.types.is_primitive(type_) and not pa.types.is_time(type_) and not pa.types.is_interval(type_)
+
+
+@pytest.mark.parametrize(("type_", "values"), [case for case in CASES if _has_a_numpy_type(case[0])], ids=case_id)
+def test_to_numpy_agrees_with_pyarrow_on_values(type_, values):
+    expected = pa.array([value for value in values if value is not None], type_)
+    np.testing.assert_array_equal(expected.to_numpy(zero_copy_only=False), from_pyarrow(expected).to_numpy())
+
+
+def test_lists_of_equal_length_become_objects():
+    values = from_pylist.array([[1, 2], [3, 4]], t.list_(t.int8)).to_numpy()
+    assert [(2,), [1, 2]] == [values.shape, values[0]]
+
+
+def test_views_share_memory_and_are_read_only():
+    memory = bytearray(np.arange(4, dtype=np.int64).tobytes())
+    view = Array(t.int64, 3, 0, (None, memoryview(memory)), offset=1).to_numpy()
+    memory[8] = 9
+    assert [9, 2, 3] == view.tolist()
+    assert not view.flags.writeable
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_memory_of_any_alignment_is_taken(shift):
+    memory = memoryview(bytes(shift) + np.arange(5, dtype=np.int64).tobytes())[shift:]
+    array = Array(t.int64, 3, 0, (None, memory), offset=2)
+    assert [2, 3, 4] == array.to_pylist() == array.to_numpy().tolist()
+    assert [2, 3, 4] == Array(t.Timestamp(S), 3, 0, (None, memory), offset=2).to_numpy().astype(int).tolist()
+
+
+def test_structured_data():
+    decimals = nv.data_values(from_pylist.array([-1, 2**64], t.Decimal(38, 0)))
+    assert [(2**64 - 1, -1), (0, 1)] == list(zip(decimals["w0"].tolist(), decimals["w1"].tolist(), strict=True))
+    assert [(1, 2, 3)] == nv.data_values(from_pylist.array([(1, 2, 3)], t.IntervalMonthDayNano())).tolist()
+    fixed = nv.data_values(from_pylist.array([b"ab", b"cd", b"ef"], t.FixedSizeBinary(2)).slice(1))
+    assert [[99, 100], [101, 102]] == fixed.tolist()
+    assert (3, 0) == nv.data_values(from_pylist.array([b"", b"", b""], t.FixedSizeBinary(0))).shape
+    assert [0, 1, 0] == nv.data_values(from_pylist.array(["a", "b", "a"], t.dictionary(t.int8, t.utf8))).tolist()
+    with pytest.raises(TypeError):
+        nv.data_values(from_pylist.array(["a"], t.utf8))
+
+
+def test_value_offsets_of_an_empty_buffer_are_one_zero():
+    for buffer in (None, memoryview(b"")):
+        assert [0] == nv.value_offsets(Array(t.utf8, 0, 0, (None, buffer, memoryview(b"")))).tolist()
+        assert np.int64 == nv.value_offsets(Array(t.large_utf8, 0, 0, (None, buffer, memoryview(b"")))).dtype
+
+
+def test_slots_honour_the_offset():
+    lists = from_pylist.array([[1], [2, 3], None, [4]], t.list_(t.int8))
+    assert [1, 3, 3, 4] == nv.value_offsets(lists.slice(1)).tolist()
+    views = from_pylist.array([[1], [2, 3], None, [4]], t.ListView(t.Field("x", t.int8))).slice(1)
+    assert [[1, 0, 3], [2, 0, 1]] == [nv.positions(views).tolist(), nv.sizes(views).tolist()]
+    union = from_pylist.array([1, "a", "b"], t.DenseUnion((t.Field("i", t.int8), t.Field("s", t.utf8)), (4, 2))).slice(
+        1
+    )
+    assert [[2, 2], [0, 1]] == [nv.type_ids(union).tolist(), nv.positions(union).tolist()]
+    text = nv.views(from_pylist.array(["a", "thirteen byte", "fourteen bytes"], t.utf8_view).slice(1))
+    assert [[13, 14], [0, 0], [0, 13]] == [text[name].tolist() for name in ("size", "index", "offset")]
+    assert [b"thir", b"four"] == [bytes(prefix) for prefix in text["prefix"]]
+
+
+def test_validity_mask_honours_the_offset():
+    array = from_pylist.array([1, None, 3, None, 5, 6, 7, 8, None, 10], t.int8)
+    assert [True, False, True] == nv.validity_mask(array.slice(7)).tolist()
+    assert nv.validity_mask(from_pylist.array([1], t.int8)) is None
+    assert [False, False] == nv.validity_mask(from_pylist.array([None, None], t.null)).tolist()
+    union = t.SparseUnion((t.Field("i", t.int8),), (0,))
+    assert nv.validity_mask(from_pylist.array([None], union)) is None
+
+
+def test_a_buffer_that_ends_early_is_an_error():
+    with pytest.raises(InvalidBodyError, match="at least 8 bytes, found 7 bytes"):
+        nv.typed(memoryview(bytes(7)), np.int32, 1, 1)
+    with pytest.raises(InvalidBodyError):
+        nv.typed(None, np.int32, 0, 1)
+    with pytest.raises(TypeError):
+        nv.buffer_of(from_pylist.array([1], t.int8), Role.VIEWS)

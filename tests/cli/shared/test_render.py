@@ -1,0 +1,43 @@
+"""Nothing of a file reaches the terminal as a control character, and tables line up."""
+
+import pytest
+
+from spark_arrow_ipc.cli.shared import render
+
+TEXTS = [
+    ("plain", "plain"),
+    ("ünïcode 日本", "ünïcode 日本"),
+    ("red \x1b[31m", "red \\x1b[31m"),
+    ("two\nlines", "two\\nlines"),
+    ("right to left \u202e", "right to left \\u202e"),
+    ("half a pair \ud800", "half a pair \\ud800"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS)
+def test_only_what_prints_is_printed(text, expected):
+    assert expected == render.printable(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("abc", "abc"), ("abcde", "abc... (2 characters more)"), ("\n\n\n", "\\n\\n\\n")]
+)
+def test_long_text_is_cut_and_says_so(text, expected):
+    assert expected == render.cut(text, 3)
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "plural", "expected"),
+    [(0, "row", None, "0 rows"), (1, "row", None, "1 row"), (2000, "batch", "batches", "2,000 batches")],
+)
+def test_a_count_has_its_noun(number, noun, plural, expected):
+    assert expected == render.count(number, noun, plural)
+
+
+def test_columns_line_up():
+    lines = render.table(("#", "name"), [("1", "a"), ("10", "bc")], render.RIGHT)
+    assert ["   #  name", "   1  a", "  10  bc"] == lines
+
+
+def test_a_table_without_rows_is_its_head():
+    assert ["  #  name"] == render.table(("#", "name"), [])

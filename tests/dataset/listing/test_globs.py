@@ -1,0 +1,76 @@
+"""Hadoop's glob patterns: what they match, how braces unfold, and which are refused."""
+
+import pytest
+
+from spark_arrow_ipc.dataset.listing.globs import compile_name, expand_braces, is_pattern, literal
+from spark_arrow_ipc.errors import OptionError
+
+MATCHES = [
+    ("star", "a*", ["a", "ab", "a.b"], ["b", "ba"]),
+    ("star alone", "*", ["", "a"], []),
+    ("double star in a name is a star", "a**b", ["ab", "axb"], ["a"]),
+    ("question mark", "a?c", ["abc", "a.c"], ["ac", "abbc"]),
+    ("a newline is a character", "a?c*", ["a\nc\n"], []),
+    ("a dot is a dot", "a.c", ["a.c"], ["abc"]),
+    ("characters of regular expressions", "a+(b)|$^c", ["a+(b)|$^c"], ["aab"]),
+    ("set", "[abc]", ["a", "b", "c"], ["d", "ab", ""]),
+    ("range", "x[0-9a-f]", ["x0", "xa"], ["xg", "x-"]),
+    ("negated set", "[^ab]", ["c"], ["a", "b", ""]),
+    ("negated set with an exclamation mark", "[!ab]", ["c"], ["a"]),
+    ("a dash at the end of a set is itself", "[a-]", ["a", "-"], ["b"]),
+    ("a bracket first in a set is itself", "[]a]", ["]", "a"], ["b"]),
+    ("star and question mark in a set are themselves", "[*?.]", ["*", "?", "."], ["a"]),
+    ("doubled signs in a set", "[&&||~~[[-]", ["&", "|", "~", "-", "["], ["a"]),
+    ("escaped bracket in a set", r"[\]a]", ["]", "a"], ["\\"]),
+    ("braces", "{a,bc}.arrow", ["a.arrow", "bc.arrow"], ["b.arrow", "a,bc.arrow"]),
+    ("nested braces", "{a,b{c,d}}", ["a", "bc", "bd"], ["b", "c"]),
+    ("an empty choice", "a{,b}", ["a", "ab"], ["b"]),
+    ("patterns in braces", "{a*,[0-9]}", ["abc", "7"], ["b"]),
+    ("a comma outside braces", "a,b", ["a,b"], ["a"]),
+    ("a closing brace alone", "a}", ["a}"], ["a"]),
+    ("a closing bracket alone", "a]", ["a]"], ["a"]),
+    ("escapes", r"a\*\{b\}\\", ["a*{b}\\"], ["ab{b}\\"]),
+    ("beyond the first plane", "[😀-😂]?", ["😁x"], ["a"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "yes", "no"), [case[1:] for case in MATCHES], ids=[case[0] for case in MATCHES])
+def test_names_that_match(pattern, yes, no):
+    matches = compile_name(pattern)
+    assert (yes, []) == ([name for name in yes if matches(name)], [name for name in no if matches(name)])
+
+
+@pytest.mark.parametrize("pattern", ["[a", "a{b", "{a,{b}", "a\\", "[z-a]", "[", "[]", "[^]"])
+def test_pattern_that_is_not_closed_is_an_error_that_shows_it(pattern):
+    with pytest.raises(OptionError) as caught:
+        compile_name(pattern)
+    assert repr(pattern) in str(caught.value)
+
+
+# From the documentation of Hadoop's GlobExpander.
+EXPANSIONS = [
+    ("{a/b}", ["a/b"]),
+    ("/}{a/b}", ["/}a/b"]),
+    ("p{a/b,c/d}s", ["pa/bs", "pc/ds"]),
+    ("{a/b,c/d,{e,f}}", ["a/b", "c/d", "{e,f}"]),
+    ("{a/b,c/d}{e,f}", ["a/b{e,f}", "c/d{e,f}"]),
+    ("{a,b}/{b,{c/d,e/f}}", ["{a,b}/b", "{a,b}/c/d", "{a,b}/e/f"]),
+    (r"{a,b}/{c/\d}", [r"{a,b}/c/\d"]),
+    ("{a,b}/c", ["{a,b}/c"]),
+    (r"\{a/b\}", [r"\{a/b\}"]),
+    ("{a/b", ["{a/b"]),
+    ("/a/{,b/}c", ["/a/c", "/a/b/c"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), EXPANSIONS, ids=[case[0] for case in EXPANSIONS])
+def test_braces_with_slashes_unfold(pattern, expected):
+    assert expected == expand_braces(pattern)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "pattern"),
+    [("abc", "abc", False), (r"a\*b", "a*b", True), ("a*", None, True), (r"a\[*", None, True), ("a b", "a b", False)],
+)
+def test_part_that_can_match_one_name_only(part, name, pattern):
+    assert (name, pattern) == (literal(part), is_pattern(part))

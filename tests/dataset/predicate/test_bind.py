@@ -1,0 +1,141 @@
+"""Predicates bound to columns: Spark's types, and what a constant says of the column's own values."""
+
+import math
+
+import pytest
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset import spark_datetime_text
+from spark_arrow_ipc.dataset.predicate import prune
+from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.bound import Constant, IsNull, Negated, NullSafe, OneOf, Range, bound_columns
+from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
+
+pytest.importorskip("sqlglot", reason="the extra 'where' is missing")
+
+US = t.TimeUnit.MICROSECOND
+FIELDS = tuple(
+    t.field(name, type_)
+    for name, type_ in {
+        "tiny": t.int8, "i": t.int32, "l": t.int64, "f": t.float32, "d": t.float64, "dec": t.Decimal(5, 2),
+        "small": t.Decimal(38, 38), "s": t.utf8, "b": t.binary, "bool": t.bool_, "date": t.date32,
+        "ts": t.Timestamp(US, "UTC"), "ntz": t.Timestamp(US), "iv": t.Duration(US), "void": t.null,
+        "list": t.list_(t.int32), "n": t.struct([("X", t.int32), ("y", t.utf8)]), "Twice": t.int32, "TWICE": t.int32,
+    }.items()
+)  # fmt: skip
+NEW_YORK = spark_datetime_text.zone("America/New_York")
+
+
+def bound(text, zone=None):
+    return bind(parse(text), FIELDS, zone)
+
+
+RANGES = [
+    ("i = 5", 5, 6), ("i > 5", 6, None), ("i >= 5", 5, None), ("i < 5", None, 5), ("i <= 5", None, 6),
+    ("5 > i", None, 5), ("i > 1.5", 2, None), ("i < 1.5", None, 2), ("i = '7'", 7, 8), ("i < 2147483648", None, None),
+    ("l = 9007199254740993D", 2**53, 2**53 + 2), ("l = 1e18", 10**18 - 64, 10**18 + 65),
+    ("dec > 1", 101, None), ("dec = 1.005", 101, 101), ("dec = 0.1D", 10, 11),
+    ("f = 0.1", 0.10000000149011612, 0.10000000149011612), ("f = 0.1F", 0.10000000149011612, 0.10000000894069672),
+    ("f > 1e300", math.inf, None), ("d <= 1", None, math.nextafter(1, 2)), ("d = 'inf'", math.inf, math.nan),
+    ("s = 'a'", b"a", b"a\0"), ("s > 'a'", b"a\0", None), ("b <= 'a'", None, b"a\0"),
+    ("date < '1970-01-11'", None, 10), ("date > TIMESTAMP_NTZ '1970-01-02 00:00:01'", 2, None),
+    ("ntz >= DATE '1970-01-02'", 86_400_000_000, None), ("ts < '1970-01-01 01:00:00+01:00'", None, 0),
+    ("iv = INTERVAL 1 SECOND", 1_000_000, 1_000_001), ("bool > FALSE", 1, None), ("bool", 1, None),
+    ("s LIKE 'ab'", b"ab", b"ab\0"), ("n.x = 1", 1, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "lower", "upper"), RANGES)
+def test_a_comparison_is_a_range_of_the_columns_own_values(text, lower, upper):
+    found = bound(text)
+    assert isinstance(found, Range)
+    assert repr((lower, upper)) == repr((found.lower, found.upper))
+
+
+def test_a_zone_less_text_is_an_instant_of_the_users_zone():
+    midnight = 5 * 3600 * 10**6
+    for text in ("ts >= '1970-01-01'", "ts >= TIMESTAMP '1970-01-01 00:00:00'", "ts >= DATE '1970-01-01'"):
+        assert midnight == bound(text, NEW_YORK).lower
+    assert bound("date >= TIMESTAMP '1970-01-02 01:00:00'", NEW_YORK).lower == 2
+
+
+def test_rounding_casts_of_a_column_are_taken_back():
+    # decimal(38,38) beside an int is decimal(38,37): 0.4...5 rounds up.
+    assert bound("small >= 0").lower == -4
+    assert bound("small >= 0.00000000000000000000000000000000000000").lower == 0
+
+
+CONSTANTS = [
+    ("1 = 1.0", True), ("'a' < 'b'", True), ("1 = NULL", None), ("NULL <=> NULL", True), ("i = NULL", None),
+    ("TRUE", True), ("NULL", None), ("void = 5", None), ("void <=> 5", False), ("void IN (1, 2)", None),
+    ("1 IS NULL", False), ("'5' = 5", True), ("0D = -0.0", True), ("'NaN' = 1D", False), ("s LIKE NULL", None),
+    # Spark's analyzer, for nulls too:
+    ("i < 9223372036854775808", True), ("i >= -9223372036854775809", True), ("l > 9223372036854775807.5", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "truth"), CONSTANTS)
+def test_constants_are_folded(text, truth):
+    assert Constant(truth) == bound(text)
+
+
+def test_lists():
+    column = bound_columns(bound("i = 1"))[0]
+    assert OneOf(column, (1, 2)) == bound("i IN (1, '2', 1)")
+    assert OneOf(column, (1,)) == bound("i IN (1.0)")
+    assert Constant(None) in bound("i IN (1, NULL)").parts
+    assert Negated(OneOf(column, (1,))) == bound("i NOT IN (1)")
+
+
+def test_null_safe_comparisons():
+    assert isinstance(bound("i <=> NULL"), IsNull)
+    assert isinstance(bound("i <=> 5"), NullSafe)
+
+
+REFUSED = [
+    ("bool = 1", "of types that are compared"), ("date = 5", "of types that are compared"), ("iv = '1'", "of types that are compared"),
+    ("list = NULL", "of types that are compared"), ("n = n", "of types that are compared"), ("b = 5", "of types that are compared"),
+    ("i IN (TRUE)", "of types that are compared"), ("i IN (1, '2', 3.5)", "of types that are compared"),
+    ("i = 'x'", "casts to bigint"), ("i = '1.5'", "casts to bigint"), ("d = ''", "casts to double"),
+    ("date = 'x'", "casts to date"), ("date = 'today'", "casts to date"), ("bool = 'maybe'", "casts to boolean"),
+    ("ts = '12:00:00'", "casts to timestamp"), ("ntz = '2020-01-01 00:00:00Z'", "without a zone"),
+    ("s = 5", "string column s to bigint"), ("s > DATE '2020-01-01'", "string column s to date"),
+    ("ts = '2020-01-01'", "option timeZone"), ("ts > TIMESTAMP '2020-01-01 00:00:00'", "option timeZone"),
+    ("ts = TIMESTAMP_NTZ '2020-01-01 00:00:00'", "option timeZone"), ("ts = DATE '2020-01-01'", "option timeZone"),
+    ("date = TIMESTAMP '2020-01-01 00:00:00Z'", "timeZone"), ("ntz = TIMESTAMP '2020-01-01 00:00:00Z'", "TIMESTAMP_NTZ"),
+    ("date = ts", "date column date"), ("dec = d", "does not compare the columns"),
+    ("small = dec", "does not compare the columns"), ("i LIKE '1%'", "expected a string column"), ("i", "expected a condition"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED)
+def test_what_spark_refuses_or_only_it_can_know_is_refused(text, words):
+    with pytest.raises(OptionError, match=words):
+        bound(text)
+
+
+@pytest.mark.parametrize(("text", "words"), [("x = 1", "no column 'x'"), ("n.z = 1", "no field 'z'"), ("twice = 1", "may stand for"), ("i.x = 1", "expected a struct")])  # fmt: skip
+def test_columns_that_are_not_there(text, words):
+    with pytest.raises(ColumnNotFoundError, match=words):
+        bound(text)
+
+
+def test_names_match_in_any_case():
+    assert ("n", "X") == bound_columns(bound("N.x = 1"))[0].path
+
+
+VALUES = {"i": 5, "s": "abc", "date": None}
+PARTITIONS = [
+    ("i = 5", True), ("i = 6", False), ("NOT i = 5", False), ("i IN (1, 5)", True), ("i IN (1, 2)", False),
+    ("i NOT IN (5)", False), ("i NOT IN (1, NULL)", False), ("s LIKE 'ab%'", True), ("s LIKE '%bd'", False), ("s LIKE '%b%'", True),
+    ("s NOT LIKE 'a%'", False), ("date IS NULL", True), ("date IS NOT NULL", False), ("date = '2020-01-01'", False),
+    ("NOT date = '2020-01-01'", False), ("date <=> NULL", True), ("date <=> '2020-01-01'", False), ("date IN ('2020-01-01')", False),
+    ("l = 1", True), ("i = 6 OR l = 1", True), ("i = 6 AND l = 1", False), ("i < l", True), ("i < i", False), ("i <=> i", True),
+    ("date <=> date", True), ("FALSE", False), ("NULL", False), ("s = 'abc' AND i >= 5 AND i <= 5", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kept"), PARTITIONS)
+def test_hive_partitions_are_pruned_by_their_values(text, kept):
+    assert kept is prune.keeps_partition(bound(text), VALUES)

@@ -1,0 +1,373 @@
+"""Publishing: what a job that goes well leaves, what is refused, and what a failure says."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, failing, finish, foreign, leftovers, ours, planned, run_tasks, save
+
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.write import commit as commit_module
+from spark_arrow_ipc.dataset.write import job_plan as job_module
+from spark_arrow_ipc.dataset.write import roll_forward
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage import concurrent
+
+MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
+
+
+# What a job that goes well leaves
+
+
+def test_append_adds_and_overwrite_replaces(tmp_path):
+    path = tmp_path / "new" / "data"
+    save(path, APPEND, "a", "b")
+    save(path, APPEND, "c")
+    assert ["a", "b", "c"] == foreign(path)
+    save(path, OVERWRITE, "d", "e")
+    assert ["d", "e"] == foreign(path)
+    save(path, OVERWRITE)
+    assert ["empty"] == foreign(path)
+
+
+@MODES
+def test_after_a_commit_only_data_success_and_the_record_are_there(tmp_path, mode):
+    summary = save(tmp_path, mode, "a", "bc")
+    assert (2, 3, 3, 0, True) == (summary.files, summary.rows, summary.nbytes, summary.removed, summary.published)
+    assert ["_SUCCESS", "_ipc_commits"] == sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("part-"))
+    assert ["a", "bc"] == foreign(tmp_path)
+
+
+def test_only_the_last_two_records_are_kept(tmp_path):
+    for text in "abcd":
+        save(tmp_path, APPEND, text)
+    names = sorted(path.name for path in (tmp_path / "_ipc_commits").iterdir())
+    assert [f"{number:020d}.{ending}" for number in (3, 4) for ending in ("done", "json")] == names
+
+
+def test_success_file_is_json_about_the_last_job(tmp_path):
+    save(tmp_path, APPEND, "a")
+    summary = save(tmp_path, OVERWRITE, "bcd")
+    told = json.loads((tmp_path / "_SUCCESS").read_text())
+    expected = {"jobid": summary.jobid, "mode": "overwrite", "files": 1, "rows": 3, "nbytes": 3, "removed": 1}
+    assert {"writer": "spark-arrow-ipc", **expected} == told
+
+
+def test_task_without_rows_adds_no_file(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "a")
+    finish(plan, [TaskOutput(plan.jobid), *outputs, TaskOutput(plan.jobid)])
+    assert ["a"] == foreign(tmp_path)
+
+
+def test_partitioned_job_without_rows_stages_no_empty_file(tmp_path):
+    save(tmp_path, APPEND, "k=1:a")
+    for mode, expected in ((APPEND, ["k=1:a"]), (DYNAMIC, ["k=1:a"]), (OVERWRITE, [])):
+        plan = plan_job(str(tmp_path), mode)
+        assert 0 == commit(plan, [TaskOutput(plan.jobid)], write_empty=None).files
+        assert expected == foreign(tmp_path)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["local disk", "network storage"])
+def test_many_files_are_published(tmp_path, monkeypatch, slow):
+    monkeypatch.setattr(concurrent, "_SLOW_SECONDS", 0 if slow else 1)
+    save(tmp_path, APPEND, *(f"k={i % 7}:{i}" for i in range(300)))
+    assert sorted(f"k={i % 7}:{i}" for i in range(300)) == foreign(tmp_path)
+    save(tmp_path, OVERWRITE, "a")
+    assert ["a"] == foreign(tmp_path)
+
+
+def test_overwrite_leaves_what_no_reader_sees(tmp_path):
+    (tmp_path / "_notes").write_text("mine")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "x").write_text("mine")
+    save(tmp_path, OVERWRITE, "a")
+    assert ["_notes", "sub/x"] == leftovers(tmp_path)
+
+
+def test_overwrite_replaces_partitions_and_removes_their_empty_directories(tmp_path):
+    save(tmp_path, APPEND, "a=1/b=x:1", "a=1/b=y:2", "_a=3:3", "4")
+    (tmp_path / "a=1" / "b=y" / "_mine").write_text("kept")
+    save(tmp_path, OVERWRITE, "a=1/b=z:5", "a=2/b=x:6")
+    assert ["a=1/b=z:5", "a=2/b=x:6"] == foreign(tmp_path)
+    directories = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*=*"))
+    assert ["a=1", "a=1/b=y", "a=1/b=z", "a=2", "a=2/b=x"] == directories
+
+
+def test_overwriting_what_is_being_read_is_safe(tmp_path):
+    """Tasks read old files until the last of them is done; the commit comes later."""
+    save(tmp_path, APPEND, "old")
+    plan = plan_job(str(tmp_path), OVERWRITE)
+    finish(plan, run_tasks(plan, *(f"{text} and new" for text in foreign(tmp_path))))
+    assert ["old and new"] == foreign(tmp_path)
+
+
+def test_plan_travels_by_pickle_and_two_jobs_share_no_id(tmp_path):
+    save(tmp_path, APPEND, "a", "k=1:b")
+    plan, other = plan_job(str(tmp_path), OVERWRITE), plan_job(str(tmp_path), OVERWRITE)
+    assert plan == pickle.loads(pickle.dumps(plan))
+    assert plan.jobid != other.jobid
+    assert 2 == len(plan.snapshot)
+
+
+def test_path_may_be_a_uri_and_links_stay_links(tmp_path):
+    (tmp_path / "real dir").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real dir")
+    save(f"file://{tmp_path}/real%20dir", APPEND, "a")
+    save(tmp_path / "link", APPEND, "b")
+    assert ["a", "b"] == foreign(tmp_path / "real dir")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_names_that_are_no_text_are_overwritten(tmp_path):
+    for name in (b"\xff.arrow", b"new\nline.arrow"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("old")
+    save(tmp_path, OVERWRITE, "a")
+    assert ["a"] == foreign(tmp_path)
+
+
+def test_without_durability_nothing_is_synced(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync was called"))
+    save(tmp_path / "x", APPEND, "a", durable=False)
+    save(tmp_path / "x", OVERWRITE, "b", durable=False)
+    assert ["b"] == foreign(tmp_path / "x")
+
+
+def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
+    """Order of the steps that a power loss could tear apart."""
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "new")
+    steps = []
+    for name in ("link", "rename", "unlink", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, _n=name, _r=real, **k: (steps.append(_n), _r(*a, **k))[1])
+    for module in (commit_module, roll_forward):
+        monkeypatch.setattr(module, "sync_directory", lambda path: steps.append("sync " + Path(path).name))
+        monkeypatch.setattr(module, "sync_file", lambda _: steps.append("sync file"))
+    finish(plan, outputs)
+    data, commits = f"sync {tmp_path.name}", "sync _ipc_commits"
+    staged = [f"sync {plan.jobid}", "sync _ipc_stage", data]
+    linked = ["sync file", "link", commits]
+    assert [*staged, *linked, "rename", data, "unlink", data, "sync file", "replace", data, commits] == steps[:14]
+
+
+# What is refused before anything happens
+
+
+def test_destination_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "x.arrow").write_bytes(b"")
+    with pytest.raises(OptionError, match=r"x\.arrow.*written into a directory, and this is a file"):
+        plan_job(str(tmp_path / "x.arrow"), APPEND)
+    assert ["x.arrow"] == leftovers(tmp_path)
+
+
+def test_a_remote_path_and_a_partition_that_is_a_link_are_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "k=1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsupportedError, match=r"k=1.*does not follow links"):
+        plan_job(str(tmp_path / "data"), OVERWRITE)
+    with pytest.raises(UnsupportedError, match="s3"):
+        plan_job("s3://bucket/x", APPEND)
+    assert ["k=1"] == [found.name for found in (tmp_path / "data").iterdir()]
+
+
+def test_a_file_system_without_hard_links_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    with pytest.raises(UnsupportedError, match="has no hard links"):
+        plan_job(str(tmp_path / "x"), APPEND)
+    assert [] == [found.name for found in (tmp_path / "x").rglob("*") if found.name != "_ipc_stage"]
+
+
+def staged(**changes):
+    values = {"staged": "s.staged", "final": "part-0.arrow", "nbytes": 1, "rows": 1, "crc32": 0}
+    return StagedFile(**{**values, **changes})
+
+
+def one(**changes):
+    return lambda job: [TaskOutput(job, (staged(staged="z.staged", nbytes=3, **changes),))]
+
+
+NO_PATH = "no relative path that readers see"
+UNSOUND = [
+    ("a task that reported nothing", lambda job: [None, TaskOutput(job)], "1 of 2 tasks reported nothing"),
+    ("another job's output", lambda _: [TaskOutput("stranger")], "found some of stranger"),
+    ("a staged name twice", lambda job: [TaskOutput(job, (staged(), staged(final="p")))], "share one staged name"),
+    (
+        "a final name twice",
+        lambda job: [TaskOutput(job, (staged(), staged(staged="t.staged")))],
+        "share one final name",
+    ),
+    ("staged file missing", lambda job: [TaskOutput(job, (staged(),))], "not shared between driver and executors"),
+    ("staged file of another size", lambda job: [TaskOutput(job, (staged(staged="z.staged"),))], "1 bytes.*found 3"),
+    ("final name leads out", one(final="../x"), NO_PATH),
+    ("final name is absolute", one(final="/x/y"), NO_PATH),
+    ("final name climbs in the middle", one(final="a/../../x"), NO_PATH),
+    ("final name has an empty part", one(final="a//x"), NO_PATH),
+    ("final name holds a NUL", one(final="a\0b"), NO_PATH),
+    ("hidden final name", one(final="_SUCCESS"), NO_PATH),
+    ("hidden directory", one(final="_ipc_commits/x.json"), NO_PATH),
+    (
+        "staged name leads out",
+        lambda job: [TaskOutput(job, (staged(staged="../../x.staged"),))],
+        "not that of a staged",
+    ),
+    ("staged name without its ending", lambda job: [TaskOutput(job, (staged(staged="x"),))], "not that of a staged"),
+    ("directory is a link", one(final="k=link/x"), "must be a directory, and this is a link"),
+    ("directory above is a link", one(final="k=link/j=1/x"), "must be a directory, and this is a link"),
+    ("directory is a file", one(final="k=file/x"), "must be a directory, and this is a link or a file"),
+    ("final name exists", one(final="part-old.arrow"), "exists already and is not replaced"),
+]
+
+
+@pytest.mark.parametrize(("outputs", "text"), [case[1:] for case in UNSOUND], ids=[case[0] for case in UNSOUND])
+def test_unsound_output_publishes_nothing(tmp_path, outputs, text):
+    path = tmp_path / "data"
+    save(path, APPEND, "old")
+    (path / "part-old.arrow").write_text("precious")
+    (path / "k=file").write_text("precious")
+    plan = plan_job(str(path), APPEND)
+    (tmp_path / "elsewhere").mkdir()
+    (path / "k=link").symlink_to(tmp_path / "elsewhere")
+    Path(plan.staging.path("z.staged")).write_bytes(b"zzz")
+    with pytest.raises(CommitError, match=text) as caught:
+        finish(plan, outputs(plan.jobid))
+    assert str(path) in str(caught.value)
+    (path / "k=link").unlink()
+    assert ["old", "precious", "precious"] == foreign(path) == ours(path)
+    assert [] == list((tmp_path / "elsewhere").iterdir())
+    assert abort(plan)
+    assert [] == leftovers(path)[1:]
+
+
+# Failures
+
+
+@MODES
+def test_failed_job_leaves_nothing_but_old_data(tmp_path, mode):
+    """Tasks finished, another one failed for good: commit is never called."""
+    save(tmp_path, APPEND, "old")
+    plan, _ = planned(tmp_path, mode, "new")
+    assert ["old"] == foreign(tmp_path)
+    assert abort(plan)
+    assert abort(plan)
+    assert ["old"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_a_commit_after_an_abort_publishes_nothing(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    abort(plan)
+    with pytest.raises(CommitError, match=r"somebody removed it; nothing is published"):
+        finish(plan, outputs)
+    assert [] == foreign(tmp_path)
+
+
+HALF_WAY = [
+    # failpoint, mode, new files, old files that still have their names
+    ("C3.synced:raise", APPEND, 0, 1),
+    ("C4.renamed:raise@1", APPEND, 1, 1),
+    ("C4.renamed:enospc@2", OVERWRITE, 2, 1),
+    ("C5.unlinked:raise", OVERWRITE, 3, 0),
+    ("C6.success:raise", DYNAMIC, 3, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
+)
+def test_a_commit_that_stops_half_way_says_so_and_abort_finishes_it(tmp_path, fault, mode, new, old):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, mode, *"123")
+    with failing(fault), pytest.raises(CommitError) as caught:
+        finish(plan, outputs)
+    text = str(caught.value)
+    assert "the job is committed, and putting it in place stopped half-way" in text
+    assert f"{new} of 3 new files have their names" in text
+    assert ("1 old files are still there" in text) == (mode is not APPEND)
+    assert (f"{old} of 1 old" in text) == (mode is not APPEND)
+    assert "Do not run the job again" in text
+    assert f"arrowipc vacuum {tmp_path}" in text
+    assert isinstance(caught.value.__cause__, OSError)
+    expected = ["1", "2", "3", "old"] if mode is APPEND else ["1", "2", "3"]
+    assert expected == ours(tmp_path)
+    # Spark calls abort now, in another process.
+    assert not abort(pickle.loads(pickle.dumps(plan)))
+    assert expected == ours(tmp_path) == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fault", ["C1.checked:raise", "C2.synced:enospc", "C3.checked:raise", "C3.torn:enospc", "C3.written:raise"]
+)
+@MODES
+def test_io_error_before_the_record_says_that_nothing_is_published(tmp_path, fault, mode):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, mode, "new")
+    with failing(fault), pytest.raises(CommitError, match=r"the commit could not begin.*nothing is published"):
+        finish(plan, outputs)
+    assert ["old"] == ours(tmp_path) == foreign(tmp_path)
+    assert abort(plan)
+    assert [] == leftovers(tmp_path)
+
+
+def test_a_record_that_nobody_would_read_is_not_made(tmp_path, monkeypatch):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "new")
+    monkeypatch.setattr(commit_module, "MAX_RECORD_NBYTES", 100)
+    with pytest.raises(CommitError, match=r"1 new and 1 old files makes a record.*nothing is published"):
+        finish(plan, outputs)
+    assert ["old"] == ours(tmp_path)
+    assert abort(plan)
+
+
+def test_an_abort_that_cannot_know_removes_nothing(tmp_path, caplog):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    with mock.patch.object(roll_forward, "is_committed", side_effect=OSError(5, "Input/output error")):
+        assert abort(plan)
+    assert "nothing of it is removed" in caplog.text
+    finish(plan, outputs)
+    assert ["new", "old"] == foreign(tmp_path)
+
+
+def test_an_abort_that_cannot_know_at_its_second_look_restores_the_staging(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    answers = mock.Mock(side_effect=[False, OSError(5, "Input/output error")])
+    with mock.patch.object(roll_forward, "is_committed", answers):
+        assert abort(plan)
+    finish(plan, outputs)
+    assert ["new"] == foreign(tmp_path)
+
+
+def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
+    plan, outputs = planned(tmp_path, APPEND, "a")
+    Path(plan.staging.path("late.staged")).write_text("late")
+    monkeypatch.setattr(roll_forward.shutil, "rmtree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
+    finish(plan, outputs)
+    monkeypatch.undo()
+    assert ["a"] == foreign(tmp_path)
+    assert "could not be removed" in caplog.text
+    save(tmp_path, APPEND, "b")
+    assert [] == leftovers(tmp_path)
+
+
+def test_the_snapshot_is_of_one_moment(tmp_path):
+    """A job that commits while the files are listed makes the planner list again."""
+    save(tmp_path, APPEND, "a")
+    real, others = job_module.live_files, iter([lambda: save(tmp_path, APPEND, "b")])
+
+    def listing(*arguments):
+        files = real(*arguments)
+        next(others, lambda: None)()
+        return files
+
+    with mock.patch.object(job_module, "live_files", listing):
+        plan = plan_job(str(tmp_path), OVERWRITE)
+    assert 2 == len(plan.snapshot)

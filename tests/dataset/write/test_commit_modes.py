@@ -1,0 +1,223 @@
+"""Modes of a write: dynamic overwrite, ifExists, commitToken and the micro-batches of a streaming query."""
+
+import pickle
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, foreign, leftovers, ours, planned, run_tasks, save
+
+from spark_arrow_ipc.dataset.commit_log.log import read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED
+from spark_arrow_ipc.dataset.write import roll_forward
+from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError
+
+# Dynamic
+
+
+def test_dynamic_replaces_only_the_partitions_that_are_written(tmp_path):
+    save(tmp_path, APPEND, "k=1:a", "k=1:b", "k=2:c", "k=3/j=1:d", "k=3/j=2:e", "plain")
+    summary = save(tmp_path, DYNAMIC, "k=1:A", "k=3/j=2:E", "k=4:F")
+    assert ["k=1:A", "k=2:c", "k=3/j=1:d", "k=3/j=2:E", "k=4:F", "plain"] == foreign(tmp_path)
+    assert (3, 3) == (summary.files, summary.removed)
+
+
+CHANGES = [
+    # what another job does meanwhile, whether a dynamic overwrite of k=1 minds, and a static one
+    ("append to the same partition", APPEND, "k=1:x", True, True),
+    ("append to another partition", APPEND, "k=2:x", False, True),
+    ("overwrite of the same partition", DYNAMIC, "k=1:x", True, True),
+    ("overwrite of another partition", DYNAMIC, "k=2:x", False, True),
+    ("overwrite of everything", OVERWRITE, "k=2:x", True, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "dynamic", "static"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES]
+)
+def test_an_overwrite_minds_changes_of_what_it_replaces(tmp_path, mode, content, dynamic, static):
+    for name, own, minds in (("dynamic", DYNAMIC, dynamic), ("static", OVERWRITE, static)):
+        path = tmp_path / name
+        save(path, APPEND, "k=1:a", "k=2:b")
+        plan, outputs = planned(path, own, "k=1:new")
+        save(path, mode, content)
+        before = foreign(path)
+        if not minds:
+            finish(plan, outputs)
+            assert "k=1:new" in foreign(path)
+            assert "k=1:a" not in foreign(path)
+            assert content in foreign(path)
+            continue
+        with pytest.raises(ConcurrentWriteError, match=r"part-0000.*nothing is published"):
+            finish(plan, outputs)
+        assert abort(plan)
+        assert before == foreign(path) == ours(path)
+        assert [] == leftovers(path)
+
+
+OUTSIDERS = [
+    ("a file came", lambda path, _: (path / "came.arrow").write_bytes(b"came"), "came.arrow"),
+    ("a file went", lambda _, old: old.unlink(), "part-00000"),
+    ("a file changed", lambda _, old: old.write_bytes(b"changed"), "part-00000"),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), [case[1:] for case in OUTSIDERS], ids=[case[0] for case in OUTSIDERS])
+@pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+def test_an_overwrite_minds_writers_that_know_no_protocol(tmp_path, mode, change, text):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, mode, "new")
+    change(tmp_path, next(tmp_path.glob("part-*")))
+    before = foreign(tmp_path)
+    with pytest.raises(ConcurrentWriteError, match=f"{text}.*nothing is published"):
+        finish(plan, outputs)
+    assert abort(plan)
+    assert before == foreign(tmp_path)
+
+
+# ifExists
+
+
+def test_if_exists_is_checked_before_any_work(tmp_path):
+    path = tmp_path / "data"
+    save(path, APPEND, "k=1:a", if_exists=IfExists.ERROR)
+    state = sorted(path.rglob("*"))
+    with pytest.raises(CommitError, match=r"holds 1 files \(k=1/part-0.*ifExists is error; nothing is written"):
+        plan_job(str(path), APPEND, if_exists=IfExists.ERROR)
+    plan = plan_job(str(path), APPEND, if_exists=IfExists.IGNORE)
+    assert plan.skip
+    assert not finish(plan, []).published
+    assert abort(plan)
+    assert state == sorted(path.rglob("*"))
+    save(path, APPEND, "b", if_exists=IfExists.APPEND)
+    assert ["b", "k=1:a"] == foreign(path)
+
+
+@pytest.mark.parametrize("if_exists", [IfExists.ERROR, IfExists.IGNORE], ids=lambda value: value.value)
+def test_if_exists_is_checked_again_at_the_commit(tmp_path, if_exists):
+    plan, outputs = planned(tmp_path, APPEND, "late", if_exists=if_exists)
+    save(tmp_path, APPEND, "first")
+    if if_exists is IfExists.ERROR:
+        with pytest.raises(ConcurrentWriteError, match=r"made files.*ifExists is error; nothing is published"):
+            finish(plan, outputs)
+        assert abort(plan)
+    else:
+        assert not finish(plan, outputs).published
+    assert ["first"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_if_exists_sees_a_pending_job(tmp_path):
+    with dying("C3.linked"):
+        save(tmp_path, APPEND, "pending")
+    assert plan_job(str(tmp_path), APPEND, if_exists=IfExists.IGNORE).skip
+    assert ["pending"] == foreign(tmp_path)
+
+
+def test_if_exists_is_for_append(tmp_path):
+    with pytest.raises(OptionError, match="ifExists=ignore is for the mode append, and the mode is overwrite"):
+        plan_job(str(tmp_path / "x"), OVERWRITE, if_exists=IfExists.IGNORE)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_directory_without_data_counts_as_empty(tmp_path):
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / "sub").mkdir()
+    assert save(tmp_path, APPEND, "a", if_exists=IfExists.ERROR).published
+
+
+# commitToken
+
+
+def test_a_job_that_runs_again_with_its_token_changes_nothing(tmp_path):
+    assert save(tmp_path, APPEND, "a", commit_token="job 7").published
+    assert not save(tmp_path, APPEND, "a", commit_token="job 7").published
+    assert not save(tmp_path, OVERWRITE, "a", commit_token="job 7").published
+    assert save(tmp_path, APPEND, "b", commit_token="job 8").published
+    assert save(tmp_path, APPEND, "c").published
+    assert plan_job(str(tmp_path), APPEND, commit_token="job 7").skip
+    assert ["a", "b", "c"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_of_two_jobs_with_one_token_the_later_commit_drops_its_files(tmp_path):
+    plans = [planned(tmp_path, APPEND, text, commit_token="t") for text in "ab"]
+    assert [True, False] == [finish(pickle.loads(pickle.dumps(plan)), outputs).published for plan, outputs in plans]
+    assert ["a"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_a_token_is_known_as_soon_as_its_job_is_committed(tmp_path):
+    with dying("C3.linked"):
+        save(tmp_path, APPEND, "a", commit_token="t")
+    assert plan_job(str(tmp_path), APPEND, commit_token="t").skip
+    assert ["a"] == foreign(tmp_path)
+
+
+def test_tokens_and_jobs_are_remembered_for_a_thousand_jobs(tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_arrow_ipc.dataset.write.commit.REMEMBERED", 3)
+    for token in "abcd":
+        save(tmp_path, APPEND, token, commit_token=token)
+    record = read_record(str(tmp_path), read_head(str(tmp_path)).seq)
+    assert ("b", "c", "d") == record.tokens
+    assert 3 == len(record.jobs)
+    assert 1000 == REMEMBERED
+
+
+# Streaming
+
+
+def stream(path, query, batch_id, content):
+    return save(path, APPEND, content, query=(query, batch_id)).published
+
+
+def test_row_14_a_micro_batch_that_was_committed_is_dropped_when_it_is_replayed(tmp_path):
+    """Spark died between our commit and its own: it sends the batch again, with new files."""
+    assert stream(tmp_path, "q", 0, "a")
+    for point in ("C3.linked", "C4.renamed", "C6.done"):
+        number = read_head(str(tmp_path)).seq
+        with dying(point):
+            stream(tmp_path, "q", number, str(number))
+        assert not stream(tmp_path, "q", number, "again")
+    assert ["1", "2", "3", "a"] == foreign(tmp_path) == ours(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_row_14_a_replay_that_was_planned_before_is_found_at_the_commit(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "again", query=("q", 5))
+    stream(tmp_path, "q", 5, "a")
+    assert not finish(plan, outputs).published
+    assert ["a"] == foreign(tmp_path)
+
+
+def test_row_15_a_new_checkpoint_is_a_new_query_and_never_skipped(tmp_path):
+    for batch_id in range(3):
+        stream(tmp_path, "old checkpoint", batch_id, f"old {batch_id}")
+    for batch_id in range(2):
+        assert stream(tmp_path, "new checkpoint", batch_id, f"new {batch_id}")
+    assert ["new 0", "new 1", "old 0", "old 1", "old 2"] == foreign(tmp_path)
+    record = read_record(str(tmp_path), read_head(str(tmp_path)).seq)
+    assert {"old checkpoint": 2, "new checkpoint": 1} == record.queries
+
+
+def test_a_checkpoint_that_was_set_back_is_an_error_and_never_silent(tmp_path):
+    stream(tmp_path, "q", 3, "a")
+    with pytest.raises(CommitError, match=r"q has written its micro-batch 3 here, and now writes number 2"):
+        stream(tmp_path, "q", 2, "b")
+    assert ["a"] == foreign(tmp_path)
+
+
+# What a record forgets and what not
+
+
+def test_records_that_are_pruned_take_nothing_with_them(tmp_path):
+    save(tmp_path, APPEND, "a", commit_token="t", query=("q", 9))
+    for number in range(4):
+        save(tmp_path, APPEND, str(number))
+    roll_forward.finish(str(tmp_path))
+    assert not save(tmp_path, APPEND, "a", commit_token="t").published
+    assert not stream(tmp_path, "q", 9, "a")
+    plan = plan_job(str(tmp_path), APPEND)
+    assert [] == run_tasks(plan)
+    assert abort(plan)

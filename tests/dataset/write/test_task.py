@@ -1,0 +1,137 @@
+"""A task's rows become one staged file, or none."""
+
+import os
+import pickle
+import zlib
+from pathlib import Path
+
+import pytest
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch, Schema, types
+from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.write import staged_file
+from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, write_empty, write_task
+from spark_arrow_ipc.errors import CommitError
+
+pa = pytest.importorskip("pyarrow")
+
+SCHEMA = Schema.of([field("a", types.int64), field("b", types.utf8)])
+
+
+def batch(first, rows):
+    values = range(first, first + rows)
+    return RecordBatch.from_pydict({"a": list(values), "b": [f"text {i}" for i in values]}, SCHEMA)
+
+
+def left_in(staging):
+    return [path.name for path in Path(staging.directory).iterdir()]
+
+
+@pytest.fixture
+def staging(tmp_path):
+    made = Staging(str(tmp_path), "job1")
+    Path(made.directory).mkdir(parents=True)
+    return made
+
+
+@pytest.mark.parametrize(("kind", "extension"), [("file", ".arrow"), ("stream", ".arrows")])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_rows_arrive_in_one_staged_file(staging, kind, extension, compression):
+    options = SinkOptions(ipc.WriteOptions(format=kind, compression=compression), record_batch_rows=40)
+    output = write_task(
+        staging, iter([batch(0, 50), batch(50, 0), batch(50, 25)]), SCHEMA, partition_id=7, options=options
+    )
+    (staged,) = output.files
+    path = staging.path(staged.staged)
+    assert ("job1", 75, Path(path).stat().st_size) == (output.jobid, staged.rows, staged.nbytes)
+    assert [staged.staged] == left_in(staging)
+    assert f"part-00007-{staged.staged.removesuffix('.staged')}{extension}" == staged.final
+    opened = pa.ipc.open_file(path) if kind == "file" else pa.ipc.open_stream(path)
+    read = opened.read_all()
+    assert [*range(75)] == read.column("a").to_pylist()
+    assert [f"text {i}" for i in range(75)] == read.column("b").to_pylist()
+    if kind == "file":
+        assert [40, 35] == [opened.get_batch(i).num_rows for i in range(opened.num_record_batches)]
+
+
+def test_checksum_covers_the_end_of_the_file(staging):
+    (staged,) = write_task(staging, [batch(0, 20_000)], SCHEMA, partition_id=0).files
+    assert zlib.crc32(Path(staging.path(staged.staged)).read_bytes()[-65536:]) == staged.crc32
+
+
+@pytest.mark.parametrize("batches", [[], [batch(0, 0), batch(0, 0)]], ids=["no batch", "empty batches"])
+def test_task_without_rows_writes_no_file(staging, batches):
+    assert () == write_task(staging, batches, SCHEMA, partition_id=0).files
+    assert [] == left_in(staging)
+
+
+def test_empty_file_carries_the_schema(staging):
+    staged = write_empty(staging, SCHEMA)
+    assert 0 == staged.rows
+    assert SCHEMA.names == tuple(pa.ipc.open_file(staging.path(staged.staged)).schema.names)
+
+
+def test_two_attempts_of_one_task_have_names_of_their_own(staging):
+    outputs = [write_task(staging, [batch(0, 5)], SCHEMA, partition_id=3) for _ in range(2)]
+    assert 2 == len({output.files[0].staged for output in outputs}) == len(left_in(staging))
+    assert 2 == len({output.files[0].final for output in outputs})
+
+
+def test_message_to_the_driver_is_small(staging):
+    output = write_task(staging, [batch(0, 5)], SCHEMA, partition_id=3)
+    assert len(pickle.dumps(output)) < 450
+    assert output == pickle.loads(pickle.dumps(output))
+
+
+class Stop(BaseException):
+    """As a killed task raises."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError, Stop, KeyboardInterrupt])
+def test_error_in_the_task_removes_its_file(staging, error):
+    def batches():
+        yield batch(0, 100)
+        yield batch(100, 100)
+        raise error
+
+    with pytest.raises(error):
+        write_task(staging, batches(), SCHEMA, partition_id=0, options=SinkOptions(record_batch_rows=10))
+    assert [] == left_in(staging)
+
+
+@pytest.mark.parametrize("call", ["sync_file", "_prove", "tail_crc32"])
+def test_error_of_the_file_system_removes_the_file(staging, monkeypatch, call):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(staged_file, call, refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_task(staging, [batch(0, 5)], SCHEMA, partition_id=0)
+    assert [] == left_in(staging)
+
+
+def test_file_that_is_not_what_was_written_is_not_reported(staging, monkeypatch):
+    real = os.fsync
+
+    def cut(descriptor):
+        real(descriptor)
+        os.truncate(descriptor, 100)
+
+    monkeypatch.setattr(os, "fsync", cut)
+    with pytest.raises(CommitError, match=r"expected a finished file of .* bytes, found 100 bytes"):
+        write_task(staging, [batch(0, 5)], SCHEMA, partition_id=0)
+    assert [] == left_in(staging)
+
+
+def test_task_left_over_from_an_ended_job_does_not_bring_its_directory_back(staging):
+    Path(staging.directory).rmdir()
+    with pytest.raises(CommitError, match=r"not shared between the driver and the\s+executors.*or the job ended"):
+        write_task(staging, [batch(0, 5)], SCHEMA, partition_id=0)
+    assert not Path(staging.directory).exists()
+
+
+def test_without_durability_nothing_is_synced(staging, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync was called"))
+    hasty = Staging(staging.root, staging.jobid, durable=False)
+    assert 5 == write_task(hasty, [batch(0, 5)], SCHEMA, partition_id=0).files[0].rows

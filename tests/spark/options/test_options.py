@@ -1,0 +1,234 @@
+"""Options come as text and become values, or an error that says what would be right."""
+
+import dataclasses
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options import parsers as values
+from spark_arrow_ipc.spark.options.enums import (
+    Compression,
+    DictionaryColumns,
+    Durability,
+    ExtensionTypes,
+    IpcFormat,
+    MapKeys,
+    Nanoseconds,
+    PartitionOverwriteMode,
+    Statistics,
+    Times,
+    Validation,
+)
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, options_table
+from spark_arrow_ipc.spark.options.table import OPTIONS, Side
+
+READS = {
+    "nothing": ({}, {}),
+    "a path": ({"path": "/a b"}, {"paths": ("/a b",)}),
+    "paths of load([...])": ({"paths": '["/a", "/b"]'}, {"paths": ("/a", "/b")}),
+    "names in any case": ({"MAXPARTITIONBYTES": "1k"}, {"max_partition_bytes": 1024}),
+    "words in any case": ({"mapKeys": "LASTWINS"}, {"map_keys": MapKeys.LAST_WINS}),
+    "what Spark adds": ({"checkpointLocation": "/c"}, {}),
+    "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
+    "all columns": ({"columns": "all"}, {"columns": None}),
+    "openCostInBytes": ({"openCostInBytes": "1"}, {"open_cost_in_bytes": 1}),
+    "outputBatchRows": ({"outputBatchRows": "7"}, {"output_batch_rows": 7}),
+    "maxBatchBytes": ({"maxBatchBytes": "3g"}, {"max_batch_bytes": 3 << 30}),
+    "validation": ({"validation": "structural"}, {"validation": Validation.STRUCTURAL}),
+    "nanoseconds": ({"nanoseconds": "long"}, {"nanoseconds": Nanoseconds.LONG}),
+    "times": ({"times": " time "}, {"times": Times.TIME}),
+    "where": ({"where": "a = 1"}, {"where": "a = 1"}),
+    "metadataColumns": ({"metadataColumns": "true"}, {"metadata_columns": True}),
+    "metadataOnly": ({"metadataOnly": "true"}, {"metadata_only": True}),
+    "minPartitionNum": ({"minPartitionNum": "7"}, {"min_partition_num": 7}),
+    "recursiveFileLookup": ({"recursiveFileLookup": "TRUE"}, {"recursive_file_lookup": True}),
+    "pathGlobFilter": ({"pathGlobFilter": "*.arrow"}, {"path_glob_filter": "*.arrow"}),
+    "modifiedBefore": ({"modifiedBefore": "2026-06-01T13:00:00"}, {"modified_before": "2026-06-01T13:00:00"}),
+    "modifiedAfter": ({"modifiedAfter": "2026-06-01T13:00:00"}, {"modified_after": "2026-06-01T13:00:00"}),
+    "basePath": ({"basePath": "/a"}, {"base_path": "/a"}),
+    "partitionTypeInference": ({"partitionTypeInference": "false"}, {"partition_type_inference": False}),
+    "timeZone": ({"timeZone": "Europe/Berlin"}, {"time_zone": "Europe/Berlin"}),
+    "mergeSchema": ({"mergeSchema": "true"}, {"merge_schema": True}),
+    "ignoreCorruptFiles": ({"ignoreCorruptFiles": "true"}, {"ignore_corrupt_files": True}),
+    "ignoreMissingFiles": ({"ignoreMissingFiles": "true"}, {"ignore_missing_files": True}),
+    "recover": ({"recover": "true"}, {"recover": True}),
+    "memoryMap": ({"memoryMap": "true"}, {"memory_map": True}),
+    "extensionTypes": ({"extensionTypes": "storage"}, {"extension_types": ExtensionTypes.STORAGE}),
+}
+
+
+@pytest.mark.parametrize("case", READS)
+def test_options_of_a_read(case):
+    """What is not given is the default of the table, which is that of the dataclass."""
+    given, expected = READS[case]
+    assert dataclasses.replace(ReadOptions(), **expected) == ReadOptions.parse(CaseInsensitiveDict(given))
+
+
+WRITES = {
+    "nothing": ({}, {}),
+    "a path": ({"path": "/a"}, {"path": "/a"}),
+    "compression": ({"compression": "ZSTD", "compressionLevel": "-3"}, {"compression": Compression.ZSTD, "compression_level": -3}),
+    "no compression": ({"compression": "none"}, {"compression": Compression.NONE}),
+    "recordBatchRows": ({"recordBatchRows": "10"}, {"record_batch_rows": 10}),
+    "recordBatchBytes": ({"recordBatchBytes": "1m"}, {"record_batch_bytes": 1 << 20}),
+    "statistics": ({"statistics": "all"}, {"statistics": Statistics.ALL}),
+    "statistics of some": ({"statistics": "a, b.c"}, {"statistics": ("a", ("b", "c"))}),
+    "partitionOverwriteMode": ({"partitionOverwriteMode": "DYNAMIC"}, {"partition_overwrite_mode": PartitionOverwriteMode.DYNAMIC}),
+    "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
+    "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
+    "commitToken": ({"commitToken": "t 1"}, {"commit_token": "t 1"}),
+    "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": IpcFormat.STREAM}),
+    "partitionBy": ({"partitionBy": "a, `b c`, #0"}, {"partition_by": ("a", "b c", 0)}),
+    "maxRecordsPerFile": ({"maxRecordsPerFile": "7"}, {"max_records_per_file": 7}),
+    "maxFileBytes": ({"maxFileBytes": "1k"}, {"max_file_bytes": 1024}),
+    "dictionaryColumns": ({"dictionaryColumns": "a, b"}, {"dictionary_columns": ("a", "b")}),
+    "dictionaryColumns, a word": ({"dictionaryColumns": "AUTO"}, {"dictionary_columns": DictionaryColumns.AUTO}),
+    "dictionaryColumns, a column of that name": ({"dictionaryColumns": "`auto`"}, {"dictionary_columns": ("auto",)}),
+    "metadata.*": ({"metadata.b": "2", "Metadata.a.c": "1"}, {"metadata": (("a.c", "1"), ("b", "2"))}),
+    "restoreTypes": ({"restoreTypes": "true"}, {"restore_types": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRITES)
+def test_options_of_a_write(case):
+    given, expected = WRITES[case]
+    assert dataclasses.replace(SparkWriteOptions(), **expected) == SparkWriteOptions.parse(given)
+
+
+READ_ERRORS = {
+    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns. The options for reading are path, paths, columns,"),
+    "far miss": ({"header": "true"}, "there is no option header. The options for reading are path"),
+    "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
+    "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
+    "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),
+    "no word": ({"times": "clock"}, "the option times must be one of interval, time, long, and is 'clock'; for example: time"),
+    "no JSON": ({"paths": "/a"}, "must be a JSON array of paths"),
+    "no strings": ({"paths": "[1]"}, "must be a JSON array of paths"),
+    "empty path": ({"path": " "}, "must be a path"),
+    "both": ({"path": "/a", "paths": '["/b"]'}, "exclude each other"),
+    "headers and columns": ({"metadataOnly": "true", "columns": "a"}, "the option columns has no meaning"),
+    "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
+    "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
+    "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ_ERRORS)
+def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
+    given, expected = READ_ERRORS[case]
+    with pytest.raises(OptionError) as caught:
+        ReadOptions.parse(given)
+    assert expected in str(caught.value)
+
+
+WRITE_ERRORS = {
+    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression."),
+    "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
+    "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
+    "partitions of no columns": (
+        {"partitionBy": "all"},
+        "the option partitionBy must be column names separated by commas",
+    ),
+    "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
+    "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
+}
+
+
+@pytest.mark.parametrize("case", WRITE_ERRORS)
+def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
+    given, expected = WRITE_ERRORS[case]
+    with pytest.raises(OptionError) as caught:
+        SparkWriteOptions.parse(given)
+    assert expected in str(caught.value)
+
+
+COLUMNS = {
+    "a": ("a",),
+    " a , b ": ("a", "b"),
+    "a.b.c": (("a", "b", "c"),),
+    "a . b": (("a", "b"),),
+    "`a,b`, `c.d`, `e f`": ("a,b", "c.d", "e f"),
+    "`tick``ed`": ("tick`ed",),
+    "a.`b.c`": (("a", "b.c"),),
+    "#0, #12": (0, 12),
+    "`#0`": ("#0",),
+    "`all`": ("all",),
+    "All": None,
+    "größe": ("größe",),
+    '["a", "b.c", "#1", 2, "`x,y`"]': ("a", ("b", "c"), 1, 2, "x,y"),
+}
+
+
+@pytest.mark.parametrize("text", COLUMNS)
+def test_columns(text):
+    assert COLUMNS[text] == values.columns(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ",",
+        "a,",
+        "a b",
+        "a..b",
+        "`a",
+        "#x",
+        "#-1",
+        "``",
+        "none",
+        "auto",
+        "[",
+        "[]",
+        "[true]",
+        "[-1]",
+        '["a,b"]',
+        "{}a b",
+    ],
+)
+def test_columns_that_are_none(text):
+    with pytest.raises(ValueError):
+        values.columns(text)
+
+
+@pytest.mark.parametrize("reference", ["a", "a.b", "all", "#1", "x y", "t`t", 3, ("a", "b c")])
+def test_a_reference_is_read_as_it_is_written(reference):
+    assert (reference,) == values.columns(values.column_text(reference))
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("1", 1), ("10b", 10), ("128m", 128 << 20), ("1MB", 1 << 20), ("2 g", 2 << 30), ("1t", 1 << 40), ("1pb", 1 << 50)],
+)
+def test_byte_sizes_are_those_of_spark(text, nbytes):
+    assert nbytes == values.byte_size(text)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5g", "m", "1x", "1kk", "1_000"])
+def test_byte_sizes_that_are_none(text):
+    with pytest.raises(ValueError):
+        values.byte_size(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False), ("yes", None), ("1", None)])
+def test_booleans(text, value):
+    if value is None:
+        with pytest.raises(ValueError):
+            values.boolean(text)
+    else:
+        assert value is values.boolean(text)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_example_and_the_default_of_every_option_are_right(option):
+    option.parse(option.example)
+    if option.default is not None:
+        option.parse(option.default)
+
+
+def test_the_table_of_a_side_has_its_options_only():
+    table = options_table(Side.WRITE)
+    assert "| `compression` | `lz4` |" in table
+    assert "maxPartitionBytes" not in table

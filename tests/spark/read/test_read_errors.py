@@ -1,0 +1,279 @@
+"""What goes wrong with a read, said by name: where, what was found, what to do; and at planning where that can know."""
+
+import decimal
+import os
+import pathlib
+
+import arrow_files
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
+from spark_arrow_ipc.arrow.python_values import from_pylist
+
+D = decimal.Decimal
+TABLE = pa.table({"carrier": ["UA", "AA"], "delay": [1, 2]})
+DATA = pathlib.Path(__file__).parents[2] / "data"
+
+
+def reader(spark, **options):
+    return spark.read.format("arrowipc").options(**options)
+
+
+def missing(text, words):
+    return [word for word in words if word not in text]
+
+
+def raised(act):
+    with pytest.raises(PySparkException) as caught:
+        act()
+    return str(caught.value)
+
+
+def sound(path, **how):
+    return arrow_files.write(path, TABLE, **how)
+
+
+def cut(path, nbytes, **how):
+    """Write a file that lacks its last bytes."""
+    sound(path, **how)
+    os.truncate(path, path.stat().st_size - nbytes)
+
+
+def staged(path):
+    sound(path / "_ipc_stage" / "job" / "a.arrow.staged")
+
+
+def nested(path):
+    sound(path / "2024" / "a.arrow")
+
+
+def nothing(path):
+    path.mkdir()
+
+
+def copied(name):
+    return lambda path: path.write_bytes((DATA / name).read_bytes())
+
+
+# (What lies at the path, the error, words of its text: what was found, what to do.) `load` raises them all.
+UNREADABLE = {
+    "a truncated file": (lambda path: cut(path, 20), "InvalidFramingError", ["the file is truncated", "copy or write it again"]),
+    "a file of which only the magic is left": (copied("magic_only.arrow"), "InvalidFramingError", ["the file is truncated", "copy or write it again"]),
+    "a file without its footer": (copied("no_footer.arrow"), "InvalidFramingError", ["expected the magic ARROW1 at the end", "its writer did not finish"]),
+    "a stream whose schema is cut": (copied("cut_in_schema.arrows"), "InvalidFramingError", ["it is truncated", "copy or write it again"]),
+    "text": (copied("text.arrow"), "InvalidFramingError", ["looks like text: b'id,name", "spark.read.csv"]),
+    "Parquet": (copied("parquet.arrow"), "InvalidFramingError", ["looks like Parquet", "use spark.read.parquet"]),
+    "an empty file": (copied("empty.arrow"), "InvalidFramingError", ["found an empty file", "write it again, or remove it"]),
+    "Feather V1": (copied("feather_v1.arrow"), "InvalidFramingError", ["looks like Feather version 1", "rewrite it with an Arrow release"]),
+    "a footer of noise": (copied("footer_noise.arrow"), "InvalidMetadataError", ["expected"]),
+    "an empty directory": (nothing, "NoFilesError", ["the directory is empty"]),
+    "a directory with only what a write has not committed": (staged, "NoFilesError", ["skipped 1 name", "_ipc_stage holds the staged files of a write that has not committed"]),
+    "a directory with only directories": (nested, "NoFilesError", ["found none; skipped 1 subdirectory", "Nested directories (2024) are not read", "give the pattern {path}/*"]),
+    "nothing": (lambda _path: None, "NoFilesError", ["the path does not exist", "the nearest directory that does is {parent}"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_refused_by_load(spark, tmp_path, name):
+    """Planning opens the first file: the error class, the path, what was found, and the next step."""
+    make, error, words = UNREADABLE[name]
+    path = tmp_path / "at"
+    make(path)
+    text = raised(lambda: reader(spark).load(str(path)))
+    expected = [f"{error}: {path}: ", *(word.format(path=path, parent=tmp_path) for word in words)]
+    assert missing(text, expected) == [], text
+
+
+def test_a_pattern_that_matches_nothing(spark, tmp_path):
+    text = raised(lambda: reader(spark).load(f"{tmp_path}/*.arrow"))
+    assert missing(text, [f"NoFilesError: {tmp_path}/*.arrow: ", "matches the pattern"]) == [], text
+
+
+# (Options, words.)
+OPTIONS = {
+    "unknown": ({"maxPartitionByte": "1m"}, ["there is no option maxpartitionbyte", "did you mean maxPartitionBytes", "columns"]),
+    "unknown, near another": ({"colums": "a"}, ["there is no option colums", "did you mean columns"]),
+    "like nothing": ({"xyzzy": "1"}, ["there is no option xyzzy", "The options for reading are path, paths, columns"]),
+    "of writing": ({"compression": "lz4"}, ["the option compression is for writing", "remove it"]),
+    "no size": ({"maxPartitionBytes": "much"}, ["maxPartitionBytes must be bytes", "'much'", "for example: 64m"]),
+    "no count": ({"outputBatchRows": "0"}, ["outputBatchRows must be a whole number of at least 1", "'0'", "for example: 100000"]),
+    "no such word": ({"nanoseconds": "round"}, ["nanoseconds must be one of floor, error, long", "'round'"]),
+    "no column list": ({"columns": "a,,b"}, ["columns must be column names", "'a,,b'", "for example: id,"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_wrong_option_is_refused_by_load(spark, tmp_path, name):
+    """Before a file is looked at; with the near miss, or what is expected and an example."""
+    options, words = OPTIONS[name]
+    text = raised(lambda: reader(spark, **options).load(sound(tmp_path / "a.arrow")))
+    assert missing(text, ["OptionError: ", *words]) == [], text
+
+
+def test_a_wrong_option_is_refused_with_a_schema_too(spark, tmp_path):
+    """With a user's schema Spark asks for the reader only when a query is planned."""
+    frame = reader(spark, colums="a").schema("delay bigint").load(sound(tmp_path / "a.arrow"))
+    assert missing(raised(frame.collect), ["OptionError: ", "did you mean columns"]) == []
+
+
+def test_a_read_without_a_path_is_refused(spark):
+    assert missing(raised(reader(spark).load), ["OptionError: there is no path", "load(path)"]) == []
+
+
+# (Options, words.)
+COLUMNS = {
+    "a name": ({"columns": "carrier, dely"}, ["'dely'", "'carrier', 'delay'"]),
+    "a position": ({"columns": "#2"}, ["#2", "below 2"]),
+    "a field of what is no struct": ({"columns": "carrier.x"}, ["carrier.x", "a struct"]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_that_does_not_exist_is_refused_by_load(spark, tmp_path, name):
+    """With the columns that there are."""
+    options, words = COLUMNS[name]
+    path = sound(tmp_path / "a.arrow")
+    text = raised(lambda: reader(spark, **options).load(path))
+    assert missing(text, [f"ColumnNotFoundError: {path}: ", *words]) == [], text
+
+
+def test_a_column_of_the_schema_that_does_not_exist_is_refused_when_it_is_read(spark, tmp_path):
+    """Planning need not open the file, and the schema is the user's."""
+    path = sound(tmp_path / "a.arrow")
+    frame = reader(spark).schema("dely bigint").load(path)
+    text = raised(frame.collect)
+    assert missing(text, [f"ColumnNotFoundError: {path}: ", "'dely'", "'carrier', 'delay'"]) == [], text
+
+
+def test_a_large_broken_file_is_refused_at_planning_with_a_schema_too(spark, tmp_path):
+    """The footer of a file larger than a split is opened there: before a task runs."""
+    path = tmp_path / "a.arrow"
+    cut(path, 20)
+    frame = reader(spark, maxPartitionBytes="64", openCostInBytes="1").schema("delay bigint").load(str(path))
+    # Making an RDD plans the query and runs nothing.
+    text = raised(lambda: frame.rdd)
+    assert missing(text, [f"InvalidFramingError: {path}: ", "truncated"]) == [], text
+
+
+def rewrite(path):
+    arrow_files.write(path, pa.table({"carrier": ["UA"] * 50, "delay": [1] * 50}))
+
+
+def touch(path):
+    os.utime(path, ns=(0, 0))
+
+
+# (What happens to the file after planning, words.)
+CHANGES = {
+    "rewritten": (rewrite, ["it had"]),
+    "touched": (touch, ["its modification time differs"]),
+    "removed": (os.remove, ["it is gone"]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_file_that_changes_after_planning_is_an_error(spark, tmp_path, name):
+    """A DataFrame plans once; it never answers from other data than it was planned with."""
+    change, words = CHANGES[name]
+    path = sound(tmp_path / "a.arrow")
+    frame = reader(spark).load(path)
+    assert frame.count() == 2
+    change(pathlib.Path(path))
+    text = raised(frame.count)
+    assert (
+        missing(
+            text, [f"FileChangedError: {path}: ", "changed after this read was planned", "read the path again", *words]
+        )
+        == []
+    ), text
+
+
+def test_the_path_that_is_read_again_has_the_new_rows(spark, tmp_path):
+    path = sound(tmp_path / "a.arrow")
+    assert reader(spark).load(path).count() == 2
+    rewrite(pathlib.Path(path))
+    assert reader(spark).load(path).count() == 50
+
+
+def relabelled(array, type_):
+    return pa.Array.from_buffers(type_, len(array), array.buffers())
+
+
+DECIMALS = relabelled(pa.array([D(1), D(10**5)], pa.decimal128(38, 0)), pa.decimal128(4, 2))
+MAPS = pa.array([[("a", 1)], [("b", 1), ("b", 2)]], pa.map_(pa.string(), pa.int8()))
+TEXTS = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xff\xfe"]).buffers())
+INDICES = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int8()), pa.array(["a"]), safe=False)
+
+# (Column, options, error, words.)
+VALUES = {
+    "a key twice in a map": (MAPS, {}, "SchemaMismatchError", ["the key 'b' twice (slot 1)", "mapKeys=lastWins"]),
+    "a decimal beyond its precision": (DECIMALS, {}, "InvalidBodyError", ["at most 4 digits", "the unscaled value 100000 in slot 1"]),
+    "text that is no UTF-8": (TEXTS, {}, "InvalidBodyError", ["UTF-8"]),
+    "an index beyond the dictionary": (INDICES, {}, "InvalidBodyError", ["7"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_that_breaks_a_rule_is_refused_when_it_is_read(spark, tmp_path, name):
+    """Planning reads no body: the task fails, with the record batch and the column; other columns can be read."""
+    array, options, error, words = VALUES[name]
+    path = arrow_files.write(tmp_path / "a.arrow", pa.table({"c": array, "n": pa.array(range(len(array)))}))
+    frame = reader(spark, **options).load(path)
+    text = raised(frame.collect)
+    assert missing(text, [f"{error}: {path}: record batch 0, field c", *words]) == [], text
+    assert reader(spark, columns="n").load(path).count() == len(array)
+
+
+@pytest.mark.parametrize("validation", ["full", "structural"])
+@pytest.mark.parametrize("rule", ["error", "lastWins"])
+def test_a_null_key_in_a_map_is_refused_when_it_is_read(spark, tmp_path, rule, validation):
+    """Whatever is trusted, for pyarrow aborts the process on such a map: so our codec writes it here."""
+    entries = types.struct([types.field("key", types.utf8, nullable=False), types.field("value", types.int8)])
+    pairs = Array(
+        entries,
+        3,
+        0,
+        (None,),
+        (from_pylist.array(["a", None, "b"], types.utf8), from_pylist.array([1, 2, 3], types.int8)),
+    )
+    map_ = types.Map(types.field("entries", entries, nullable=False))
+    offsets = memoryview(b"".join(n.to_bytes(4, "little") for n in (0, 1, 3)))
+    schema = Schema.of([types.field("c", map_)])
+    ipc.write(str(tmp_path / "a.arrow"), [RecordBatch(schema, (Array(map_, 2, 0, (None, offsets), (pairs,)),), 2)])
+    text = raised(reader(spark, mapKeys=rule, validation=validation).load(str(tmp_path / "a.arrow")).collect)
+    words = [f"InvalidBodyError: {tmp_path}/a.arrow: record batch 0, field c", "expected map keys that are not null"]
+    assert missing(text, words) == [], text
+
+
+def test_a_stream_that_is_cut_in_a_body_is_refused_when_it_is_read(spark, tmp_path):
+    """Its schema is sound, and a stream has no footer that planning could ask."""
+    path = tmp_path / "a.arrows"
+    cut(path, 30, stream=True)
+    frame = reader(spark).load(str(path))
+    text = raised(frame.collect)
+    assert missing(text, [f"InvalidFramingError: {path}: ", "it is truncated", "copy or write it again"]) == [], text
+
+
+def test_a_second_file_that_is_broken_is_named(spark, tmp_path):
+    """Planning opens the first file alone."""
+    sound(tmp_path / "d" / "a.arrow")
+    copied("text.arrow")(tmp_path / "d" / "b.arrow")
+    frame = reader(spark).load(str(tmp_path / "d"))
+    text = raised(frame.collect)
+    assert missing(text, [f"InvalidFramingError: {tmp_path}/d/b.arrow: ", "looks like text"]) == [], text
+
+
+def test_a_second_file_of_another_type_is_named(spark, tmp_path):
+    sound(tmp_path / "d" / "a.arrow")
+    path = arrow_files.write(tmp_path / "d" / "b.arrow", pa.table({"carrier": [1], "delay": [1]}))
+    text = raised(reader(spark).load(str(tmp_path / "d")).collect)
+    assert missing(text, [f"SchemaMismatchError: {path}: field carrier", "asks for string", "bigint"]) == [], text
+
+
+def test_a_batch_that_asks_for_too_much_memory_is_refused(spark, tmp_path):
+    path = sound(tmp_path / "a.arrow")
+    text = raised(reader(spark, maxBatchBytes="16").load(path).collect)
+    assert missing(text, [f"LimitError: {path}: ", "max_batch_bytes"]) == [], text

@@ -1,0 +1,262 @@
+"""Reading less: `where`, metadata columns and the table of blocks, through Spark."""
+
+import datetime as dt
+import json
+import pathlib
+import random
+
+import arrow_files
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+
+
+def read(spark, path, schema=None, **options):
+    reader = spark.read.format("arrowipc").options(**options)
+    return (reader if schema is None else reader.schema(schema)).load(str(path))
+
+
+def rows(frame):
+    """Return the rows as sorted texts: NaN is equal to NaN there."""
+    return sorted(str(tuple(row)) for row in frame.collect())
+
+
+def raised(act):
+    with pytest.raises(PySparkException) as caught:
+        act()
+    return str(caught.value)
+
+
+def write_with_statistics(path, table, rows_a_batch):
+    """Write a file of ours with statistics of every column."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows_a_batch)
+    with ipc.open_file(sink.getvalue().to_pybytes()) as reader:
+        collector = StatisticsCollector(reader.schema, "all")
+        with ipc.create(str(path), reader.schema) as writer:
+            for batch in reader:
+                writer.write(batch)
+                collector.add(batch)
+            key, value = collector.pair()
+            writer.custom_metadata[key] = value
+    return str(path)
+
+
+ROWS, BLOCK = 1_000, 100
+
+
+def table(first=0):
+    numbers = np.arange(first, first + ROWS)
+    return pa.table(
+        {
+            "id": pa.array(numbers),
+            "name": pa.array([f"n{i % 97:02}" if i % 13 else None for i in numbers]),
+            "score": pa.array([float(i % 50) if i % 11 else float("nan") for i in numbers]),
+            "at": pa.array(numbers * 1_000_000, pa.timestamp("us", "UTC")),
+            "s": pa.array([{"x": int(i) * 2, "y": str(i)} for i in numbers]),
+            "u": pa.array(numbers.astype(np.uint64) + 2**63),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """Two levels of partitions; files with statistics, one without, and a stream."""
+    root = tmp_path_factory.mktemp("less") / "t"
+    write_with_statistics(root / "k=1" / "d=2026-01-01" / "a.arrow", table(), BLOCK)
+    write_with_statistics(root / "k=1" / "d=2026-01-02" / "a.arrow", table(ROWS), BLOCK)
+    arrow_files.write(root / "k=2" / "d=2026-01-01" / "a.arrow", table(2 * ROWS), rows=BLOCK)
+    arrow_files.write(
+        root / "k=2" / "d=__HIVE_DEFAULT_PARTITION__" / "a.arrows", table(3 * ROWS), rows=BLOCK, stream=True
+    )
+    return root
+
+
+WHERES = [
+    "id = 123", "id BETWEEN 990 AND 1010", "name LIKE 'n1%' AND id < 500", "name IS NULL", "name IS NOT NULL AND score > 40",
+    "score = 'NaN'", "NOT (score < 10)", "k = 2", "k = 1 AND d = '2026-01-02'", "d IS NULL", "d <=> DATE '2026-01-01'",
+    "s.x > 7000", "s.y = '17' OR id IN (5, 6, 4000)", "u >= 9223372036854775900", "at < TIMESTAMP '1970-01-01 00:10:00Z'",
+    "id > 10000", "true", "id < 5 OR k = 2 AND d IS NULL AND id >= 3995",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_the_rows_are_those_of_sparks_own_filter(spark, lake, where):
+    assert rows(read(spark, lake, where=where)) == rows(read(spark, lake).filter(where))
+
+
+# (Options and schema, which do not have the predicate's columns.)
+PROJECTIONS = {
+    "columns": ({"columns": "name"}, None),
+    "another field of the struct": ({"columns": "s.y, id"}, None),
+    "a path's column": ({"columns": "k"}, None),
+    "the user's schema": ({}, "score double, k string"),
+    "the user's part of the struct": ({}, "name string, s struct<y: string>"),
+}
+
+
+@pytest.mark.parametrize("case", PROJECTIONS)
+def test_columns_of_the_predicate_need_not_be_asked_for(spark, lake, case):
+    options, schema = PROJECTIONS[case]
+    where = "s.x BETWEEN 1990 AND 2010 AND d IS NOT NULL"
+    found = read(spark, lake, schema, where=where, **options)
+    plain = read(spark, lake, schema, **options)
+    assert found.schema == plain.schema
+    whole = read(spark, lake).filter(where)
+    expected = whole.selectExpr(*{
+        "columns": ["name"], "another field of the struct": ["named_struct('y', s.y) AS s", "id"], "a path's column": ["k"],
+        "the user's schema": ["score", "cast(k AS string) AS k"], "the user's part of the struct": ["name", "named_struct('y', s.y) AS s"],
+    }[case])  # fmt: skip
+    assert rows(found) == rows(expected)
+
+
+WRONG = {
+    "no SQL": ("id = = 3", "the option where is no predicate"),
+    "no such column": ("zz = 3", "zz"),
+    "a function": ("length(name) = 3", "where"),
+    "types": ("id = DATE '2020-01-01'", "where"),
+    "a time without a zone": ("at = TIMESTAMP '2020-01-01 00:00:00'", "timeZone"),
+    "a number that is none": ("id = 'x'", "where"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_predicate_is_an_error_before_anything_is_read(spark, lake, case):
+    where, words = WRONG[case]
+    text = raised(lambda: read(spark, lake, where=where).collect())
+    assert words in text
+
+
+def test_a_time_without_a_zone_is_understood_with_one(spark, lake):
+    found = read(spark, lake, where="at < TIMESTAMP '1970-01-01 01:00:10'", timeZone="Europe/Berlin")
+    assert sorted(row.id for row in found.collect()) == list(range(10))
+
+
+def test_blocks_that_cannot_match_are_not_read(spark, tmp_path):
+    """The bytes of all other blocks are damaged: whoever read them would fail."""
+    path = write_with_statistics(tmp_path / "a.arrow", table(), BLOCK)
+    with ipc.open_file(path) as file:
+        blocks = file.blocks
+    with pathlib.Path(path).open("r+b") as file:
+        for i, block in enumerate(blocks):
+            if i != 4:
+                file.seek(block.byte_offset)
+                file.write(b"\xff" * block.nbytes)
+    assert [row.id for row in read(spark, path, where="id BETWEEN 420 AND 423").collect()] == [420, 421, 422, 423]
+    raised(read(spark, path, where="id = 399").collect)
+
+
+def test_partitions_that_cannot_match_are_not_opened(spark, tmp_path):
+    arrow_files.write(tmp_path / "k=1" / "a.arrow", pa.table({"n": [1]}))
+    frame = read(spark, tmp_path, "n long, k int", where="k = 1")
+    (tmp_path / "k=2").mkdir()
+    (tmp_path / "k=2" / "b.arrow").write_bytes(b"no arrow at all")
+    assert rows(read(spark, tmp_path, "n long, k int", where="k = 1")) == ["(1, 1)"]
+    assert rows(frame) == ["(1, 1)"]
+
+
+def test_where_with_merged_schemas(spark, tmp_path):
+    arrow_files.write(tmp_path / "1.arrow", pa.table({"a": pa.array([1, 2], pa.int32())}))
+    arrow_files.write(tmp_path / "2.arrow", pa.table({"b": ["x", "y"], "a": pa.array([1 << 40, 2])}))
+    for where in ("b IS NULL", "b = 'x' OR a = 2", "a > 100"):
+        found, plain = (read(spark, tmp_path, mergeSchema="true", **o) for o in ({"where": where}, {}))
+        assert rows(found) == rows(plain.filter(where))
+        only = read(spark, tmp_path, mergeSchema="true", columns="a", where=where)
+        assert rows(only) == rows(plain.filter(where).select("a"))
+
+
+def test_where_in_a_view(spark, lake):
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW less USING arrowipc OPTIONS (path '{lake}', `where` 'id < 7 AND k = 1')"
+    )
+    assert spark.table("less").count() == 7
+    spark.sql("DROP VIEW less")
+
+
+def test_rows_know_where_they_are_from(spark, lake):
+    frame = read(spark, lake, metadataColumns="true", maxPartitionBytes="5k", openCostInBytes="1")
+    assert frame.columns[-5:] == ["_file_path", "_file_size", "_file_modification_time", "_block", "_row_index"]
+    assert frame.rdd.getNumPartitions() > 8
+    found = frame.selectExpr("id % 1000 = _row_index", "_block = floor(_row_index / 100)").distinct().collect()
+    assert [tuple(row) for row in found] == [(True, True)]
+    for row in frame.select("_file_path", "_file_size", "_file_modification_time").distinct().collect():
+        state = pathlib.Path(row[0]).stat()
+        assert (state.st_size, state.st_mtime_ns // 1000) == (
+            row[1], round(row[2].astimezone(dt.UTC).timestamp() * 1_000_000),
+        )  # fmt: skip
+
+
+def test_metadata_columns_with_everything_else(spark, lake):
+    frame = read(spark, lake, metadataColumns="true", columns="name", where="id IN (15, 2015)")
+    found = sorted((row["_row_index"], row["_block"], pathlib.Path(row["_file_path"]).name) for row in frame.collect())
+    assert found == [(15, 0, "a.arrow"), (15, 0, "a.arrow")]
+    asked = read(spark, lake, "_row_index long, id long, k int", metadataColumns="true", where="name IS NULL AND k = 2")
+    assert asked.columns == ["_row_index", "id", "k"]
+    assert {(row.id - row["_row_index"], row.k) for row in asked.collect()} == {(2 * ROWS, 2), (3 * ROWS, 2)}
+
+
+def test_a_clash_of_names_is_an_error(spark, tmp_path):
+    arrow_files.write(tmp_path / "a.arrow", pa.table({"_Block": [1]}))
+    assert "_Block" in raised(lambda: read(spark, tmp_path, metadataColumns="true"))
+    assert read(spark, tmp_path).columns == ["_Block"]
+
+
+def test_the_table_of_blocks(spark, lake):
+    frame = read(spark, lake, metadataOnly="true")
+    assert frame.selectExpr("sum(rows)", "count(*)").first()[:] == (4 * ROWS, 4 * ROWS // BLOCK)
+    assert {row.format for row in frame.collect()} == {"file", "stream"}
+    first = frame.filter("path LIKE '%k=1/d=2026-01-01%' AND block = 3").first()
+    assert first.statistics["id"][:] == (0, "300", "399")
+    assert first.compression == "none"
+    assert frame.filter("statistics IS NULL").count() == 2 * ROWS // BLOCK
+    for row in frame.collect():
+        with ipc.open(row.path) as reader:
+            if row.format == "file":
+                block = reader.blocks[row.block]
+                assert (block.byte_offset, block.metadata_nbytes, block.body_nbytes) == row[3:6]
+    chosen = read(spark, lake, "rows long, path string", metadataOnly="true")
+    assert chosen.columns == ["rows", "path"]
+    assert chosen.agg({"rows": "sum"}).first()[0] == 4 * ROWS
+
+
+def test_the_table_of_blocks_reads_no_body(spark, tmp_path):
+    path = arrow_files.write(tmp_path / "a.arrow", table(), rows=BLOCK)
+    with ipc.open_file(path) as file:
+        blocks = file.blocks
+    with pathlib.Path(path).open("r+b") as file:
+        for block in blocks:
+            file.seek(block.byte_offset + block.metadata_nbytes)
+            file.write(b"\xff" * block.body_nbytes)
+    assert read(spark, tmp_path, metadataOnly="true").agg({"rows": "sum"}).first()[0] == ROWS
+
+
+def test_random_predicates_on_a_partitioned_lake(spark, lake):
+    """One job evaluates all predicates in Spark; each of ours is a read of its own."""
+    rng = random.Random(7)
+    leaves = [
+        lambda: f"id {rng.choice(['<', '>=', '=', '<>'])} {rng.randrange(-10, 4100)}",
+        lambda: f"k {rng.choice(['=', '<>', '<=>'])} {rng.choice([1, 2, 'NULL'])}",
+        lambda: f"d {rng.choice(['=', '<', '>='])} '2026-01-0{rng.randrange(1, 4)}'",
+        lambda: f"name LIKE 'n{rng.randrange(10)}%'",
+        lambda: f"score > {rng.randrange(60)}",
+        lambda: f"s.x {rng.choice(['<', '>'])} {rng.randrange(8100)}",
+        lambda: rng.choice(["name IS NULL", "d IS NULL", "NOT score <= 3"]),
+    ]
+
+    def predicate(depth):
+        if depth == 0:
+            return rng.choice(leaves)()
+        return f"({predicate(depth - 1)} {rng.choice(['AND', 'OR'])} {predicate(depth - 1)})"
+
+    wheres = [predicate(rng.randrange(3)) for _ in range(25)]
+    plain = read(spark, lake)
+    counts = plain.selectExpr(*(f"count_if({w}) AS c{i}" for i, w in enumerate(wheres)), *(f"sum(if({w}, id, 0)) AS s{i}" for i, w in enumerate(wheres))).first()  # fmt: skip
+    expected = {w: (counts[f"c{i}"], counts[f"s{i}"]) for i, w in enumerate(wheres)}
+    found = {w: read(spark, lake, where=w).selectExpr("count(*)", "coalesce(sum(id), 0)").first()[:] for w in wheres}
+    assert json.dumps(expected) == json.dumps(found)

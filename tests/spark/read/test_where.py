@@ -1,0 +1,235 @@
+"""The option `where` against Spark's own filter, on random and on chosen predicates."""
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+import where_cases as cases
+from pyspark.errors import PySparkException
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset import spark_datetime_text
+from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.coercion import UTC_TIMESTAMP
+from spark_arrow_ipc.dataset.predicate.expressions import Literal
+from spark_arrow_ipc.dataset.predicate.literals import cast
+from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.read.row_filter import compile_filter, predicate_fields
+
+SEED = 20_261_120
+ZONE = spark_datetime_text.zone(cases.ZONE)
+
+
+def test_500_random_predicates_keep_the_rows_that_spark_keeps(spark):
+    """10,000 of them: ``python tests/where_cases.py``."""
+    coverage = cases.Coverage()
+    assert [] == cases.run(spark, 500, SEED, coverage)
+    assert coverage.selective > 150
+    assert coverage.skipping > 100
+    assert coverage.skipping_partitions > 100
+
+
+def test_real_filters_keep_the_rows_that_ours_do(spark):
+    """A column of truths and a filter are optimised differently: NULL is FALSE only in the latter."""
+    r = random.Random(SEED)
+    table = cases.make_table(r)
+    frame = cases.frame_of(spark, table).cache()
+    columns, tally = cases.column_values(table), Counter()
+    compared = 0
+    while compared < 12:
+        text = cases.make_predicate(r, table, columns, tally, Counter())
+        try:
+            ours = cases.our_rows(table, text, ZONE, cases.Coverage())
+        except OptionError:
+            continue
+        assert sorted(row.row for row in frame.filter(text).select("row").collect()) == ours, text
+        compared += 1
+    frame.unpersist()
+
+
+NUMBERS = pa.record_batch(
+    {
+        "l": pa.array([1, 5, 2**63 - 1, -(2**63), None]),
+        "i": pa.array([1, 5, 2**31 - 1, -(2**31), None], pa.int32()),
+        "b": pa.array([1, 5, 127, -128, None], pa.int8()),
+        "d": pa.array([1.0, -0.0, float("nan"), float("inf"), None]),
+    }
+)
+EDGES = [
+    f"{column} {operator} {literal}"
+    for column in ("l", "i", "b", "d")
+    for operator in ("<", "<=", ">", ">=", "=", "<>", "<=>")
+    for literal in (
+        "9223372036854775807.5", "9223372036854775808", "-9223372036854775809", "-9223372036854775808BD",
+        "9223372036854775807", "3000000000BD", "3000000000L", "128Y", "127", "1e30", "'9223372036854775807'", "0", "-0.0D", "NULL",
+    )
+    if literal != "128Y"
+] + [
+    "1 < 9223372036854775808", "9223372036854775808 >= i", "l IN (9223372036854775808)", "NOT l IN (9223372036854775808, 5)",
+    "d IN (0, 1)", "d = 'NaN'", "d >= 'NaN'", "d < 'NaN'", "NOT d < 'inf'", "d <=> d", "i < d", "d IN ('NaN', 0D)",
+    "d IN (0D, 1D, 2D, 3D, 4D, 5D, 6D, 7D, 8D, 9D, 10D, 11D)", "d IN (-0D, 1D, 2D, 3D, 4D, 5D, 6D, 7D, 8D, 9D, 10D, 'NaN')",
+]  # fmt: skip
+
+
+def test_edges_of_numbers(spark):
+    fields = bridge.schema_from_pyarrow(NUMBERS.schema).fields
+    frame = spark.createDataFrame(pa.Table.from_batches([NUMBERS])).coalesce(1)
+    truths = frame.selectExpr(*(f"({text}) AS p{i}" for i, text in enumerate(EDGES))).toArrow()
+    expected = {text: truths.column(i).to_pylist() for i, text in enumerate(EDGES)}
+    found = {}
+    for text in EDGES:
+        mask = compile_filter(bind(parse(text), fields), NUMBERS.schema).mask(NUMBERS)
+        found[text] = [mask.as_py()] * 5 if isinstance(mask, pa.Scalar) else mask.to_pylist()
+    assert expected == found
+
+
+DAYS = ["2020-01-01", "2020-1-1", "2020", "2020-01", " 2020-01-01 ", "2020-01-01x", "2020-01-01 x", "2020-01-01T", "+2020-01-01", "2020-13-01", "2020-02-30", "20200101", "", "2020-"]  # fmt: skip
+MOMENTS = [
+    "2020-01-01", "2020", "2020-01-01 1:2:3", "2020-01-01 00", "2020-01-01T00:00:00", "2020-01-01 00:00:00.", "2020-01-01 00:00:00.1234567",
+    "2020-01-01 00:00:00Z", "2020-01-01 00:00:00 Z", "2020-01-01 00:00:00+1", "2020-01-01 00:00:00+1:2", "2020-01-01 00:00:00-0100",
+    "2020-01-01 00:00:00+19:00", "2020-01-01 00:00:00UTC+1", "2020-01-01 00:00:00 Europe/Berlin", "2020-01-01 00:00Z", "2020-01-01Z",
+    "2020-01-01 24:00:00", "2020-01-01 23:59:60", "2020-01-01  00:00:00", "2020-03-08 02:30:00", "2020-11-01 01:30:00",
+    "1883-11-18 12:03:00", "1800-01-01 00:00:00", "\t2020-01-01 00:00:00\n", "2020-01-01 00:00:00 europe/berlin",
+]  # fmt: skip
+WHOLES = [
+    "5",
+    " 5 ",
+    "+5",
+    "5.0",
+    "5L",
+    "",
+    "-",
+    "\t5\n",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "1e3",
+    "0x1F",
+    "\u0665",
+    "\u00a05",
+]
+FLOATS = [
+    "5",
+    " 5 ",
+    "5.",
+    "+.5",
+    ".",
+    "1e5",
+    "1e",
+    "NaN",
+    "NAN",
+    "inf",
+    "-Infinity",
+    "infinit",
+    "1_0",
+    "1e400",
+    "1e-400",
+    "",
+    "- 5",
+    "++5",
+    "-+inf",
+]
+WORDS = ["t", "true", "TRUE", " y ", "yes", "1", "0", "no", "f", "on", "", "2"]
+CASTS = [
+    ("date", t.date32, "unix_date({})", DAYS),
+    ("timestamp", UTC_TIMESTAMP, "unix_micros({})", MOMENTS),
+    ("bigint", t.int64, "{}", WHOLES),
+    ("double", t.float64, "{}", FLOATS),
+    ("boolean", t.bool_, "cast({} AS int)", WORDS),
+    ("decimal(21,1)", t.Decimal(21, 1), "cast({} * 10 AS decimal(38,0))", ["5", "5.55", "5.54", "-5.55", "1e3", " .5 ", "1e30", "x"]),
+]  # fmt: skip
+
+
+def test_texts_are_cast_as_spark_casts_them(spark):
+    """What this cannot cast is refused; what it casts has Spark's value."""
+    for name, type_, unit, texts in CASTS:
+        frame = spark.createDataFrame([(text,) for text in texts], "x string")
+        expected = {
+            row.x: row.v for row in frame.selectExpr("x", unit.format(f"try_cast(x AS {name})") + " AS v").collect()
+        }
+        found = {text: ours(text, type_) for text in texts}
+        assert list(map(repr, map(plain, expected.values()))) == list(map(repr, found.values())), name
+
+
+def plain(value):
+    return int(value) if hasattr(value, "as_tuple") else value
+
+
+def ours(text, type_):
+    try:
+        return cast(Literal(t.utf8, text.encode(), text), type_, ZONE)
+    except OptionError:
+        return None
+
+
+SPARK_REFUSES = [
+    "b = 5", "flag = 1", "d = 5", "s = 128Y", "i IN (TRUE)", "a = 1", "n.z = 1", "i LIKE", "iv = '1 day'", "i = 'x'", "d = 'x'", "flag = 'x'",
+    "i = 1e400", "ts = 'x'", "iv = INTERVAL '1 25:00' DAY TO MINUTE", "i", "s", "'x'", "i = DATE '2020-02-30'", "s LIKE 'x\\\\'",
+    "s LIKE 'x\\\\y'", "u IN (1, '2', iv)",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one_row(spark):
+    return spark.sql(
+        "SELECT 1 AS i, DATE '2020-01-01' AS d, 'x' AS s, X'41' AS b, true AS flag, TIMESTAMP '2020-01-01 00:00:00' AS ts, "
+        "INTERVAL '1 02:03:04' DAY TO SECOND AS iv, named_struct('x', 1) AS n, 1 AS u"
+    )
+
+
+@pytest.mark.parametrize("text", SPARK_REFUSES)
+def test_what_spark_refuses_is_refused(one_row, text):
+    with pytest.raises(PySparkException):
+        one_row.filter(text).collect()
+    with pytest.raises(Exception, match=r"option where|there is no"):
+        bind(parse(text), predicate_fields(one_row.schema), ZONE)
+
+
+def test_types_that_nothing_compares_with():
+    schema = s.StructType(
+        [
+            s.StructField("c", s.StringType("UTF8_LCASE")),
+            s.StructField("v", s.VariantType()),
+            s.StructField("n", s.StructType([s.StructField("c", s.StringType("UNICODE"))])),
+        ]
+    )
+    fields = predicate_fields(schema)
+    for text in ("c = 'a'", "c IN ('a')", "c LIKE 'a%'", "n.c < 'a'", "v = 1"):
+        with pytest.raises(OptionError, match=r"with a collation|variant"):
+            bind(parse(text), fields)
+    assert bind(parse("c IS NULL AND v IS NOT NULL"), fields)
+
+
+def compiled(text, batch, **options):
+    return compile_filter(bind(parse(text), bridge.schema_from_pyarrow(batch.schema).fields), batch.schema, **options)
+
+
+def test_nothing_is_copied_where_all_rows_match():
+    assert compiled("l IS NULL OR l <> 7", NUMBERS).filter(NUMBERS) is NUMBERS
+    assert compiled("TRUE", NUMBERS).filter(NUMBERS) is NUMBERS
+
+
+def test_nothing_comes_where_no_row_matches():
+    assert compiled("l = 7", NUMBERS).filter(NUMBERS) is None
+    assert compiled("NULL", NUMBERS).filter(NUMBERS) is None
+    assert compiled("TRUE", NUMBERS).filter(NUMBERS.slice(0, 0)) is None
+
+
+def test_columns_behind_the_output_are_dropped():
+    found = compiled("b = 5", NUMBERS, output=2)
+    assert found.schema.names == ["l", "i"]
+    assert found.filter(NUMBERS).to_pydict() == {"l": [5], "i": [5]}
+    assert compiled("b > -200", NUMBERS.slice(0, 4), output=1).filter(NUMBERS.slice(0, 4)).schema.names == ["l"]
+    none = compiled("b = 5", NUMBERS, output=0).filter(NUMBERS)
+    assert (none.num_rows, none.num_columns) == (1, 0)
+
+
+def test_a_struct_may_be_there_once_more_for_the_predicate():
+    whole = pa.array([{"x": 1, "y": 2}, {"x": 3, "y": 4}, None])
+    batch = pa.record_batch([pa.array([{"x": 1}, {"x": 3}, None]), whole], ["n", "n again"])
+    bound = bind(parse("n.y > 2"), [t.field("n", bridge.type_from_pyarrow(whole.type))])
+    kept = compile_filter(bound, batch.schema, output=1, positions={"n": 1}).filter(batch)
+    assert kept.to_pydict() == {"n": [{"x": 3}]}

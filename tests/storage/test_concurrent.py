@@ -1,0 +1,37 @@
+"""Many calls of one kind: each item once, in threads where calls wait, and the first error is the one that is raised."""
+
+import threading
+
+import pytest
+
+from spark_arrow_ipc.storage import concurrent
+from spark_arrow_ipc.storage.concurrent import each
+
+CASES = [(slow, number) for slow in (False, True) for number in (0, 1, 31, 32, 33, 500)]
+
+
+@pytest.mark.parametrize(("slow", "number"), CASES, ids=[f"{'slow' if slow else 'quick'} {n}" for slow, n in CASES])
+def test_each_item_once(monkeypatch, slow, number):
+    monkeypatch.setattr(concurrent, "_SLOW_SECONDS", -1 if slow else 10)
+    done, threads = [], set()
+
+    def call(item):
+        done.append(item)
+        threads.add(threading.get_ident())
+
+    each(call, range(number))
+    assert [*range(number)] == sorted(done)
+    assert (threads - {threading.get_ident()} != set()) == (slow and number > 32)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
+@pytest.mark.parametrize("bad", [0, 40, 499])
+def test_an_error_is_raised(monkeypatch, slow, bad):
+    monkeypatch.setattr(concurrent, "_SLOW_SECONDS", -1 if slow else 10)
+
+    def call(item):
+        if item == bad:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output"):
+        each(call, range(500))

@@ -1,0 +1,81 @@
+"""Paths as people write them, and what the file system says of them."""
+
+import os
+
+import pytest
+
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.storage.local import local_path, status, sync_directory
+
+PATHS = [
+    ("absolute", "/data/x.arrow", "/data/x.arrow"),
+    ("trailing slash", "/data/x/", "/data/x"),
+    ("dots are resolved as text", "/data/./a/../x", "/data/x"),
+    ("file URI of Hadoop", "file:/data/x", "/data/x"),
+    ("file URI", "file:///data/x", "/data/x"),
+    ("file URI of this host", "file://localhost/data/x", "/data/x"),
+    ("scheme in capitals", "FILE:///data/x", "/data/x"),
+    ("escapes of a URI", "file:///data/a%20b%25.arrow", "/data/a b%.arrow"),
+    ("no escapes in a plain path", "/data/a%20b", "/data/a%20b"),
+    ("question mark and hash are no URI syntax here", "file:///data/part-?#1", "/data/part-?#1"),
+    ("colon in a name", "/data/12:30.arrow", "/data/12:30.arrow"),
+    ("root", "file:///", "/"),
+]
+
+
+@pytest.mark.parametrize(("path", "expected"), [case[1:] for case in PATHS], ids=[case[0] for case in PATHS])
+def test_path_becomes_absolute(path, expected):
+    assert expected == local_path(path)
+
+
+def test_relative_path_is_resolved_against_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert str(tmp_path / "a" / "b.arrow") == local_path("a/b.arrow")
+    assert str(tmp_path / "a:b.arrow") == local_path("a:b.arrow")
+
+
+REFUSED = [
+    ("s3", "s3a://bucket/x", UnsupportedError, "scheme s3a"),
+    ("dbfs", "dbfs:/x", UnsupportedError, "scheme dbfs"),
+    ("another host", "file://server/x", UnsupportedError, "host 'server'"),
+    ("relative URI", "file:x.arrow", OptionError, "absolute path after file:"),
+    ("empty", "", OptionError, "empty text"),
+    ("NUL", "/data/\0", OptionError, "NUL"),
+]
+
+
+@pytest.mark.parametrize(("path", "error", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_path_that_is_not_local_is_refused_by_name(path, error, text):
+    with pytest.raises(error, match=text):
+        local_path(path)
+
+
+def test_status_tells_files_directories_and_nothing_apart(tmp_path):
+    file = tmp_path / "f"
+    file.write_bytes(b"12345")
+    found = status(str(file))
+    assert (5, file.stat().st_mtime_ns, True, False) == (
+        found.nbytes,
+        found.mtime_ns,
+        found.is_file,
+        found.is_directory,
+    )
+    assert status(str(tmp_path)).is_directory
+    assert status(str(tmp_path / "absent")) is None
+    assert status(str(file / "below a file")) is None
+
+
+def test_directory_without_fsync_is_tolerated_and_an_io_error_is_not(tmp_path, monkeypatch):
+    """Some file systems answer EINVAL for a directory; EIO means that names may be lost."""
+
+    def refuse(code):
+        def fsync(_):
+            raise OSError(code, os.strerror(code))
+
+        return fsync
+
+    monkeypatch.setattr(os, "fsync", refuse(22))
+    sync_directory(str(tmp_path))
+    monkeypatch.setattr(os, "fsync", refuse(5))
+    with pytest.raises(OSError, match="Input/output"):
+        sync_directory(str(tmp_path))
