@@ -26,11 +26,8 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.document import MAX_NBYTES, Node, Source, integer, load, shown
 from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, WRONG_VALUE, bytes_from_hex, int_to_bytes
-from spark_arrow_ipc.arrow_json.types import type_from_json
+from spark_arrow_ipc.arrow_json.types import custom_metadata_from_json, field_from_json
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, LimitError, error_context
-
-MAX_DEPTH = 64
-"""Levels of nested fields; the IPC reader has the same bound."""
 
 INLINE_NBYTES = 12
 """A view of at most so many bytes holds them itself (Columnar.rst, "Variable-size Binary View Layout")."""
@@ -79,8 +76,8 @@ def read(source: Source) -> ArrowJson:
     with error_context(path=str(source) if isinstance(source, str | Path) else None):
         root = load(source)
         schema_node = root.member("schema")
-        fields = tuple(_field(node, 1) for node in schema_node.member("fields").elements())
-        schema = Schema(tuple(encoded.field for encoded in fields), _custom_metadata(schema_node))
+        fields = tuple(_encoded(node, field_from_json(node)) for node in schema_node.member("fields").elements())
+        schema = Schema(tuple(encoded.field for encoded in fields), custom_metadata_from_json(schema_node))
         dictionaries = _Dictionaries(_dictionary_nodes(root))
         nodes = root.member("batches", InvalidBodyError).elements()
         batches = []
@@ -90,27 +87,16 @@ def read(source: Source) -> ArrowJson:
         return ArrowJson(schema, tuple(batches))
 
 
-def _custom_metadata(node: Node) -> t.CustomMetadata:
-    metadata = node.optional("metadata")
-    pairs = metadata.elements() if metadata else []
-    return tuple((pair.member("key").text(), pair.member("value").text()) for pair in pairs)
-
-
-def _field(node: Node, depth: int) -> EncodedField:
-    if depth > MAX_DEPTH:
-        raise LimitError(expected=f"at most {MAX_DEPTH} levels of fields", found=f"more at {node.path}")
-    children = tuple(_field(child, depth + 1) for child in node.member("children").elements())
-    type_ = type_from_json(node.member("type"), tuple(child.field for child in children))
+def _encoded(node: Node, field_: t.Field) -> EncodedField:
+    """Add the ids of a JSON field's dictionaries to the field that was read of it."""
     encoding = node.optional("dictionary")
-    dictionary_id = None
+    values, dictionary_id = field_.type, None
     if encoding is not None:
-        dictionary_id = encoding.member("id").integer()
-        index = type_from_json(encoding.member("indexType"), ())
-        if not isinstance(index, t.Int):
-            encoding.member("indexType").fail("an integer type")
-        type_ = t.Dictionary(index, type_, encoding.member("isOrdered").flag())
-    made = t.Field(node.member("name").text(), type_, node.member("nullable").flag(), _custom_metadata(node))
-    return EncodedField(made, dictionary_id, children)
+        assert isinstance(values, t.Dictionary)
+        values, dictionary_id = values.value, encoding.member("id").integer()
+    nodes = node.member("children").elements()
+    children = tuple(_encoded(child, own) for child, own in zip(nodes, values.children, strict=True))
+    return EncodedField(field_, dictionary_id, children)
 
 
 def _dictionary_nodes(root: Node) -> dict[int, Node]:

@@ -1,10 +1,14 @@
-"""Arrow's types as the integration JSON writes them, both ways (Integration.rst, "JSON test data format").
+"""Arrow's types and fields as integration JSON, both ways (Integration.rst, "JSON test data format").
 
 Strategy
 --------
-Two tables: a JSON name gives a constructor and its number of children, a type class gives the members that spell
-it. Values that no type allows (a 7-bit integer) are refused by the types themselves; here they become
-`InvalidMetadataError` with the place in the document.
+The JSON of a type is what a field has beside its name: ``type`` (name and parameters), ``children`` and, for a
+dictionary-encoded one, ``dictionary``. Ids of dictionaries belong to a document and not to a type: they are not
+read and not written here.
+
+Two tables: a JSON name gives a constructor and its number of children, a type class gives the members of the
+``type`` object. Values that no type allows (a 7-bit integer) are refused by the types themselves; here they
+become `InvalidMetadataError` with the place in the document.
 """
 
 from __future__ import annotations
@@ -15,11 +19,26 @@ from typing import Any, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow_json.document import Node
+from spark_arrow_ipc.errors import LimitError
+
+__all__ = [
+    "MAX_DEPTH",
+    "custom_metadata_from_json",
+    "custom_metadata_to_json",
+    "field_from_json",
+    "field_to_json",
+    "type_from_json",
+    "type_object",
+    "type_to_json",
+]
 
 Children: TypeAlias = tuple[t.Field, ...]
 Members: TypeAlias = dict[str, Any]
 
 _Enum = TypeVar("_Enum", bound=IntEnum)
+
+MAX_DEPTH = 64
+"""Levels of nested fields; the IPC reader has the same bound."""
 
 ANY_NUMBER = -1
 """Of children: struct and union."""
@@ -130,14 +149,50 @@ _FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
 """JSON name to number of children and constructor."""
 
 
-def type_from_json(node: Node, children: Children) -> t.DataType:
-    """Return the type that a JSON type object stands for.
+def type_from_json(node: Node, depth: int = 1) -> t.DataType:
+    """Read the type of a JSON field, with its children and its dictionary encoding.
+
+    Parameters
+    ----------
+    node
+        An object with ``type``, ``children`` and ``dictionary``; other members are not looked at.
+    depth
+        Levels of fields down to this one, at most `MAX_DEPTH`.
 
     Raises
     ------
     InvalidMetadataError
-        The name is unknown, a member is missing or wrong, or the children are too few or too many.
+        A name is unknown, a member is missing or wrong, or the children are too few or too many.
+    LimitError
+        The fields are nested too deeply.
     """
+    if depth > MAX_DEPTH:
+        raise LimitError(expected=f"at most {MAX_DEPTH} levels of fields", found=f"more at {node.path}")
+    children = tuple(field_from_json(child, depth + 1) for child in node.member("children").elements())
+    type_ = _from_type_object(node.member("type"), children)
+    encoding = node.optional("dictionary")
+    if encoding is None:
+        return type_
+    index = _from_type_object(encoding.member("indexType"), ())
+    if not isinstance(index, t.Int):
+        encoding.member("indexType").fail("an integer type")
+    return t.Dictionary(index, type_, encoding.member("isOrdered").flag())
+
+
+def field_from_json(node: Node, depth: int = 1) -> t.Field:
+    """Read a JSON field; as `type_from_json`."""
+    type_ = type_from_json(node, depth)
+    return t.Field(node.member("name").text(), type_, node.member("nullable").flag(), custom_metadata_from_json(node))
+
+
+def custom_metadata_from_json(node: Node) -> t.CustomMetadata:
+    """Read the pairs of a JSON field or schema, in order."""
+    metadata = node.optional("metadata")
+    pairs = metadata.elements() if metadata else []
+    return tuple((pair.member("key").text(), pair.member("value").text()) for pair in pairs)
+
+
+def _from_type_object(node: Node, children: Children) -> t.DataType:
     wanted, construct = _FROM_NAME[_checked(node.member("name"), _FROM_NAME)]
     if wanted not in (ANY_NUMBER, len(children)):
         node.fail(f"a type with {len(children)} children")
@@ -204,11 +259,33 @@ MEMBERS: Mapping[type[t.DataType], Callable[[Any], Members]] = {
     t.SparseUnion: _union_members("SPARSE"),
     t.DenseUnion: _union_members("DENSE"),
     t.RunEndEncoded: _named("runendencoded"),
-    t.Dictionary: lambda type_: type_to_json(type_.value),
+    t.Dictionary: lambda type_: type_object(type_.value),
 }
 """The JSON members of each type class; a dictionary-encoded field shows the type of its values."""
 
 
-def type_to_json(type_: t.DataType) -> Members:
-    """Return the JSON type object of a type, without its children."""
+def type_object(type_: t.DataType) -> Members:
+    """Write only the JSON ``type`` object: name and parameters, without children."""
     return MEMBERS[type(type_)](type_)
+
+
+def type_to_json(type_: t.DataType) -> Members:
+    """Write a type as the members ``type``, ``children`` and, if it is dictionary-encoded, ``dictionary``."""
+    made: Members = {"type": type_object(type_)}
+    values = type_
+    if isinstance(type_, t.Dictionary):
+        made["dictionary"] = {"indexType": type_object(type_.index), "isOrdered": type_.ordered}
+        values = type_.value
+    made["children"] = [field_to_json(child) for child in values.children]
+    return made
+
+
+def field_to_json(field: t.Field) -> Members:
+    """Write a field: its name, nullability, type and custom metadata."""
+    named: Members = {"name": field.name, "nullable": field.nullable}
+    return named | type_to_json(field.type) | custom_metadata_to_json(field.custom_metadata)
+
+
+def custom_metadata_to_json(pairs: t.CustomMetadata) -> Members:
+    """Write pairs as the member ``metadata``; no member if there are none."""
+    return {"metadata": [{"key": key, "value": value} for key, value in pairs]} if pairs else {}

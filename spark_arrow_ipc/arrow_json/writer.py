@@ -28,7 +28,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.reader import INLINE_NBYTES
 from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS, bytes_to_hex, int_from_bytes, int_to_json
-from spark_arrow_ipc.arrow_json.types import type_to_json
+from spark_arrow_ipc.arrow_json.types import custom_metadata_to_json, field_to_json
 from spark_arrow_ipc.errors import UnsupportedError
 
 Members: TypeAlias = dict[str, Any]
@@ -48,11 +48,11 @@ def to_json(schema: Schema, batches: Sequence[RecordBatch]) -> Members:
     """
     columns = [[slicing.compact(batch.columns[i]) for batch in batches] for i in range(len(schema))]
     dictionaries: list[Members] = []
-    fields = [
-        _field(field, field.name, arrays, dictionaries) for field, arrays in zip(schema.fields, columns, strict=True)
-    ]
+    fields = [field_to_json(field) for field in schema.fields]
+    for made, field, arrays in zip(fields, schema.fields, columns, strict=True):
+        _number_dictionaries(made, field.type, field.name, arrays, dictionaries)
     document: Members = {
-        "schema": {"fields": fields, **_custom_metadata(schema.custom_metadata)},
+        "schema": {"fields": fields, **custom_metadata_to_json(schema.custom_metadata)},
         "batches": [
             {
                 "count": batch.num_rows,
@@ -68,26 +68,20 @@ def to_json(schema: Schema, batches: Sequence[RecordBatch]) -> Members:
     return document
 
 
-def _custom_metadata(pairs: t.CustomMetadata) -> Members:
-    return {"metadata": [{"key": key, "value": value} for key, value in pairs]} if pairs else {}
-
-
-def _field(field: t.Field, path: str, arrays: Sequence[Array], dictionaries: list[Members]) -> Members:
-    """Return a field's JSON, and append the dictionaries that it and the fields below it need."""
-    made: Members = {"name": field.name, "nullable": field.nullable, "type": type_to_json(field.type)}
-    values = field.type
-    if isinstance(values, t.Dictionary):
+def _number_dictionaries(
+    made: Members, type_: t.DataType, path: str, arrays: Sequence[Array], dictionaries: list[Members]
+) -> None:
+    """Give the dictionaries of a field's JSON, and of the fields below it, their ids; append their values."""
+    if isinstance(type_, t.Dictionary):
         id_ = len(dictionaries)
-        dictionary = _longest(values, path, arrays)
-        made["dictionary"] = {"id": id_, "indexType": type_to_json(values.index), "isOrdered": values.ordered}
+        dictionary = _longest(type_, path, arrays)
+        made["dictionary"]["id"] = id_
         column = _column(f"DICT{id_}", dictionary)
         dictionaries.append({"id": id_, "data": {"count": dictionary.length, "columns": [column]}})
-        arrays, values = [dictionary], values.value
-    made["children"] = [
-        _field(child, child_path(values, path, child), [array.children[i] for array in arrays], dictionaries)
-        for i, child in enumerate(values.children)
-    ]
-    return made | _custom_metadata(field.custom_metadata)
+        arrays, type_ = [dictionary], type_.value
+    for i, (child_json, child) in enumerate(zip(made["children"], type_.children, strict=True)):
+        below = [array.children[i] for array in arrays]
+        _number_dictionaries(child_json, child.type, child_path(type_, path, child), below, dictionaries)
 
 
 def _longest(type_: t.Dictionary, path: str, arrays: Sequence[Array]) -> Array:

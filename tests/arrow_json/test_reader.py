@@ -11,7 +11,6 @@ from spark_arrow_ipc import arrow_json
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow_json.scalars import SCALARS, TEXTS
-from spark_arrow_ipc.arrow_json.types import MEMBERS
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidBodyError,
@@ -359,10 +358,6 @@ def test_error_names_the_file(tmp_path):
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(ArrowIpcError, match=r"a\.json: expected a member 'schema'"):
         arrow_json.read(tmp_path / "a.json")
-
-
-def test_every_type_has_a_name():
-    assert MEMBERS.keys() == LAYOUTS.keys()
 
 
 def test_every_type_with_values_has_a_row():

@@ -18,7 +18,7 @@ from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow_json.types import type_to_json
+from spark_arrow_ipc.arrow_json.types import type_object
 from spark_arrow_ipc.cli.shared import render
 
 __all__ = ["Comparison"]
@@ -116,4 +116,4 @@ def _values(type_: t.DataType) -> t.DataType:
 def _head(type_: t.DataType) -> tuple[object, ...]:
     """Return what a type says itself, without its children."""
     encoding = (type_.index, type_.ordered) if isinstance(type_, t.Dictionary) else ()
-    return (*encoding, type_to_json(_values(type_)))
+    return (*encoding, type_object(_values(type_)))
