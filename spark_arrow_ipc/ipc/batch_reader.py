@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -84,6 +84,10 @@ class Window:
         return self._data[start : start + nbytes]
 
     read_at = read_up_to
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Return a view of each range of (byte offset, bytes)."""
+        return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
 
     def close(self) -> None:
         """Do nothing: the bytes belong to whoever read them."""

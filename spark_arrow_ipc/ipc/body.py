@@ -66,9 +66,8 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
         return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
     ranges = ranges_to_read(wanted, nbytes)
     starts = tuple(start for start, _ in ranges)
-    return Body(
-        starts, tuple(source.read_at(byte_offset + start, end - start) for start, end in ranges), byte_offset, nbytes
-    )
+    parts = source.read_ranges([(byte_offset + start, end - start) for start, end in ranges])
+    return Body(starts, tuple(parts), byte_offset, nbytes)
 
 
 def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int) -> list[tuple[int, int]]:

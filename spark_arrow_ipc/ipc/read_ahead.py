@@ -5,6 +5,7 @@ Memory: one piece. What lies beyond a piece, or is larger than one, is read from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from spark_arrow_ipc.ipc.source import ByteSource, FileSource, SeekableSource
@@ -60,6 +61,12 @@ class ReadAhead:
         """
         data = self.read_up_to(byte_offset, nbytes)
         return data if len(data) == nbytes else self._source.read_at(byte_offset, nbytes)
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Return each range of (byte offset, bytes): of the piece where it holds them all, else of the source."""
+        if all(len(self.held(byte_offset)) >= nbytes for byte_offset, nbytes in ranges):
+            return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
+        return self._source.read_ranges(ranges)
 
     def held(self, byte_offset: int) -> memoryview:
         """Return what of the piece lies from `byte_offset` on; nothing is read."""

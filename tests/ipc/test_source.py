@@ -10,6 +10,7 @@ import pytest
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc import source as module
 from spark_arrow_ipc.ipc.source import BufferSource, FileSource, ForwardSource, SeekableSource, open_source
+from spark_arrow_ipc.storage import local_source
 
 DATA = bytes(range(256)) * 4
 
@@ -107,7 +108,7 @@ def test_positions_count_from_where_the_file_object_stood():
 
 
 def test_reads_larger_than_the_system_takes_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_PREAD_NBYTES", 100)
+    monkeypatch.setattr(local_source, "_PREAD_NBYTES", 100)
     source = open_source(_path(tmp_path))
     assert DATA[3:900] == bytes(source.read_at(3, 897))
     source.close()

@@ -33,9 +33,10 @@ from spark_arrow_ipc.dataset.scan.splits import FileRange
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, error_context
 from spark_arrow_ipc.ipc.projection import Columns, Validation
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
-from spark_arrow_ipc.ipc.source import Openable, open_mapped
+from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import FileStatus, status
+from spark_arrow_ipc.storage.local_source import open_mapped
 
 __all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "read_schema", "scan"]
 
@@ -75,7 +76,7 @@ class ScanOptions:
     joined_rows
         Batches of fewer rows are joined with their neighbours until they have so many; 0: never.
     memory_map
-        Files are mapped instead of read; `ipc.source.open_mapped` says what that risks.
+        Files are mapped instead of read; `open_mapped` says what that risks.
     faults
         What is put up with.
     planned_at

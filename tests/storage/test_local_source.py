@@ -8,8 +8,9 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc import source as module
-from spark_arrow_ipc.ipc.source import FileSource, MappedSource, open_mapped, open_source
+from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.storage import local_source as module
+from spark_arrow_ipc.storage.local_source import FileSource, MappedSource, open_mapped
 
 DATA = bytes(range(256)) * 4
 FILE = Path(__file__).parents[1] / "data" / "integers.arrow"
