@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 from scans import SINKS
 from workloads import ROW_GROUP_ROWS, Workload
 
-from spark_arrow_ipc.spark.options.table import OPTIONS
+from spark_arrow_ipc.spark.options.options import OPTIONS
 
 Job: TypeAlias = Callable[[], object]
 Ready: TypeAlias = Callable[[Bench], Job]

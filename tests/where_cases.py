@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset import spark_datetime_text
 from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, read_statistics
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, read_statistics
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
@@ -588,7 +588,7 @@ def partition_of(batch, row):
 
 def statistics_of(file):
     ours = bridge.batch_from_pyarrow(file)
-    collector = StatisticsCollector(ours.schema, "all")
+    collector = StatisticsCollector(ours.schema, Statistics.ALL)
     for i in range(ROWS // BLOCK_ROWS):
         collector.add(ours.slice(i * BLOCK_ROWS, BLOCK_ROWS))
     statistics = read_statistics((collector.pair(),), ours.schema, ROWS // BLOCK_ROWS)

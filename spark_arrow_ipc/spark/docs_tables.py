@@ -9,17 +9,17 @@ of that name in `TABLES`. A test compares the pages of ``docs/`` with what is pr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from spark_arrow_ipc.spark.options.options import options_table
-from spark_arrow_ipc.spark.options.table import Side
+from spark_arrow_ipc.spark.options.declare import Option
+from spark_arrow_ipc.spark.options.options import READING, WRITING
 from spark_arrow_ipc.spark.read.metadata_columns import metadata_table
 from spark_arrow_ipc.spark.types.arrow_to_spark import extensions_table, types_table
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "read options": lambda: options_table(Side.READ),
-    "write options": lambda: options_table(Side.WRITE),
+    "read options": lambda: options_table(READING),
+    "write options": lambda: options_table(WRITING),
     "metadata columns": metadata_table,
     "types": types_table,
     "extension types": extensions_table,
@@ -39,3 +39,18 @@ def refreshed(page: str) -> str:
         A marker names a table that there is none of.
     """
     return _REGION.sub(lambda region: f"{region[1]}{TABLES[region[2]]()}\n{region[3]}", page)
+
+
+def options_table(options: Iterable[Option]) -> str:
+    """Return the Markdown table of options."""
+    rows = ["| option | default | value | meaning |", "|---|---|---|---|"]
+    rows += [
+        f"| `{o.name}` | {f'`{o.default}`' if o.default is not None else ''} | {o.expected}; e.g. {_code(o.example)} "
+        f"| {o.meaning} |"
+        for o in options
+    ]
+    return "\n".join(rows)
+
+
+def _code(example: str) -> str:
+    return f"`` {example} ``" if "`" in example else f"`{example}`"

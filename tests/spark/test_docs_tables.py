@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_arrow_ipc.spark.docs_tables import TABLES, refreshed
+from spark_arrow_ipc.spark.docs_tables import TABLES, options_table, refreshed
+from spark_arrow_ipc.spark.options.options import WRITING
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["options.md", "types.md"]
@@ -27,3 +28,9 @@ def test_what_stands_between_markers_is_replaced_and_nothing_else():
     assert made.startswith("a\n<!-- begin written types -->\n| Spark | Arrow |\n")
     assert made.endswith("\n<!-- end written types -->\nb\n")
     assert "old" not in made
+
+
+def test_the_table_of_a_side_has_its_options_only():
+    table = options_table(WRITING)
+    assert "| `compression` | `lz4` |" in table
+    assert "maxPartitionBytes" not in table

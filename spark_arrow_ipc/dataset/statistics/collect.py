@@ -22,7 +22,8 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from enum import StrEnum
+from typing import Final, TypeAlias
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -39,13 +40,23 @@ from spark_arrow_ipc.errors import ArrowIpcError
 __all__ = [
     "BlockStatistics",
     "ColumnStatistics",
+    "Statistics",
     "StatisticsCollector",
     "StatisticsWarning",
     "Which",
     "read_statistics",
 ]
 
-Which: TypeAlias = Literal["auto", "none", "all"] | Sequence[int | str | tuple[str, ...]]
+
+class Statistics(StrEnum):
+    """The columns that have statistics, where no list names them."""
+
+    AUTO = "auto"
+    NONE = "none"
+    ALL = "all"
+
+
+Which: TypeAlias = Statistics | Sequence[int | str | tuple[str, ...]]
 """What the option `statistics` says: a word, or references to columns (of a struct: all its leaves)."""
 
 _AUTO_COLUMNS: Final = 64
@@ -104,7 +115,7 @@ class StatisticsCollector:
     schema
         Of the file.
     which
-        Of which columns: ``auto``, ``none``, ``all``, or references.
+        The columns that have statistics: references, or a word for the first of them, for none, for all.
 
     Raises
     ------
@@ -114,10 +125,10 @@ class StatisticsCollector:
 
     def __init__(self, schema: Schema, which: Which) -> None:
         found = list(f.leaves(schema))
-        self._is_bounded = which == "auto"
-        if which == "none":
+        self._is_bounded = which is Statistics.AUTO
+        if which is Statistics.NONE:
             chosen = []
-        elif isinstance(which, str):
+        elif isinstance(which, Statistics):
             chosen = found[:_AUTO_COLUMNS] if self._is_bounded else found
         else:
             asked = [_resolved(schema, reference) for reference in which]

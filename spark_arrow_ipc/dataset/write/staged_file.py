@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import STAGED_SUFFIX, STAGING_DIRECTORY
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, Which
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, Which
 from spark_arrow_ipc.dataset.write import failpoint
 from spark_arrow_ipc.errors import CommitError, error_context
 from spark_arrow_ipc.storage.local import status, sync_file
@@ -101,7 +101,7 @@ class SinkOptions:
     max_file_rows: int | None = None
     max_file_nbytes: int | None = None
     custom_metadata: CustomMetadata = ()
-    statistics: Which = "none"
+    statistics: Which = Statistics.NONE
 
 
 def column_types(schema: Schema) -> list[DataType]:

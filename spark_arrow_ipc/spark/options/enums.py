@@ -13,7 +13,6 @@ __all__ = [
     "MapKeys",
     "Nanoseconds",
     "PartitionOverwriteMode",
-    "Statistics",
     "Times",
     "Validation",
 ]
@@ -83,14 +82,6 @@ class PartitionOverwriteMode(StrEnum):
 
     STATIC = "static"
     DYNAMIC = "dynamic"
-
-
-class Statistics(StrEnum):
-    """Of which columns statistics are written, where no list says it."""
-
-    AUTO = "auto"
-    NONE = "none"
-    ALL = "all"
 
 
 class DictionaryColumns(StrEnum):

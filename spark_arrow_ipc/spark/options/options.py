@@ -1,23 +1,24 @@
-"""The options of one read or write as frozen values, made of what Spark hands over.
+"""Every option of the data source, declared once: `ReadOptions` and `SparkWriteOptions`.
 
 Strategy
 --------
-Spark hands options over as a case-insensitive dict of strings. Each row of `OPTIONS` (``option_rows.py``) is an
-attribute of `ReadOptions` or `SparkWriteOptions`; ``parse`` makes them. Nothing is guessed: an unknown option, an
-option of the other side and a value of the wrong kind are each an `OptionError` that says what would be right. No
-Spark conf is read here, because the planner has no session.
+An attribute is an option in snake case; its declaration says its default, what its value must be and what it means
+(``declare.py``). ``parse`` makes the values of the case-insensitive dict of strings that Spark hands over.
+`OPTIONS` is the table of all of them: the errors of ``parse`` and ``docs/options.md`` are printed from it. No Spark
+conf is read here, because the planner has no session.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from spark_arrow_ipc.dataset.scan.error_policy import Faults
+from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options import declare as d
+from spark_arrow_ipc.spark.options import parsers
 from spark_arrow_ipc.spark.options.enums import (
     Compression,
     DictionaryColumns,
@@ -27,55 +28,138 @@ from spark_arrow_ipc.spark.options.enums import (
     MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
-    Statistics,
     Times,
     Validation,
 )
+from spark_arrow_ipc.spark.options.given import Side, parse_given
 from spark_arrow_ipc.spark.options.parsers import ColumnReference
-from spark_arrow_ipc.spark.options.table import OPTIONS, Option, Side
 
-__all__ = ["ReadOptions", "SparkWriteOptions", "options_table"]
+__all__ = ["OPTIONS", "READING", "WRITING", "ReadOptions", "SparkWriteOptions"]
 
-_BY_KEY: Mapping[str, Option] = {option.name.lower(): option for option in OPTIONS}
-
-_ANY = ".*"
-"""End of the name of an option that stands for many, each with a key of its own."""
-
-SPARK_KEYS = frozenset({"checkpointlocation"})
-"""What Spark adds on its own and which means nothing to a batch job."""
+_PATH = d.Option(
+    parsers.string, None, "a path", "/data/flights",
+    "The file or directory; `load(path)` and `save(path)` set it.",
+    name="path",
+)  # fmt: skip
+_PATHS = d.Option(
+    parsers.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
+    "Several files or directories; `load([a, b])` sets it.",
+    name="paths",
+)  # fmt: skip
+_TIME = "a time as 2026-06-01T13:00:00"
+_COLUMNS = (
+    "column names separated by commas (a name with comma, dot or blank in backticks, a position as #n), or a JSON "
+    "array of them"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of a read; `parse` makes them from Spark's dict, the defaults are those of `OPTIONS`."""
+    """Options of a read; `parse` makes them from Spark's dict."""
 
-    paths: tuple[str, ...] = ()
-    columns: tuple[ColumnReference, ...] | None = None
-    where: str | None = None
-    metadata_columns: bool = False
-    metadata_only: bool = False
-    max_partition_bytes: int = 128 << 20
-    open_cost_in_bytes: int = 4 << 20
-    output_batch_rows: int = 1_000_000
-    max_batch_bytes: int = 2 << 30
-    validation: Validation = Validation.FULL
-    nanoseconds: Nanoseconds = Nanoseconds.FLOOR
-    times: Times = Times.INTERVAL
-    map_keys: MapKeys = MapKeys.ERROR
-    extension_types: ExtensionTypes = ExtensionTypes.CONVERT
-    min_partition_num: int | None = None
-    recursive_file_lookup: bool = False
-    path_glob_filter: str | None = None
-    modified_before: str | None = None
-    modified_after: str | None = None
-    base_path: str | None = None
-    partition_type_inference: bool = True
-    time_zone: str | None = None
-    merge_schema: bool = False
-    ignore_corrupt_files: bool = False
-    ignore_missing_files: bool = False
-    recover: bool = False
-    memory_map: bool = False
+    paths: tuple[str, ...] = d.one_of(replace(_PATH, parse=parsers.path), _PATHS, absent=())
+    columns: tuple[ColumnReference, ...] | None = d.option(
+        parsers.columns,
+        "all",
+        "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
+        "dot, a position as #n), a JSON array of them, or all",
+        "id, `unit price`, address.city, #0",
+        "The columns to read, in this order; nothing of the others is read or decoded.",
+    )
+    where: str | None = d.string(
+        "a predicate in Spark's SQL",
+        "year = 2024 AND name LIKE 'a%'",
+        "Only rows for which this is true are read. Partitions, files, record batches and rows are skipped by it.",
+    )
+    metadata_columns: bool = d.flag("false", "Whether columns are added that say where each row is from.")
+    metadata_only: bool = d.flag(
+        "false", "Whether the result is a table of the files' record batches, made of their headers alone."
+    )
+    max_partition_bytes: int = d.byte_size("128m", "How much of the files one Spark task reads at most.")
+    open_cost_in_bytes: int = d.byte_size(
+        "4m", "Estimated cost of opening a file, in bytes that could be read in the same time."
+    )
+    output_batch_rows: int = d.count(
+        "1000000", "How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."
+    )
+    max_batch_bytes: int = d.byte_size(
+        "2g", "How much memory one record batch may ask for; a file that asks for more is refused."
+    )
+    min_partition_num: int | None = d.optional_count(
+        "200", "How many tasks are aimed at where there is enough to read; without it, as many as the driver has CPUs."
+    )
+    validation: Validation = d.word(
+        Validation.FULL,
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` leaves out the values: only for "
+        "files from a writer that you trust.",
+    )
+    nanoseconds: Nanoseconds = d.word(
+        Nanoseconds.FLOOR,
+        "What becomes of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error` "
+        "refuses values that are no whole microseconds, `long` gives the count as a number.",
+    )
+    times: Times = d.word(
+        Times.INTERVAL,
+        "What a time of day becomes: `interval` (day to second, since midnight), `time` (Spark's TIME, which Spark "
+        "4.1 to 4.3 refuses to compute with until `spark.sql.timeType.enabled` is set), `long` (the count).",
+    )
+    map_keys: MapKeys = d.word(
+        MapKeys.ERROR, "What happens with a key that a map holds twice: an `error`, or `lastWins`."
+    )
+    extension_types: ExtensionTypes = d.word(
+        ExtensionTypes.CONVERT,
+        "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
+        "gives what lies in the file.",
+    )
+    recursive_file_lookup: bool = d.flag(
+        "false", "Whether directories are read to the bottom; then the names of directories are no columns."
+    )
+    path_glob_filter: str | None = d.string(
+        "a pattern of a file's name",
+        "part-*.arrow",
+        "Only files whose names match are read. Directories are not asked.",
+    )
+    modified_before: str | None = d.string(
+        _TIME,
+        "2026-06-01T13:00:00",
+        "Only files that were last modified before are read; a time without a zone is in `timeZone`, else in UTC.",
+    )
+    modified_after: str | None = d.string(
+        _TIME,
+        "2026-06-01T13:00:00",
+        "Only files that were last modified after are read; a time without a zone is in `timeZone`, else in UTC.",
+    )
+    base_path: str | None = d.string(
+        "a path",
+        "/data/flights",
+        "The directory below which `key=value` directories are columns; without it, the paths that are read.",
+    )
+    partition_type_inference: bool = d.flag(
+        "true", "Whether columns made of directories get the type that their values look like; else they are strings."
+    )
+    time_zone: str | None = d.string(
+        "a time zone's name or offset",
+        "Europe/Berlin",
+        "The zone of timestamps without one, in options and in the names of directories. The session's zone cannot "
+        "be known here.",
+    )
+    merge_schema: bool = d.flag(
+        "false",
+        "Whether the schemas of all files are united: missing columns are null, types widen. Else the first file's "
+        "schema is that of all.",
+    )
+    ignore_corrupt_files: bool = d.flag(
+        "false", "Whether the rest of a broken file is left out, with a warning that says what is missing."
+    )
+    ignore_missing_files: bool = d.flag(
+        "false", "Whether a file that is gone since it was listed is left out, with a warning."
+    )
+    recover: bool = d.flag(
+        "false", "Whether the record batches that are whole are read from a file whose end is missing, with a warning."
+    )
+    memory_map: bool = d.flag(
+        "false", "Whether files are mapped into memory; one that is cut or rewritten meanwhile then ends the worker."
+    )
 
     @property
     def faults(self) -> Faults:
@@ -91,37 +175,88 @@ class ReadOptions:
         OptionError
             An option is unknown, belongs to writing, or its value is not understood.
         """
-        parsed = _parse(mapping, Side.READ)
-        one = parsed.pop("path")
-        several = parsed.pop("paths")
-        if one is not None and several is not None:
+        options = cls(**parse_given(mapping, READING, WRITING))
+        if {"path", "paths"} <= {key.lower() for key in mapping}:
             raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
-        options = cls(paths=one or several or (), **_attributes(parsed))
         _check_metadata_only(options)
         return options
 
 
 @dataclass(frozen=True, slots=True)
 class SparkWriteOptions:
-    """Options of a write; `parse` makes them from Spark's dict, the defaults are those of `OPTIONS`."""
+    """Options of a write; `parse` makes them from Spark's dict."""
 
-    path: str | None = None
-    compression: Compression = Compression.LZ4
-    compression_level: int | None = None
-    record_batch_rows: int = 65_536
-    record_batch_bytes: int = 64 << 20
-    ipc_format: IpcFormat = IpcFormat.FILE
-    partition_by: tuple[ColumnReference, ...] | None = None
-    max_records_per_file: int | None = None
-    max_file_bytes: int | None = None
-    dictionary_columns: DictionaryColumns | tuple[ColumnReference, ...] = DictionaryColumns.NONE
-    metadata: tuple[tuple[str, str], ...] = ()
-    statistics: Statistics | tuple[ColumnReference, ...] = Statistics.AUTO
-    partition_overwrite_mode: PartitionOverwriteMode = PartitionOverwriteMode.STATIC
-    if_exists: IfExists = IfExists.APPEND
-    durability: Durability = Durability.FSYNC
-    commit_token: str | None = None
-    restore_types: bool = False
+    path: str | None = d.one_of(_PATH, absent=None)
+    compression: Compression = d.word(Compression.LZ4, "How the buffers are compressed.")
+    compression_level: int | None = d.optional(
+        parsers.integer, "a whole number", "9", "The level of `compression`; without it, the library's own default."
+    )
+    record_batch_rows: int = d.count("65536", "How many rows a record batch of a written file has at most.")
+    record_batch_bytes: int = d.byte_size(
+        "64m", "About how many bytes a record batch of a written file has at most, before compression."
+    )
+    ipc_format: IpcFormat = d.word(IpcFormat.FILE, "`file` (random access, `.arrow`) or `stream` (`.arrows`).")
+    partition_by: tuple[ColumnReference, ...] | None = d.optional(
+        parsers.column_list,
+        _COLUMNS,
+        "year, month",
+        "The columns that become directories `year=2024/month=1` and are left out of the files. Rows may come in any "
+        "order; a task writes one file a partition.",
+    )
+    max_records_per_file: int | None = d.optional_count(
+        "1000000", "How many rows a file has at most; without it, a task writes one file (one a partition)."
+    )
+    max_file_bytes: int | None = d.optional_byte_size(
+        "512m",
+        "How long a file becomes at most: it ends before the record batch that would exceed it, and has at least one.",
+    )
+    dictionary_columns: DictionaryColumns | tuple[ColumnReference, ...] = d.option(
+        parsers.column_list_or(DictionaryColumns),
+        "none",
+        f"auto, none, or {_COLUMNS}",
+        "country, `unit name`",
+        "The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the "
+        "strings and binaries of which each value comes at least 8 times on average in the first 65,536 rows of a task.",
+    )
+    metadata: tuple[tuple[str, str], ...] = d.pairs(
+        "metadata.*",
+        "a string",
+        "flights of 2023",
+        "`metadata.owner=me` puts the pair owner=me into the schema's and the footer's metadata of every file. Spark "
+        "hands the key over in lower case.",
+    )
+    statistics: Statistics | tuple[ColumnReference, ...] = d.option(
+        parsers.column_list_or(Statistics),
+        "auto",
+        f"auto, none, all, or {_COLUMNS}",
+        "id, at",
+        "The columns whose nulls, least and greatest value of each record batch are noted in the footer, for `where`. "
+        "`auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format has no place for them.",
+    )
+    partition_overwrite_mode: PartitionOverwriteMode = d.word(
+        PartitionOverwriteMode.STATIC,
+        "What mode overwrite replaces: with `static` everything, with `dynamic` the partitions that are written to.",
+    )
+    if_exists: IfExists = d.word(
+        IfExists.APPEND,
+        "What mode append does where the directory holds data: `append`, an `error` before any work, or `ignore` "
+        "(nothing is written).",
+    )
+    durability: Durability = d.word(
+        Durability.FSYNC,
+        "`fsync` makes every step survive a loss of power; `none` leaves that to the operating system.",
+    )
+    commit_token: str | None = d.optional(
+        parsers.string,
+        "a string of your own",
+        "load-2026-06-01",
+        "Names the job: a job whose token is committed already writes nothing and succeeds, so that it can be run again.",
+    )
+    restore_types: bool = d.flag(
+        "false",
+        "Whether columns are written in the Arrow types that they were read from, as their metadata notes. A value "
+        "that the type does not hold exactly is an error.",
+    )
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> SparkWriteOptions:
@@ -132,12 +267,17 @@ class SparkWriteOptions:
         OptionError
             An option is unknown, belongs to reading, or its value is not understood.
         """
-        parsed = _parse(mapping, Side.WRITE)
-        one = parsed.pop("path")
-        options = cls(path=one[0] if one else None, **_attributes(parsed))
+        options = cls(**parse_given(mapping, WRITING, READING))
         if options.compression is Compression.NONE and options.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: leave one of them out")
         return options
+
+
+READING = Side("reading", "read", d.declared(ReadOptions))
+WRITING = Side("writing", "written", d.declared(SparkWriteOptions))
+
+OPTIONS: tuple[d.Option, ...] = tuple({option.name: option for option in (*READING, *WRITING)}.values())
+"""All options of this release, in the order of the documentation."""
 
 
 def _check_metadata_only(options: ReadOptions) -> None:
@@ -147,92 +287,3 @@ def _check_metadata_only(options: ReadOptions) -> None:
     for name in filter(given.get, given):
         if options.metadata_only:
             raise OptionError(f"metadataOnly=true reads no rows, so that the option {name} has no meaning; remove one")
-
-
-def _attributes(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by the names of attributes: ``maxPartitionBytes`` is ``max_partition_bytes``."""
-    return {
-        re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name.removesuffix(_ANY)): value
-        for name, value in parsed.items()
-    }
-
-
-def options_table(side: Side) -> str:
-    """Return the Markdown table of the options of one side, for ``docs/options.md``."""
-    rows = ["| option | default | value | meaning |", "|---|---|---|---|"]
-    rows += [
-        f"| `{o.name}` | {f'`{o.default}`' if o.default is not None else ''} | {o.expected}; e.g. {_code(o.example)} "
-        f"| {o.meaning} |"
-        for o in _of_side(side)
-    ]
-    return "\n".join(rows)
-
-
-def _code(text: str) -> str:
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
-
-
-def _of_side(side: Side) -> tuple[Option, ...]:
-    return tuple(option for option in OPTIONS if option.side in (side, Side.BOTH))
-
-
-def _parse(mapping: Mapping[str, str], side: Side) -> dict[str, Any]:
-    given = {key.lower(): text for key, text in mapping.items() if key.lower() not in SPARK_KEYS}
-    for key, text in mapping.items():
-        if key.lower() in given:
-            _check_known(key, text, side)
-    return {
-        option.name: _values(option, mapping)
-        if option.name.endswith(_ANY)
-        else _value(option, given.get(option.name.lower()))
-        for option in _of_side(side)
-    }
-
-
-def _values(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    """Return the pairs of an option that has keys of its own, by key."""
-    prefix = option.name.removesuffix("*").lower()
-    given = {key[len(prefix) :]: text for key, text in mapping.items() if key.lower().startswith(prefix)}
-    return tuple((key, _value(option, given[key])) for key in sorted(given))
-
-
-def _option(key: str) -> Option | None:
-    """Return the option that a key belongs to."""
-    key = key.lower()
-    with_keys = next(
-        (
-            o
-            for o in OPTIONS
-            if o.name.endswith(_ANY) and len(key) >= len(o.name) and key.startswith(o.name[:-1].lower())
-        ),
-        None,
-    )
-    return with_keys or _BY_KEY.get(key)
-
-
-def _check_known(key: str, text: str, side: Side) -> None:
-    option = _option(key)
-    if option is not None and option.side in (side, Side.BOTH):
-        return
-    names = [o.name for o in _of_side(side)]
-    if option is not None:
-        verb = "reading" if option.side is Side.READ else "writing"
-        here = "written" if side is Side.WRITE else "read"
-        raise OptionError(f"the option {option.name} is for {verb}, and here data is {here}; remove it ({key}={text})")
-    import difflib  # workers do without
-
-    near = difflib.get_close_matches(key.lower(), [name.lower() for name in names], n=1)
-    guess = f"; did you mean {_BY_KEY[near[0]].name}" if near else ""
-    verb = "reading" if side is Side.READ else "writing"
-    raise OptionError(f"there is no option {key}{guess}. The options for {verb} are {', '.join(names)}")
-
-
-def _value(option: Option, text: str | None) -> Any:
-    if text is None:
-        return None if option.default is None else option.parse(option.default)
-    try:
-        return option.parse(text)
-    except ValueError as error:
-        raise OptionError(
-            f"the option {option.name} must be {option.expected}, and is {text!r}; for example: {option.example}"
-        ) from error

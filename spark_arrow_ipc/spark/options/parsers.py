@@ -66,8 +66,8 @@ def word_of(enum: type[_E]) -> Callable[[str], _E]:
     return parse
 
 
-def text(given: str) -> str:
-    """Return a text that is not blank, exactly as it was given."""
+def string(given: str) -> str:
+    """Return a string that is not blank, exactly as it was given."""
     return given if given.strip() else _refuse(given)
 
 

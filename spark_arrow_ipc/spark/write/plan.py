@@ -20,13 +20,13 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import find_columns, walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, Which
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, Which
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
-from spark_arrow_ipc.spark.options.enums import Compression, DictionaryColumns, IpcFormat, Statistics
+from spark_arrow_ipc.spark.options.enums import Compression, DictionaryColumns, IpcFormat
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.options.parsers import ColumnReference, column_text
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
@@ -185,7 +185,7 @@ def _statistics(options: SparkWriteOptions) -> Which:
     which = options.statistics
     if isinstance(which, Statistics):
         # The stream format has no footer to hold them.
-        return "none" if options.ipc_format is IpcFormat.STREAM else which.value
+        return Statistics.NONE if options.ipc_format is IpcFormat.STREAM else which
     if options.ipc_format is IpcFormat.STREAM:
         raise OptionError("ipcFormat=stream has no place for statistics; leave the option statistics out")
     return which

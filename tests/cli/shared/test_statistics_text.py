@@ -7,7 +7,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
 
 SCHEMA = Schema.of([t.field("when", t.Timestamp(t.TimeUnit.MICROSECOND)), t.field("n", t.struct([("x", t.float64)])), t.field("s", t.utf8)])  # fmt: skip
 ROWS = [
@@ -17,7 +17,7 @@ ROWS = [
 
 
 def written(path):
-    collector = StatisticsCollector(SCHEMA, "all")
+    collector = StatisticsCollector(SCHEMA, Statistics.ALL)
     with ipc.create(path, SCHEMA) as writer:
         for rows in ROWS:
             batch = RecordBatch.from_pylist(rows, SCHEMA)

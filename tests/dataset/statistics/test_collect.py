@@ -16,12 +16,17 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics import format as f
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, StatisticsWarning, read_statistics
+from spark_arrow_ipc.dataset.statistics.collect import (
+    Statistics,
+    StatisticsCollector,
+    StatisticsWarning,
+    read_statistics,
+)
 from spark_arrow_ipc.dataset.statistics.min_max import summarise
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
 
 
-def gathered(batches, which="auto", file_nbytes=0):
+def gathered(batches, which=Statistics.AUTO, file_nbytes=0):
     collector = StatisticsCollector(batches[0].schema, which)
     for batch in batches:
         collector.add(batch, file_nbytes)
@@ -185,11 +190,11 @@ def test_which_columns():
         which if isinstance(which, str) else "list": list(
             read_statistics((gathered([batch], which),), schema, 1).columns
         )
-        for which in ("auto", "all", ["C3", ("n", "Y"), 5])
+        for which in (Statistics.AUTO, Statistics.ALL, ["C3", ("n", "Y"), 5])
     }
-    assert [len(chosen["auto"]), len(chosen["all"])] == [64, 72]
+    assert [len(chosen[Statistics.AUTO]), len(chosen[Statistics.ALL])] == [64, 72]
     assert [("c3",), ("c5",), ("n", "y")] == chosen["list"]
-    assert gathered([batch], "none") is None
+    assert gathered([batch], Statistics.NONE) is None
     assert read_statistics((gathered([batch]),), schema, 1).dropped[-1] == ("n", "y")
     assert len(list(f.leaves(Schema.of([t.field("a", t.int8), t.field("a", t.int8)])))) == 0
 
@@ -202,8 +207,8 @@ def test_auto_is_bounded_by_the_size_of_the_file():
     statistics = read_statistics(((key, text),), schema, 600)
     assert 0 < len(statistics.columns) < 30
     assert [(f"c{i}",) for i in range(30)] == [*statistics.columns, *statistics.dropped]
-    assert len(gathered([batch] * 600, "all")[1]) > 1 << 20
-    assert len(gathered([batch] * 600, "auto", 10 << 30)[1]) > 1 << 20
+    assert len(gathered([batch] * 600, Statistics.ALL)[1]) > 1 << 20
+    assert len(gathered([batch] * 600, Statistics.AUTO, 10 << 30)[1]) > 1 << 20
 
 
 def test_arrow_readers_can_read_the_stream():

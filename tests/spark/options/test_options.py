@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
+from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options import parsers as values
@@ -17,12 +18,10 @@ from spark_arrow_ipc.spark.options.enums import (
     MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
-    Statistics,
     Times,
     Validation,
 )
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, options_table
-from spark_arrow_ipc.spark.options.table import OPTIONS, Side
+from spark_arrow_ipc.spark.options.options import OPTIONS, ReadOptions, SparkWriteOptions
 
 READS = {
     "nothing": ({}, {}),
@@ -226,9 +225,3 @@ def test_the_example_and_the_default_of_every_option_are_right(option):
     option.parse(option.example)
     if option.default is not None:
         option.parse(option.default)
-
-
-def test_the_table_of_a_side_has_its_options_only():
-    table = options_table(Side.WRITE)
-    assert "| `compression` | `lz4` |" in table
-    assert "maxPartitionBytes" not in table

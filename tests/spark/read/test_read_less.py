@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
 
 
 def read(spark, path, schema=None, **options):
@@ -38,7 +38,7 @@ def write_with_statistics(path, table, rows_a_batch):
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows_a_batch)
     with ipc.open_file(sink.getvalue().to_pybytes()) as reader:
-        collector = StatisticsCollector(reader.schema, "all")
+        collector = StatisticsCollector(reader.schema, Statistics.ALL)
         with ipc.create(str(path), reader.schema) as writer:
             for batch in reader:
                 writer.write(batch)

@@ -1,0 +1,139 @@
+"""How an option is declared: as a field of the dataclass that holds its value.
+
+Strategy
+--------
+`ReadOptions` and `SparkWriteOptions` (``options.py``) declare every option once: the attribute is the option in snake
+case, its annotation is the type of the value, and the function of this module on its right says how the string that
+Spark hands over becomes the value, what stands for an absent option, and what the documentation says. The functions
+return a dataclass field and are annotated with the type of the value, as `dataclasses.field` is, so that mypy checks
+the annotation of the attribute. `declared` reads the declarations back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from spark_arrow_ipc.spark.options import parsers
+
+__all__ = [
+    "Option", "byte_size", "count", "declared", "flag", "one_of", "option", "optional", "optional_byte_size",
+    "optional_count", "pairs", "string", "word",
+]  # fmt: skip
+
+_T = TypeVar("_T")
+_E = TypeVar("_E", bound=StrEnum)
+
+_OPTIONS = "options"
+"""Key of a field's metadata: the tuple of its options."""
+
+_BYTES = "bytes, as a whole number or with a unit of k, m, g, t or p"
+_COUNT = "a whole number of at least 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option as the documentation shows it.
+
+    Parameters
+    ----------
+    parse
+        Makes a value of the string, or raises ValueError.
+    default
+        The string that gives the value when the option is absent; None where absent is a value of its own.
+    expected
+        What the string must be, in words.
+    example
+        A string that is right.
+    meaning
+        One sentence for the documentation.
+    name
+        As the documentation writes it; it matches in any case. Empty in a declaration: the name is the attribute's, in
+        camel case. A name that ends in ``.*`` stands for all options that begin so.
+    """
+
+    parse: Callable[[str], Any]
+    default: str | None
+    expected: str
+    example: str
+    meaning: str
+    name: str = ""
+
+
+def option(parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str) -> _T:
+    """Declare an option that has a value even when it is absent: that of the string `default`."""
+    row = Option(parse, default, expected, example, meaning)
+    return field(default=parse(default), metadata={_OPTIONS: (row,)})
+
+
+def optional(parse: Callable[[str], _T], expected: str, example: str, meaning: str) -> _T | None:
+    """Declare an option that is None when it is absent."""
+    return one_of(Option(parse, None, expected, example, meaning), absent=None)
+
+
+def one_of(*options: Option, absent: _T) -> _T:
+    """Declare an attribute that has the value of one of several options, or `absent`."""
+    return field(default=absent, metadata={_OPTIONS: options})
+
+
+def word(default: _E, meaning: str) -> _E:
+    """Declare an option that is one of the words of an enum."""
+    words = list(type(default))
+    expected = f"one of {', '.join(each.value for each in words)}"
+    other = next(each for each in words if each is not default)
+    return option(parsers.word_of(type(default)), default.value, expected, other.value, meaning)
+
+
+def byte_size(default: str, meaning: str) -> int:
+    """Declare an option that is a size in bytes."""
+    return option(parsers.byte_size, default, _BYTES, "64m", meaning)
+
+
+def optional_byte_size(example: str, meaning: str) -> int | None:
+    """Declare an option that is a size in bytes, or None when it is absent."""
+    return optional(parsers.byte_size, _BYTES, example, meaning)
+
+
+def count(default: str, meaning: str) -> int:
+    """Declare an option that is a number of at least 1."""
+    return option(parsers.count, default, _COUNT, "100000", meaning)
+
+
+def optional_count(example: str, meaning: str) -> int | None:
+    """Declare an option that is a number of at least 1, or None when it is absent."""
+    return optional(parsers.count, _COUNT, example, meaning)
+
+
+def flag(default: str, meaning: str) -> bool:
+    """Declare an option that is true or false."""
+    other = "false" if default == "true" else "true"
+    return option(parsers.boolean, default, "true or false", other, meaning)
+
+
+def string(expected: str, example: str, meaning: str) -> str | None:
+    """Declare an option that is a string with something in it, or None when it is absent."""
+    return optional(parsers.string, expected, example, meaning)
+
+
+def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
+    """Declare options of the name `name`, which ends in ``.*``: their keys and values, by key."""
+    return one_of(Option(parsers.string, None, expected, example, meaning, name), absent=())
+
+
+def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:
+    """Return the options of a class by attribute, in the order of their declarations."""
+    return {
+        attribute.name: tuple(
+            each if each.name else replace(each, name=_camel_case(attribute.name))
+            for each in attribute.metadata[_OPTIONS]
+        )
+        for attribute in dataclasses.fields(cls)
+    }
+
+
+def _camel_case(attribute: str) -> str:
+    return re.sub("_([a-z])", lambda letter: letter[1].upper(), attribute)
