@@ -12,7 +12,7 @@ from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidMetadataError,
 )
-from spark_arrow_ipc.ipc.constants import HeaderKind
+from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.metadata.message import DictionaryBatchHeader, Message, RecordBatchHeader, SchemaHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
@@ -93,7 +93,7 @@ class Window:
         """Do nothing: the bytes belong to whoever read them."""
 
 
-def expect(message: Message, kind: HeaderKind, header_class: type[_H]) -> _H:
+def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
     """Return the header of a message, which must be of the given kind.
 
     Raises

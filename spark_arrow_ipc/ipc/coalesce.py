@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Compression
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CompressionType
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.header_template import Headers, MessageShape, learn
@@ -163,7 +163,7 @@ def _demand(condition: bool | np.bool_) -> None:
 class _Gathering:
     """The buffers of a run whose headers are sound, put behind one another."""
 
-    def __init__(self, run: Run, headers: Headers, compression: Compression | None, budget_nbytes: int) -> None:
+    def __init__(self, run: Run, headers: Headers, compression: CompressionType | None, budget_nbytes: int) -> None:
         self._data = run.data
         self._lengths, self._null_counts = headers.nodes[..., 0], headers.nodes[..., 1]
         bodies = run.starts[: len(headers.lengths)] + len(run.shape.metadata)

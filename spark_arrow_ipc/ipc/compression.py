@@ -16,7 +16,7 @@ import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc import lz4_frame
-from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Compression
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER, CompressionType
 
 PREFIX_NBYTES: Final = 8
 """The int64 before the frame."""
@@ -75,9 +75,9 @@ class Decompressor:
         The buffers that will be decompressed, for the size of the memory; others get memory of their own.
     """
 
-    def __init__(self, compression: Compression, budget_nbytes: int, buffers: Iterable[memoryview] = ()) -> None:
+    def __init__(self, compression: CompressionType, budget_nbytes: int, buffers: Iterable[memoryview] = ()) -> None:
         self._into = _INTO[compression]
-        self._zstd = zstandard.ZstdDecompressor() if compression is Compression.ZSTD else None
+        self._zstd = zstandard.ZstdDecompressor() if compression is CompressionType.ZSTD else None
         self._budget_nbytes = budget_nbytes
         self._arena = memoryview(b"")
         wanted = sum(_padded(_believable_nbytes(data)) for data in buffers)
@@ -196,16 +196,16 @@ def _check_zstd_end(consumed: int, frame: memoryview) -> None:
         raise InvalidBodyError(expected="one zstd frame", found=found, spec=_SPEC)
 
 
-_INTO: Final[dict[Compression, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {
-    Compression.LZ4_FRAME: _decompress_lz4,
-    Compression.ZSTD: _decompress_zstd,
+_INTO: Final[dict[CompressionType, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {
+    CompressionType.LZ4_FRAME: _decompress_lz4,
+    CompressionType.ZSTD: _decompress_zstd,
 }
 
 LZ4_LEVELS: Final = range(-9, 13)
 ZSTD_LEVELS: Final = range(-7, 23)
 
 
-def check_level(compression: Compression, level: int | None) -> None:
+def check_level(compression: CompressionType, level: int | None) -> None:
     """Raise where a codec has no such level; None is its default.
 
     Raises
@@ -213,7 +213,7 @@ def check_level(compression: Compression, level: int | None) -> None:
     ValueError
         The text gives the levels that there are.
     """
-    levels = LZ4_LEVELS if compression is Compression.LZ4_FRAME else ZSTD_LEVELS
+    levels = LZ4_LEVELS if compression is CompressionType.LZ4_FRAME else ZSTD_LEVELS
     if level is not None and level not in levels:
         raise ValueError(f"expected a {compression.word} level of {levels.start} to {levels.stop - 1}, found {level}")
 
@@ -234,7 +234,7 @@ class Compressor:
         The codec has no such level.
     """
 
-    def __init__(self, compression: Compression, level: int | None = None) -> None:
+    def __init__(self, compression: CompressionType, level: int | None = None) -> None:
         check_level(compression, level)
         self._compression = compression
         self._level = level
@@ -251,7 +251,7 @@ class Compressor:
 
         LZ4 frames lie in memory that is used again: new memory cost a third more than LZ4's own work (measured).
         """
-        if self._compression is not Compression.LZ4_FRAME:
+        if self._compression is not CompressionType.LZ4_FRAME:
             return [self._chosen(data, self._zstd.compress(data)) for data in buffers]
         needed = sum(lz4_frame.most_nbytes(len(data)) for data in buffers)
         if needed > len(self._arena):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import StrEnum
 from typing import Final
 
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, MetadataVersion
@@ -18,10 +18,11 @@ __all__ = [
     "MAGIC",
     "RAW_BUFFER",
     "READABLE_VERSIONS",
-    "Compression",
+    "CompressionType",
     "Format",
-    "HeaderKind",
+    "MessageHeader",
     "MetadataVersion",
+    "Validation",
 ]
 
 MAGIC: Final = b"ARROW1"
@@ -52,39 +53,21 @@ RAW_BUFFER: Final = -1
 """Length prefix of a buffer that is stored uncompressed inside a compressed body."""
 
 
-class Format(Enum):
+class Format(StrEnum):
     """The two shapes that Arrow IPC takes on disk."""
 
     FILE = "file"
     STREAM = "stream"
 
 
+class Validation(StrEnum):
+    """How much of a file's values is checked."""
+
+    FULL = "full"
+    """The values too: offsets, UTF-8, indices."""
+    STRUCTURAL = "structural"
+    """Only what could harm memory or lose rows."""
+
+
 READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)
 """Versions whose messages this package reads: 0.8 (2017-12) and later."""
-
-
-class Compression(IntEnum):
-    """``CompressionType`` of Message.fbs."""
-
-    LZ4_FRAME = CompressionType.LZ4_FRAME
-    ZSTD = CompressionType.ZSTD
-
-    @property
-    def word(self) -> str:
-        """The codec as options name it."""
-        return ("lz4", "zstd")[self]
-
-
-class HeaderKind(IntEnum):
-    """Discriminant of the union ``MessageHeader``."""
-
-    SCHEMA = MessageHeader.Schema
-    DICTIONARY_BATCH = MessageHeader.DictionaryBatch
-    RECORD_BATCH = MessageHeader.RecordBatch
-    TENSOR = MessageHeader.Tensor
-    SPARSE_TENSOR = MessageHeader.SparseTensor
-
-    @property
-    def noun(self) -> str:
-        """The kind in words, for errors."""
-        return self.name.lower().replace("_", " ")

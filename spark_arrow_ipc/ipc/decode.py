@@ -28,7 +28,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.body import Body
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Compression
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
@@ -144,7 +144,7 @@ def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
 
 
 def _read_buffers(
-    plan: Plan, layout: BatchLayout, body: Body, compression: Compression | None, limits: Limits
+    plan: Plan, layout: BatchLayout, body: Body, compression: CompressionType | None, limits: Limits
 ) -> Sequence[memoryview]:
     """Return the bytes of every buffer by its number, decompressed; empty ones for those that no step uses."""
     if compression is None and plan.is_whole:

@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.ipc.compression import Compressor
-from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.metadata.message import Int64s
 from spark_arrow_ipc.ipc.plan import Plan, Step
@@ -65,7 +65,7 @@ def encode_columns(
     columns: Sequence[Array],
     length: int,
     *,
-    compression: Compression | None = None,
+    compression: CompressionType | None = None,
     compressor: Compressor | None = None,
     alignment: int = 64,
 ) -> EncodedBatch:

@@ -17,7 +17,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
-from spark_arrow_ipc.ipc.constants import Format, HeaderKind
+from spark_arrow_ipc.ipc.constants import Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.metadata.message import (
@@ -191,7 +191,7 @@ class FileReader(BatchReader):
         """Return the header of record batch `i` (its row count among others) without reading its body."""
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
-            return expect(self._read_message(self._source, block), HeaderKind.RECORD_BATCH, RecordBatchHeader)
+            return expect(self._read_message(self._source, block), MessageHeader.RecordBatch, RecordBatchHeader)
 
     def wanted_nbytes(self, i: int) -> int:
         """Return how many bytes `read_batch` reads of record batch `i`. Its header is read, and not its body."""
@@ -207,7 +207,7 @@ class FileReader(BatchReader):
             path=self.path, block_kind="dictionary batch", block_number=i, byte_offset=block.byte_offset
         ):
             message = self._read_message(self._source, block)
-            return expect(message, HeaderKind.DICTIONARY_BATCH, DictionaryBatchHeader)
+            return expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
 
     def _block(self, i: int) -> Block:
         if not 0 <= i < len(self):
@@ -216,7 +216,7 @@ class FileReader(BatchReader):
 
     def _read_batch_message(self, source: ByteSource, block: Block) -> Message:
         message = self._read_message(source, block)
-        expect(message, HeaderKind.RECORD_BATCH, RecordBatchHeader)
+        expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
         return message
 
     def _read_message(self, source: ByteSource, block: Block) -> Message:
@@ -243,7 +243,7 @@ class FileReader(BatchReader):
             path=self.path, block_kind="dictionary batch", block_number=number, byte_offset=block.byte_offset
         ):
             message = self._read_message(self._source, block)
-            header = expect(message, HeaderKind.DICTIONARY_BATCH, DictionaryBatchHeader).data
+            header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return self._columns.read_dictionary(header, plan, place, self._dictionaries.find)
 

@@ -6,14 +6,14 @@ Shared by the readers of both formats, which differ in how they find messages an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.ipc.body import BodyPlace, ranges_to_read, read_body
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
 from spark_arrow_ipc.ipc.decode import (
     BatchLayout,
     FindDictionary,
@@ -27,9 +27,6 @@ from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
 from spark_arrow_ipc.ipc.plan import ColumnPath, Plan, Selection, compile_plan, select_columns
 from spark_arrow_ipc.ipc.swap import NATIVE
-
-Validation: TypeAlias = Literal["full", "structural"]
-"""``full`` looks at the values too; ``structural`` only at what could harm memory or lose rows."""
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
 """Names, positions or struct paths; or a function that finds them in the file's schema."""
@@ -48,7 +45,7 @@ class SelectedColumns:
             if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
                 self._selection = None  # each column, in whatever order
         self._plans: dict[MetadataVersion, Plan] = {}
-        self._validates = validation == "full"
+        self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
         """Whether the batches are of the other byte order."""
         self.limits = limits

@@ -9,6 +9,8 @@ ranges that those columns need. Every error that leaves here names the path, the
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import (
     InvalidFramingError,
@@ -17,18 +19,18 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
-from spark_arrow_ipc.ipc.constants import Format, HeaderKind
+from spark_arrow_ipc.ipc.constants import Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_footer, decode_message
 from spark_arrow_ipc.ipc.metadata.schema import decode_schema
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns, Validation
+from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.sniff import sniff_source
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open_source
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
-_VALIDATIONS = ("full", "structural")
+_ValidationWord: TypeAlias = Literal["full", "structural"]
 _DEFAULT_LIMITS = Limits()
 
 
@@ -36,7 +38,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     source: Openable,
     *,
     columns: Columns | None = None,
-    validation: Validation = "full",
+    validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> FileReader | StreamReader:
     """Return a reader of an Arrow IPC file or stream, told apart by the first bytes.
@@ -71,7 +73,7 @@ def open_file(
     source: Openable,
     *,
     columns: Columns | None = None,
-    validation: Validation = "full",
+    validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> FileReader:
     """Return a reader of the file format; parameters and errors as for `open`."""
@@ -84,7 +86,7 @@ def open_stream(
     source: Openable,
     *,
     columns: Columns | None = None,
-    validation: Validation = "full",
+    validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> StreamReader:
     """Return a reader of the stream format; parameters and errors as for `open`."""
@@ -103,11 +105,12 @@ def _open(
     openable: Openable,
     demanded: Format | None,
     columns: Columns | None,
-    validation: Validation,
+    validation: Validation | _ValidationWord,
     limits: Limits,
 ) -> FileReader | StreamReader:
-    if validation not in _VALIDATIONS:
-        raise ValueError(f"expected validation {' or '.join(map(repr, _VALIDATIONS))}, found {validation!r}")
+    if validation not in tuple(Validation):
+        words = " or ".join(repr(known.value) for known in Validation)
+        raise ValueError(f"expected validation {words}, found {validation!r}")
     source = open_source(openable)
     try:
         with error_context(path=source.path):
@@ -117,7 +120,7 @@ def _open(
                     expected=f"the Arrow IPC {demanded.value} format", found=f"the {found.value} format", byte_offset=0
                 )
             opener = _open_file if found is Format.FILE else _open_stream
-            return opener(source, columns, validation, limits)
+            return opener(source, columns, Validation(validation), limits)
     except BaseException:
         source.close()
         raise
@@ -140,7 +143,7 @@ def _open_stream(source: ByteSource, columns: Columns | None, validation: Valida
     flatbuffer, body_offset = found
     with inside(body_offset - len(flatbuffer)):
         message = decode_message(flatbuffer, limits)
-        header = expect(message, HeaderKind.SCHEMA, SchemaHeader)
+        header = expect(message, MessageHeader.Schema, SchemaHeader)
         if message.body_nbytes:
             # A wrong length would take the reader past all batches, to what looks like the end.
             raise InvalidMetadataError(

@@ -22,13 +22,13 @@ from typing import Final
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError, InvalidDictionaryError, error_context
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEADER, MAGIC, HeaderKind
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEADER, MAGIC, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Footer, SchemaHeader, decode_message
 from spark_arrow_ipc.ipc.metadata.schema import decode_schema
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns, Validation
+from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.reader import open as open_reader
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, index_stream
@@ -82,7 +82,7 @@ def open_recovered(
     opens: Callable[[], Openable],
     *,
     columns: Columns | None = None,
-    validation: Validation = "full",
+    validation: Validation = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> Recovered:
     """Return what is whole of a file or stream: all of it, usually.
@@ -112,7 +112,7 @@ def open_recovered(
         return Recovered(reader)
     try:
         index = reader.index(keeps_broken=True)
-        if index.broken is None or validation == "full":
+        if index.broken is None or validation == Validation.FULL:
             return Recovered(reader, index, index.broken)
         reader.close()
         reader = open_reader(opens(), columns=columns, limits=limits)
@@ -151,7 +151,7 @@ def _file_without_footer(source: ByteSource, columns: Columns | None, limits: Li
         if found is not None:
             flatbuffer, byte_offset = found
             with inside(byte_offset - len(flatbuffer)):
-                header = expect(decode_message(flatbuffer, limits), HeaderKind.SCHEMA, SchemaHeader)
+                header = expect(decode_message(flatbuffer, limits), MessageHeader.Schema, SchemaHeader)
                 schema = decode_schema(header.view, limits)
     if header is None or schema is None:
         return None
@@ -162,4 +162,4 @@ def _file_without_footer(source: ByteSource, columns: Columns | None, limits: Li
         tuple(batch.block for batch in index.batches),
         (),
     )
-    return Recovered(FileReader(source, SelectedColumns(schema, columns, "full", limits), footer), index)
+    return Recovered(FileReader(source, SelectedColumns(schema, columns, Validation.FULL, limits), footer), index)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
-from spark_arrow_ipc.ipc.constants import Compression, HeaderKind
+from spark_arrow_ipc.ipc.constants import CompressionType, MessageHeader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import (
@@ -42,7 +42,7 @@ class IndexedBatch:
     rows: int
     rows_before: int
     dictionaries_before: int
-    compression: Compression | None = None
+    compression: CompressionType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple
         byte_offset += block.nbytes
 
 
-_KINDS = (HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH)
+_KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
 """What may come behind the schema."""
 
 

@@ -19,7 +19,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
-from spark_arrow_ipc.ipc.constants import Format, HeaderKind, MetadataVersion
+from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_stream_message
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
@@ -58,7 +58,7 @@ class StreamReader(BatchReader):
         self._early: list[_Arrived] = []
         """Dictionary batches that came before the ones that their values need: arrow-java writes the outer first."""
         self._ended = False
-        self._counts = dict.fromkeys((HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH), 0)
+        self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
     def __iter__(self) -> Iterator[RecordBatch]:
         return self
@@ -137,7 +137,7 @@ class StreamReader(BatchReader):
         gathered = gather(self._columns, run, self._dictionaries.find, below_rows=below_rows)
         if gathered is not None:
             count = len(gathered[1])
-            self._counts[HeaderKind.RECORD_BATCH] += count
+            self._counts[MessageHeader.RecordBatch] += count
             self._byte_offset += ends[count - 1]
             source.adapt(ends[0])
         return gathered
@@ -202,16 +202,16 @@ class StreamReader(BatchReader):
             The bytes are broken, or not those that the index saw.
         """
         for number, byte_offset in start.dictionaries:
-            self._counts[HeaderKind.DICTIONARY_BATCH] = number
+            self._counts[MessageHeader.DictionaryBatch] = number
             self._byte_offset = byte_offset
-            if self._read_message() is not None or self._counts[HeaderKind.DICTIONARY_BATCH] == number:
+            if self._read_message() is not None or self._counts[MessageHeader.DictionaryBatch] == number:
                 raise InvalidFramingError(
                     expected="a dictionary batch, as the index of the stream has it", found="none",
                     path=self.path, byte_offset=byte_offset,
                 )  # fmt: skip
         self._counts = {
-            HeaderKind.RECORD_BATCH: start.record_batches_before,
-            HeaderKind.DICTIONARY_BATCH: start.dictionaries_before,
+            MessageHeader.RecordBatch: start.record_batches_before,
+            MessageHeader.DictionaryBatch: start.dictionaries_before,
         }
         self._byte_offset = start.byte_offset
 
@@ -257,11 +257,11 @@ class StreamReader(BatchReader):
 
     def _decode(self, message: Message, body_offset: int) -> RecordBatch | None:
         place = BodyPlace(self._source, body_offset, message.body_nbytes)
-        if message.kind is HeaderKind.RECORD_BATCH:
+        if message.kind is MessageHeader.RecordBatch:
             # What is still missing now has no slot that needs it, or its error is the right one.
             self._flush_early()
             return self._columns.read_batch(message, place, self._dictionaries.find)
-        header = expect(message, HeaderKind.DICTIONARY_BATCH, DictionaryBatchHeader)
+        header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
         plan = self._columns.plan(message.version).dictionaries.get(header.id)
         if plan is None:
             # Of a column that is not read, or of none at all: nothing can refer to it.

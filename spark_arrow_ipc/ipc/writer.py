@@ -33,7 +33,7 @@ from spark_arrow_ipc.ipc.constants import (
     FILE_HEADER,
     LEGACY_EOS,
     MAGIC,
-    Compression,
+    CompressionType,
     Format,
     MetadataVersion,
 )
@@ -51,7 +51,7 @@ from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
 
-_CODECS: Final = {compression.word: compression for compression in Compression}
+_CODECS: Final = {compression.word: compression for compression in CompressionType}
 _INT32: Final = struct.Struct("<i")
 _BLOCK_NBYTES: Final = 24
 """Of one block in a footer (File.fbs)."""
@@ -82,7 +82,7 @@ class WriteOptions:
         Prefixes without the continuation marker, for readers before 0.15.
     """
 
-    format: Literal["file", "stream"] = "file"
+    format: Format | Literal["file", "stream"] = Format.FILE
     compression: Literal["lz4", "zstd"] | None = None
     compression_level: int | None = None
     dictionaries: Literal["unify", "delta"] = "unify"
@@ -141,14 +141,14 @@ class Writer:
         """A compressor's output is valid until it is used again: dictionaries are written before the encoded batch."""
         self._dictionaries: dict[int, Array] = {}
         """The values of each id as they were written last."""
-        is_file = options.format == Format.FILE.value
+        is_file = options.format == Format.FILE
         self._writes_dictionaries_last = is_file and options.dictionaries == "unify"
         self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._position = 0
         self._is_open = True
         self.custom_metadata: dict[str, str] = {}
-        if options.format == Format.FILE.value:
+        if options.format == Format.FILE:
             self._put(FILE_HEADER)
         self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), ())
         self._schema_nbytes = self._position
@@ -222,7 +222,7 @@ class Writer:
                     if values is not None:
                         self._put_dictionary_batch(dictionary_id, plan, values, is_delta=False)
             self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
-            if self._options.format == Format.FILE.value:
+            if self._options.format == Format.FILE:
                 self._put_footer()
             self._sink.finish(self._prove)
         except BaseException:

@@ -14,7 +14,7 @@ from pathlib import Path
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Compressor
-from spark_arrow_ipc.ipc.constants import FOOTER_TAIL_NBYTES, MAGIC, Compression
+from spark_arrow_ipc.ipc.constants import FOOTER_TAIL_NBYTES, MAGIC, CompressionType
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 
 DATA = Path(__file__).parents[1] / "data"
@@ -64,7 +64,7 @@ def seeds():
             nbytes = int.from_bytes(tail[:4], "little", signed=True)
             if 0 < nbytes < len(content):
                 made["metadata"].add(content[-FOOTER_TAIL_NBYTES - nbytes : -FOOTER_TAIL_NBYTES])
-    for codec in Compression:
+    for codec in CompressionType:
         for content in CONTENTS:
             prefix, frame = Compressor(codec).compress(memoryview(content))
             made["decompression"].add(bytes([codec]) + prefix + bytes(frame))

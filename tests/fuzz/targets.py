@@ -11,7 +11,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import Compression, MetadataVersion
+from spark_arrow_ipc.ipc.constants import CompressionType, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_footer, decode_message
 from spark_arrow_ipc.ipc.metadata.schema import decode_schema
@@ -85,7 +85,7 @@ def decompression(data):
     """Decompress bytes as one buffer; the first byte chooses the codec."""
     if not data:
         return
-    codec, buffer = Compression(data[0] & 1), memoryview(data)[1:]
+    codec, buffer = CompressionType(data[0] & 1), memoryview(data)[1:]
     with refusal():
         output = Decompressor(codec, LIMITS.max_batch_bytes).decompress(buffer)
         declared = struct.unpack_from("<q", buffer)[0]

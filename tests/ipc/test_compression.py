@@ -13,9 +13,9 @@ import zstandard
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc import lz4_frame
 from spark_arrow_ipc.ipc.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
-from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.constants import CompressionType
 
-LZ4, ZSTD = Compression.LZ4_FRAME, Compression.ZSTD
+LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
 TEXT = b"what is said twice is said twice. " * 100
 BUDGET = 1 << 20
 FRAMES = {LZ4: lz4.frame.compress, ZSTD: lambda data: zstandard.ZstdCompressor().compress(data)}
@@ -132,7 +132,7 @@ def test_bomb_is_refused_before_it_bursts(codec, data, error, text):
         decompress(codec, data, BUDGET)
 
 
-@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.word)
+@pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)
 def test_the_budget_itself_is_allowed(codec):
     data = bytes(BUDGET)
     assert data == bytes(decompress(codec, prefixed(BUDGET, FRAMES[codec](data)), BUDGET))
@@ -143,10 +143,10 @@ import struct, sys
 import lz4.frame, zstandard
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import Compression
-codec = Compression(int(sys.argv[1]))
+from spark_arrow_ipc.ipc.constants import CompressionType
+codec = CompressionType(int(sys.argv[1]))
 zeros = bytes(256 << 20)
-if codec is Compression.ZSTD:
+if codec is CompressionType.ZSTD:
     frame = zstandard.ZstdCompressor(write_content_size=False).compress(zeros)
 else:
     frame = lz4.frame.compress(zeros, store_size=False)
@@ -162,7 +162,7 @@ except InvalidBodyError as error:
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
-@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.word)
+@pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)
 def test_a_frame_of_256_mib_that_declares_one_takes_little_memory(codec):
     done = subprocess.run(
         [sys.executable, "-c", BURST, str(int(codec))], capture_output=True, text=True, timeout=60, check=True
@@ -187,7 +187,7 @@ def test_levels(codec, level, exists):
     assert len(frame) < len(TEXT) // 5
 
 
-@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.word)
+@pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)
 def test_what_does_not_shrink_is_stored(codec):
     noise = memoryview(bytes(range(200)))
     prefix, frame = Compressor(codec).compress(noise)

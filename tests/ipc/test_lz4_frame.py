@@ -6,7 +6,7 @@ import pytest
 
 from spark_arrow_ipc.ipc import lz4_frame
 from spark_arrow_ipc.ipc.compression import Compressor
-from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.constants import CompressionType
 
 RANDOM = np.random.default_rng(0)
 CONTENTS = {
@@ -36,7 +36,7 @@ def test_a_frame_is_that_of_the_library(content, level):
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("codec", list(CompressionType))
 def test_all_buffers_of_a_batch_are_those_of_one(codec):
     compressor = Compressor(codec)
     buffers = [memoryview(content) for content in CONTENTS.values()]

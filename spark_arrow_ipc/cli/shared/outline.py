@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
-from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Compression, Format, HeaderKind
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER, CompressionType, Format, MessageHeader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import (
@@ -158,9 +158,11 @@ class _Measure:
 
     def __init__(self, source: ByteSource, most: int | None) -> None:
         self._source = source
-        self._left = dict.fromkeys((HeaderKind.RECORD_BATCH, HeaderKind.DICTIONARY_BATCH), most)
+        self._left = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), most)
 
-    def __call__(self, kind: HeaderKind, header: RecordBatchHeader, body_offset: int, body_nbytes: int) -> int | None:
+    def __call__(
+        self, kind: MessageHeader, header: RecordBatchHeader, body_offset: int, body_nbytes: int
+    ) -> int | None:
         """Return the uncompressed bytes of a body, or None where there is nothing to say."""
         left = self._left[kind]
         if left is not None:
@@ -263,7 +265,7 @@ def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
     )
 
 
-def _word(compression: Compression | None) -> str | None:
+def _word(compression: CompressionType | None) -> str | None:
     return None if compression is None else compression.word
 
 

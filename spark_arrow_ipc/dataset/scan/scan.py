@@ -31,7 +31,8 @@ from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, Parti
 from spark_arrow_ipc.dataset.scan.read_blocks import Blocks, read_run, whole_batches
 from spark_arrow_ipc.dataset.scan.splits import FileRange
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, error_context
-from spark_arrow_ipc.ipc.projection import Columns, Validation
+from spark_arrow_ipc.ipc.constants import Validation
+from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_index import StreamStart
@@ -85,7 +86,7 @@ class ScanOptions:
         Says which record batches of a file are read; all where it is None, or says None.
     """
 
-    validation: Validation = "full"
+    validation: Validation = Validation.FULL
     limits: ipc.Limits = _DEFAULT_LIMITS
     joined_rows: int = JOINED_ROWS
     memory_map: bool = False

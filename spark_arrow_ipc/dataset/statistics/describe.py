@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, read_statistics
 from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.metadata.message import Block
 from spark_arrow_ipc.ipc.source import Openable
 
@@ -98,7 +98,7 @@ def _of_stream(reader: ipc.StreamReader) -> Iterator[FileBlock]:
         yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), None)
 
 
-def _word(compression: Compression | None) -> str:
+def _word(compression: CompressionType | None) -> str:
     return "none" if compression is None else compression.word
 
 

@@ -38,7 +38,7 @@ def _enum(enum: idl.EnumDefinition) -> Iterator[str]:
     yield f"enum {enum.name} : {enum.storage.name} {{"
     # __members__ and not iteration: a flag enum does not iterate over its zero.
     for name, member in enum.members.__members__.items():
-        yield f"  {name} = {int(member)},"
+        yield f"  {enum.spelling(name)} = {int(member)},"
     yield "}"
 
 
@@ -85,7 +85,9 @@ def _default(slot: idl.Slot) -> str:
     if not slot.default:
         return ""
     if isinstance(slot.type, idl.EnumDefinition):
-        return f" = {slot.type.members(slot.default).name}"
+        name = slot.type.members(slot.default).name
+        assert name is not None, "no default is a combination of flags"
+        return f" = {slot.type.spelling(name)}"
     return f" = {slot.default}"
 
 

@@ -10,6 +10,7 @@ The number of a union's slot is that of its hidden discriminant (``<name>_type``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any, TypeAlias
@@ -62,11 +63,15 @@ STRING = String()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnumDefinition:
-    """An enum: the scalar that stores it, and its values."""
+    """An enum: the scalar that stores it, and its values.
+
+    `spelling` turns a member's name into that of the IDL, where they differ.
+    """
 
     storage: Scalar
     members: type[IntEnum | IntFlag]
     doc: str = ""
+    spelling: Callable[[str], str] = str
 
     @property
     def name(self) -> str:

@@ -13,9 +13,12 @@ Nothing here knows bytes, offsets or checks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
+from typing import Literal
 
+from spark_arrow_ipc.arrow.schema import Endianness
 from spark_arrow_ipc.arrow.types import DateUnit, Precision, TimeUnit
 from spark_arrow_ipc.ipc.flatbuf import idl
 from spark_arrow_ipc.ipc.flatbuf.idl import (
@@ -33,7 +36,9 @@ from spark_arrow_ipc.ipc.flatbuf.idl import (
 NAMESPACE = "org.apache.arrow.flatbuf"
 """The namespace of all five files."""
 
-# --- enums (`DateUnit`, `Precision` and `TimeUnit` are those of `arrow.types`)
+# --- enums
+# `DateUnit`, `Precision`, `TimeUnit` and `Endianness` are parameters of types and schemas, so `arrow` declares them:
+# it is the lower layer and must not import the codec. Their numbers are those of the format.
 
 
 class MetadataVersion(IntEnum):
@@ -75,18 +80,16 @@ class DictionaryKind(IntEnum):
     DenseArray = 0
 
 
-class Endianness(IntEnum):
-    """Byte order of buffers."""
-
-    Little = 0
-    Big = 1
-
-
 class CompressionType(IntEnum):
     """Compression codec of a body's buffers."""
 
     LZ4_FRAME = 0
     ZSTD = 1
+
+    @property
+    def word(self) -> Literal["lz4", "zstd"]:
+        """The codec as options name it."""
+        return "lz4" if self is CompressionType.LZ4_FRAME else "zstd"
 
 
 class BodyCompressionMethod(IntEnum):
@@ -144,6 +147,11 @@ class MessageHeader(IntEnum):
     Tensor = 4
     SparseTensor = 5
 
+    @property
+    def noun(self) -> str:
+        """The kind in words, for errors: "record batch"."""
+        return re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name).lower()
+
 
 class SparseTensorIndex(IntEnum):
     """Discriminants of the union of sparse tensor indices."""
@@ -162,7 +170,9 @@ DATE_UNIT = EnumDefinition(idl.SHORT, DateUnit)
 TIME_UNIT = EnumDefinition(idl.SHORT, TimeUnit)
 INTERVAL_UNIT = EnumDefinition(idl.SHORT, IntervalUnit)
 DICTIONARY_KIND = EnumDefinition(idl.SHORT, DictionaryKind)
-ENDIANNESS = EnumDefinition(idl.SHORT, Endianness, "Byte order of the buffers of bodies, never of the metadata.")
+ENDIANNESS = EnumDefinition(
+    idl.SHORT, Endianness, "Byte order of the buffers of bodies, never of the metadata.", spelling=str.title
+)
 COMPRESSION_TYPE = EnumDefinition(idl.BYTE, CompressionType)
 BODY_COMPRESSION_METHOD = EnumDefinition(idl.BYTE, BodyCompressionMethod, "BUFFER: each buffer by itself.")
 SPARSE_MATRIX_COMPRESSED_AXIS = EnumDefinition(idl.SHORT, SparseMatrixCompressedAxis, "Row: CSR; Column: CSC.")

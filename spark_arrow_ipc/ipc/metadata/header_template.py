@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.constants import HeaderKind
+from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.framing import decode_prefix
 from spark_arrow_ipc.ipc.limits import Limits
@@ -139,7 +139,7 @@ def learn(metadata: memoryview, limits: Limits) -> MessageShape | None:
     except ArrowIpcError:
         return None
     if (
-        kind != HeaderKind.RECORD_BATCH
+        kind != MessageHeader.RecordBatch
         or header is None
         or message.custom_metadata
         or header.has("variadicBufferCounts")

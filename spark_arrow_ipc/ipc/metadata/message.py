@@ -19,8 +19,8 @@ from spark_arrow_ipc.ipc.constants import (
     BODY_ALIGNMENT,
     EXPERIMENTAL_COMPRESSION_KEY,
     READABLE_VERSIONS,
-    Compression,
-    HeaderKind,
+    CompressionType,
+    MessageHeader,
     MetadataVersion,
 )
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
@@ -28,7 +28,7 @@ from spark_arrow_ipc.ipc.limits import Limits
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
-_EXPERIMENTAL_CODECS: Final = {"lz4": Compression.LZ4_FRAME, "zstd": Compression.ZSTD}
+_EXPERIMENTAL_CODECS: Final = {"lz4": CompressionType.LZ4_FRAME, "zstd": CompressionType.ZSTD}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class RecordBatchHeader:
     length: int
     nodes: Int64s
     buffers: Int64s
-    compression: Compression | None
+    compression: CompressionType | None
     variadic_counts: tuple[int, ...]
 
 
@@ -80,7 +80,7 @@ class Message:
     """``Message`` of Message.fbs."""
 
     version: MetadataVersion
-    kind: HeaderKind
+    kind: MessageHeader
     header: Header
     body_nbytes: int
     custom_metadata: CustomMetadata
@@ -145,7 +145,7 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     known = _HEADERS.get(discriminant)
     if known is None:
         raise UnsupportedError(
-            f"the message is a {HeaderKind(discriminant).noun}, which is no table: "
+            f"the message is a {MessageHeader(discriminant).noun}, which is no table: "
             "spark-arrow-ipc reads record batches only"
         )
     kind, decode_header = known
@@ -242,7 +242,7 @@ def _decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata
     )
 
 
-def _decode_compression(view: reader.TableView, custom_metadata: CustomMetadata) -> Compression | None:
+def _decode_compression(view: reader.TableView, custom_metadata: CustomMetadata) -> CompressionType | None:
     compression = view.table("compression")
     if compression is None:
         word = next((value for key, value in custom_metadata if key == EXPERIMENTAL_COMPRESSION_KEY), None)
@@ -254,9 +254,9 @@ def _decode_compression(view: reader.TableView, custom_metadata: CustomMetadata)
     codec, method = int(compression.scalar("codec")), int(compression.scalar("method"))
     if method != 0:
         raise UnsupportedError(f"body compression method {method}: this release reads method 0 (BUFFER)")
-    if codec not in tuple(Compression):
+    if codec not in tuple(CompressionType):
         raise UnsupportedError(f"compression codec {codec}: this release reads 0 (LZ4_FRAME) and 1 (ZSTD)")
-    return Compression(codec)
+    return CompressionType(codec)
 
 
 def _decode_dictionary_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> DictionaryBatchHeader:
@@ -271,12 +271,12 @@ def _decode_schema(view: reader.TableView, _: CustomMetadata) -> SchemaHeader:
     return SchemaHeader(view)
 
 
-_HEADERS: Final[dict[int, tuple[HeaderKind, Any]]] = {
+_HEADERS: Final[dict[int, tuple[MessageHeader, Any]]] = {
     int(kind): (kind, decode)
     for kind, decode in (
-        (HeaderKind.SCHEMA, _decode_schema),
-        (HeaderKind.DICTIONARY_BATCH, _decode_dictionary_batch),
-        (HeaderKind.RECORD_BATCH, _decode_record_batch),
+        (MessageHeader.Schema, _decode_schema),
+        (MessageHeader.DictionaryBatch, _decode_dictionary_batch),
+        (MessageHeader.RecordBatch, _decode_record_batch),
     )
 }
 """By discriminant. Plain numbers as keys: making an enum's member of each costs a tiny batch 4 % of its time."""

@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
+from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
@@ -39,7 +40,6 @@ from spark_arrow_ipc.spark.conform.conversion import (
 )
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.conform.map_keys import distinct_entries
-from spark_arrow_ipc.spark.options.enums import Validation
 from spark_arrow_ipc.spark.types.arrow_to_spark import union_names
 
 

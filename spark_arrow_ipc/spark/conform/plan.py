@@ -28,11 +28,12 @@ from spark_arrow_ipc.arrow.kernels.slice import split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal
 from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound
 from spark_arrow_ipc.spark.conform.conversion import ABSENT_FIELD, Conversion, Mask, Site, nulls, share
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Validation
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type

@@ -5,24 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 __all__ = [
-    "Compression",
     "DictionaryColumns",
     "Durability",
     "ExtensionTypes",
-    "IpcFormat",
     "MapKeys",
     "Nanoseconds",
     "PartitionOverwriteMode",
     "Times",
-    "Validation",
 ]
-
-
-class Validation(StrEnum):
-    """How much of a file's values is checked."""
-
-    FULL = "full"
-    STRUCTURAL = "structural"
 
 
 class Nanoseconds(StrEnum):
@@ -53,21 +43,6 @@ class ExtensionTypes(StrEnum):
 
     CONVERT = "convert"
     STORAGE = "storage"
-
-
-class Compression(StrEnum):
-    """How the buffers of record batches are compressed."""
-
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-    NONE = "none"
-
-
-class IpcFormat(StrEnum):
-    """The framing of written files."""
-
-    FILE = "file"
-    STREAM = "stream"
 
 
 class Durability(StrEnum):

@@ -17,19 +17,17 @@ from spark_arrow_ipc.dataset.scan.error_policy import Faults
 from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import parsers
 from spark_arrow_ipc.spark.options.enums import (
-    Compression,
     DictionaryColumns,
     Durability,
     ExtensionTypes,
-    IpcFormat,
     MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
     Times,
-    Validation,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
 from spark_arrow_ipc.spark.options.parsers import ColumnReference
@@ -187,7 +185,9 @@ class SparkWriteOptions:
     """Options of a write; `parse` makes them from Spark's dict."""
 
     path: str | None = d.one_of(_PATH, absent=None)
-    compression: Compression = d.word(Compression.LZ4, "How the buffers are compressed.")
+    compression: CompressionType | None = d.option(
+        parsers.compression, "lz4", "one of lz4, zstd, none", "zstd", "How the buffers are compressed."
+    )
     compression_level: int | None = d.optional(
         parsers.integer, "a whole number", "9", "The level of `compression`; without it, the library's own default."
     )
@@ -195,7 +195,7 @@ class SparkWriteOptions:
     record_batch_bytes: int = d.byte_size(
         "64m", "About how many bytes a record batch of a written file has at most, before compression."
     )
-    ipc_format: IpcFormat = d.word(IpcFormat.FILE, "`file` (random access, `.arrow`) or `stream` (`.arrows`).")
+    ipc_format: Format = d.word(Format.FILE, "`file` (random access, `.arrow`) or `stream` (`.arrows`).")
     partition_by: tuple[ColumnReference, ...] | None = d.optional(
         parsers.column_list,
         _COLUMNS,
@@ -268,7 +268,7 @@ class SparkWriteOptions:
             An option is unknown, belongs to reading, or its value is not understood.
         """
         options = cls(**parse_given(mapping, WRITING, READING))
-        if options.compression is Compression.NONE and options.compression_level is not None:
+        if options.compression is None and options.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: leave one of them out")
         return options
 

@@ -14,11 +14,14 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
+from spark_arrow_ipc.ipc.constants import CompressionType
+
 ColumnReference: TypeAlias = int | str | tuple[str, ...]
 """A position, a name, or the path to a field of a struct."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
+_CODECS: dict[str, CompressionType | None] = {"none": None, **{codec.word: codec for codec in CompressionType}}
 _SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?b?)", re.IGNORECASE)
 _POWER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _WORDS = ("auto", "none", "all")
@@ -64,6 +67,12 @@ def word_of(enum: type[_E]) -> Callable[[str], _E]:
         return values[text.strip().lower()] if text.strip().lower() in values else _refuse(text)
 
     return parse
+
+
+def compression(string: str) -> CompressionType | None:
+    """Return the codec that a word names, in any case; None for ``none``."""
+    word = string.strip().lower()
+    return _CODECS[word] if word in _CODECS else _refuse(string)
 
 
 def string(given: str) -> str:

@@ -104,7 +104,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             ),
             partition_fields=fields,
             options=ScanOptions(
-                validation=options.validation.value,
+                validation=options.validation,
                 limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
                 memory_map=options.memory_map,
                 faults=options.faults,

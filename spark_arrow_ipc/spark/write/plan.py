@@ -7,10 +7,9 @@ Everything that can be refused is refused here, before any task runs. A `WritePl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final, Literal
 
 import numpy as np
 from pyspark.sql import types as s
@@ -25,8 +24,9 @@ from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
-from spark_arrow_ipc.spark.options.enums import Compression, DictionaryColumns, IpcFormat
+from spark_arrow_ipc.spark.options.enums import DictionaryColumns
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.options.parsers import ColumnReference, column_text
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
@@ -35,12 +35,6 @@ from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema
 
 __all__ = ["WritePlan", "plan_write"]
-
-_CODECS: Final[Mapping[Compression, Literal["lz4", "zstd"] | None]] = {
-    Compression.LZ4: "lz4",
-    Compression.ZSTD: "zstd",
-    Compression.NONE: None,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +158,8 @@ def _encoded(field: t.Field, *, is_partition: bool) -> t.Field:
 def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> SinkOptions:
     try:
         write = ipc.WriteOptions(
-            format=options.ipc_format.value,
-            compression=_CODECS[options.compression],
+            format=options.ipc_format,
+            compression=None if options.compression is None else options.compression.word,
             compression_level=options.compression_level,
         )
     except ValueError as error:
@@ -185,8 +179,8 @@ def _statistics(options: SparkWriteOptions) -> Which:
     which = options.statistics
     if isinstance(which, Statistics):
         # The stream format has no footer to hold them.
-        return Statistics.NONE if options.ipc_format is IpcFormat.STREAM else which
-    if options.ipc_format is IpcFormat.STREAM:
+        return Statistics.NONE if options.ipc_format is Format.STREAM else which
+    if options.ipc_format is Format.STREAM:
         raise OptionError("ipcFormat=stream has no place for statistics; leave the option statistics out")
     return which
 

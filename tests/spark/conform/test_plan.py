@@ -24,10 +24,11 @@ from spark_arrow_ipc.errors import (
     SchemaMismatchError,
     UnsupportedError,
 )
+from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
 from spark_arrow_ipc.spark.conform.bounds import compile_bound
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, MapKeys, Nanoseconds, Times, Validation
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, MapKeys, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 

@@ -8,18 +8,16 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
 from spark_arrow_ipc.spark.options import parsers as values
 from spark_arrow_ipc.spark.options.enums import (
-    Compression,
     DictionaryColumns,
     Durability,
     ExtensionTypes,
-    IpcFormat,
     MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
     Times,
-    Validation,
 )
 from spark_arrow_ipc.spark.options.options import OPTIONS, ReadOptions, SparkWriteOptions
 
@@ -68,8 +66,8 @@ def test_options_of_a_read(case):
 WRITES = {
     "nothing": ({}, {}),
     "a path": ({"path": "/a"}, {"path": "/a"}),
-    "compression": ({"compression": "ZSTD", "compressionLevel": "-3"}, {"compression": Compression.ZSTD, "compression_level": -3}),
-    "no compression": ({"compression": "none"}, {"compression": Compression.NONE}),
+    "compression": ({"compression": "ZSTD", "compressionLevel": "-3"}, {"compression": CompressionType.ZSTD, "compression_level": -3}),
+    "no compression": ({"compression": "none"}, {"compression": None}),
     "recordBatchRows": ({"recordBatchRows": "10"}, {"record_batch_rows": 10}),
     "recordBatchBytes": ({"recordBatchBytes": "1m"}, {"record_batch_bytes": 1 << 20}),
     "statistics": ({"statistics": "all"}, {"statistics": Statistics.ALL}),
@@ -78,7 +76,7 @@ WRITES = {
     "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
     "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
     "commitToken": ({"commitToken": "t 1"}, {"commit_token": "t 1"}),
-    "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": IpcFormat.STREAM}),
+    "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": Format.STREAM}),
     "partitionBy": ({"partitionBy": "a, `b c`, #0"}, {"partition_by": ("a", "b c", 0)}),
     "maxRecordsPerFile": ({"maxRecordsPerFile": "7"}, {"max_records_per_file": 7}),
     "maxFileBytes": ({"maxFileBytes": "1k"}, {"max_file_bytes": 1024}),

@@ -16,7 +16,7 @@ from pyspark.sql import types as s
 from pyspark.testing import assertDataFrameEqual
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.constants import Compression
+from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
 D = decimal.Decimal
@@ -153,14 +153,26 @@ def test_insert_into_a_view(spark, tmp_path):
 
 OPTIONS = [
     # options, suffix, codec, rows of each record batch of 150,000
-    ("defaults", {}, ".arrow", Compression.LZ4_FRAME, [65_536, 65_536, 18_928]),
-    ("zstd", {"compression": "zstd"}, ".arrow", Compression.ZSTD, [65_536, 65_536, 18_928]),
+    ("defaults", {}, ".arrow", CompressionType.LZ4_FRAME, [65_536, 65_536, 18_928]),
+    ("zstd", {"compression": "zstd"}, ".arrow", CompressionType.ZSTD, [65_536, 65_536, 18_928]),
     ("none", {"compression": "NONE"}, ".arrow", None, [65_536, 65_536, 18_928]),
-    ("level", {"compression": "zstd", "compressionLevel": "19"}, ".arrow", Compression.ZSTD, [65_536, 65_536, 18_928]),
-    ("rows", {"recordBatchRows": "49999"}, ".arrow", Compression.LZ4_FRAME, [49_999, 49_999, 49_999, 3]),
-    ("more rows than there are", {"recordBatchRows": "1000000"}, ".arrow", Compression.LZ4_FRAME, [150_000]),
+    (
+        "level",
+        {"compression": "zstd", "compressionLevel": "19"},
+        ".arrow",
+        CompressionType.ZSTD,
+        [65_536, 65_536, 18_928],
+    ),
+    ("rows", {"recordBatchRows": "49999"}, ".arrow", CompressionType.LZ4_FRAME, [49_999, 49_999, 49_999, 3]),
+    ("more rows than there are", {"recordBatchRows": "1000000"}, ".arrow", CompressionType.LZ4_FRAME, [150_000]),
     ("stream", {"ipcFormat": "stream"}, ".arrows", None, [65_536, 65_536, 18_928]),
-    ("any case", {"IPCFORMAT": "File", "COMPRESSION": "Zstd"}, ".arrow", Compression.ZSTD, [65_536, 65_536, 18_928]),
+    (
+        "any case",
+        {"IPCFORMAT": "File", "COMPRESSION": "Zstd"},
+        ".arrow",
+        CompressionType.ZSTD,
+        [65_536, 65_536, 18_928],
+    ),
 ]
 
 
