@@ -6,7 +6,9 @@ Strategy
 walks buffers reads it: decode, encode, byte swapping, size checks, slicing, concatenation, comparison.
 
 The *role* of a buffer says how many slots it needs for an array of n: `SLOTS`. The *swap* says what its unit
-is when bytes are in the other order.
+is when bytes are in the other order. The *family* of a layout says how slots lie in buffers and children, whatever
+their width: kernels state one function a family and spread them over the type classes by `by_type`, so that a new
+type of a known layout needs no row in them. A row keyed by type class remains only where the value's meaning counts.
 """
 
 from __future__ import annotations
@@ -14,9 +16,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
+
+_T = TypeVar("_T")
+
+
+class Family(Enum):
+    """How the slots of a type lie in its buffers and children."""
+
+    NULL = auto()
+    """No memory at all."""
+    BITS = auto()
+    """One bit a slot."""
+    FIXED_WIDTH = auto()
+    """The same number of bytes for each slot."""
+    BINARY = auto()
+    """Value offsets into bytes."""
+    VIEW = auto()
+    """Views into variadic buffers."""
+    LIST = auto()
+    """Value offsets into a child."""
+    LIST_VIEW = auto()
+    """Positions and sizes into a child."""
+    FIXED_SIZE_LIST = auto()
+    """The same number of a child's slots for each slot."""
+    STRUCT = auto()
+    """One slot of each child for each slot."""
+    SPARSE_UNION = auto()
+    """Type ids; one slot of each child for each slot."""
+    DENSE_UNION = auto()
+    """Type ids, and positions in the child that they name."""
+    RUN_END_ENCODED = auto()
+    """Run ends and values as children."""
+    DICTIONARY = auto()
+    """Indices of fixed width into a dictionary."""
 
 
 class Role(Enum):
@@ -67,8 +102,9 @@ class BufferLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The buffers of a type in the order of the format."""
+    """The family of a type, and its buffers in the order of the format."""
 
+    family: Family
     buffers: tuple[BufferLayout, ...]
 
     @property
@@ -88,61 +124,71 @@ class Layout:
 
 
 _VALIDITY = BufferLayout(Role.VALIDITY, 1)
-_FIXED = Layout((_VALIDITY, BufferLayout(Role.DATA, 0, Swap.UNIT)))
-_BYTES = Layout((_VALIDITY, BufferLayout(Role.DATA)))
+_VALUE_BYTES = BufferLayout(Role.BYTES, 8)
 
 
-def _offsets(bit_width: int, *rest: BufferLayout) -> Layout:
-    return Layout((_VALIDITY, BufferLayout(Role.OFFSETS, bit_width, Swap.UNIT), *rest))
+def _fixed(swap: Swap = Swap.UNIT, family: Family = Family.FIXED_WIDTH) -> Layout:
+    return Layout(family, (_VALIDITY, BufferLayout(Role.DATA, 0, swap)))
+
+
+def _binary(bit_width: int) -> Layout:
+    return Layout(Family.BINARY, (_VALIDITY, BufferLayout(Role.OFFSETS, bit_width, Swap.UNIT), _VALUE_BYTES))
+
+
+def _list(bit_width: int) -> Layout:
+    return Layout(Family.LIST, (_VALIDITY, BufferLayout(Role.OFFSETS, bit_width, Swap.UNIT)))
 
 
 def _list_view(bit_width: int) -> Layout:
-    return Layout(
-        (
-            _VALIDITY,
-            BufferLayout(Role.POSITIONS, bit_width, Swap.UNIT),
-            BufferLayout(Role.SIZES, bit_width, Swap.UNIT),
-        )
-    )
+    positions = BufferLayout(Role.POSITIONS, bit_width, Swap.UNIT)
+    sizes = BufferLayout(Role.SIZES, bit_width, Swap.UNIT)
+    return Layout(Family.LIST_VIEW, (_VALIDITY, positions, sizes))
 
 
-_TEXT = BufferLayout(Role.BYTES, 8)
-_VIEWS = Layout((_VALIDITY, BufferLayout(Role.VIEWS, 128, Swap.VIEWS), BufferLayout(Role.VARIADIC, 8)))
+_VIEWS = Layout(Family.VIEW, (_VALIDITY, BufferLayout(Role.VIEWS, 128, Swap.VIEWS), BufferLayout(Role.VARIADIC, 8)))
 _TYPE_IDS = BufferLayout(Role.TYPE_IDS, 8)
 
 LAYOUTS: Mapping[type[t.DataType], Layout] = {
-    t.Null: Layout(()),
-    t.Bool: _BYTES,
-    t.Int: _FIXED,
-    t.FloatingPoint: _FIXED,
-    t.Decimal: _FIXED,
-    t.Date: _FIXED,
-    t.Time: _FIXED,
-    t.Timestamp: _FIXED,
-    t.Duration: _FIXED,
-    t.IntervalYearMonth: _FIXED,
-    t.IntervalDayTime: Layout((_VALIDITY, BufferLayout(Role.DATA, 0, Swap.DAY_TIME))),
-    t.IntervalMonthDayNano: Layout((_VALIDITY, BufferLayout(Role.DATA, 0, Swap.MONTH_DAY_NANO))),
-    t.FixedSizeBinary: _BYTES,
-    t.Binary: _offsets(32, _TEXT),
-    t.LargeBinary: _offsets(64, _TEXT),
+    t.Null: Layout(Family.NULL, ()),
+    t.Bool: _fixed(Swap.NONE, Family.BITS),
+    t.Int: _fixed(),
+    t.FloatingPoint: _fixed(),
+    t.Decimal: _fixed(),
+    t.Date: _fixed(),
+    t.Time: _fixed(),
+    t.Timestamp: _fixed(),
+    t.Duration: _fixed(),
+    t.IntervalYearMonth: _fixed(),
+    t.IntervalDayTime: _fixed(Swap.DAY_TIME),
+    t.IntervalMonthDayNano: _fixed(Swap.MONTH_DAY_NANO),
+    t.FixedSizeBinary: _fixed(Swap.NONE),
+    t.Binary: _binary(32),
+    t.LargeBinary: _binary(64),
     t.BinaryView: _VIEWS,
-    t.Utf8: _offsets(32, _TEXT),
-    t.LargeUtf8: _offsets(64, _TEXT),
+    t.Utf8: _binary(32),
+    t.LargeUtf8: _binary(64),
     t.Utf8View: _VIEWS,
-    t.List: _offsets(32),
-    t.LargeList: _offsets(64),
+    t.List: _list(32),
+    t.LargeList: _list(64),
     t.ListView: _list_view(32),
     t.LargeListView: _list_view(64),
-    t.FixedSizeList: Layout((_VALIDITY,)),
-    t.Struct: Layout((_VALIDITY,)),
-    t.Map: _offsets(32),
-    t.SparseUnion: Layout((_TYPE_IDS,)),
-    t.DenseUnion: Layout((_TYPE_IDS, BufferLayout(Role.POSITIONS, 32, Swap.UNIT))),
-    t.RunEndEncoded: Layout(()),
-    t.Dictionary: _FIXED,
+    t.FixedSizeList: Layout(Family.FIXED_SIZE_LIST, (_VALIDITY,)),
+    t.Struct: Layout(Family.STRUCT, (_VALIDITY,)),
+    t.Map: _list(32),
+    t.SparseUnion: Layout(Family.SPARSE_UNION, (_TYPE_IDS,)),
+    t.DenseUnion: Layout(Family.DENSE_UNION, (_TYPE_IDS, BufferLayout(Role.POSITIONS, 32, Swap.UNIT))),
+    t.RunEndEncoded: Layout(Family.RUN_END_ENCODED, ()),
+    t.Dictionary: _fixed(family=Family.DICTIONARY),
 }
 """One row for each type class; a test proves that none is missing."""
+
+
+def by_type(rows: Mapping[Family, _T]) -> dict[type[t.DataType], _T]:
+    """Give each type class the row of its layout family, if there is one.
+
+    Done once at import: an array's row is then a single look-up by its type class.
+    """
+    return {type_: rows[layout.family] for type_, layout in LAYOUTS.items() if layout.family in rows}
 
 
 BIT_WIDTHS: Mapping[type[t.DataType], Callable[[Any], int]] = {
@@ -176,11 +222,13 @@ SLOTS: Mapping[Role, Callable[[int], int]] = {
 }
 """How many slots a buffer needs at least for an array of `length`. Bytes are bounded by what points at them."""
 
-CHILD_SLOTS: Mapping[type[t.DataType], Callable[[Any], int]] = {
-    t.Struct: lambda _: 1,
-    t.SparseUnion: lambda _: 1,
-    t.FixedSizeList: lambda type_: type_.list_size,
-}
+CHILD_SLOTS: Mapping[type[t.DataType], Callable[[Any], int]] = by_type(
+    {
+        Family.STRUCT: lambda _: 1,
+        Family.SPARSE_UNION: lambda _: 1,
+        Family.FIXED_SIZE_LIST: lambda type_: type_.list_size,
+    }
+)
 """How many slots every child needs for each slot of its parent, for the types where that is fixed."""
 
 

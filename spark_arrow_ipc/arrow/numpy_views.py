@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
+from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, Family, Role, by_type
 from spark_arrow_ipc.errors import InvalidBodyError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
     "VIEW_INLINE_NBYTES",
     "buffer_of",
     "data_values",
+    "dtype_of",
     "positions",
     "sizes",
     "to_numpy",
@@ -74,22 +75,40 @@ _FLOATS = tuple(np.dtype(name) for name in ("f2", "f4", "f8"))
 _DECIMALS: Mapping[int, np.dtype[Any]] = {32: np.dtype("i4"), 64: np.dtype("i8"), 128: _words(2), 256: _words(4)}
 _SIGNED = {bit_width: _INTS[bit_width, True] for bit_width in (8, 16, 32, 64)}
 
+
+def _signed_integer(type_: t.DataType) -> np.dtype[Any]:
+    return _SIGNED[BIT_WIDTHS[type(type_)](type_)]
+
+
 DTYPES: Mapping[type[t.DataType], Callable[[Any], np.dtype[Any]]] = {
+    **{cls: row for cls, row in by_type({Family.FIXED_WIDTH: _signed_integer}).items() if cls is not t.FixedSizeBinary},
     t.Int: lambda type_: _INTS[type_.bit_width, type_.signed],
     t.FloatingPoint: lambda type_: _FLOATS[type_.precision],
     t.Decimal: lambda type_: _DECIMALS[type_.bit_width],
-    t.Date: lambda type_: _SIGNED[type_.bit_width],
-    t.Time: lambda type_: _SIGNED[type_.bit_width],
-    t.Timestamp: lambda _: _SIGNED[64],
-    t.Duration: lambda _: _SIGNED[64],
-    t.IntervalYearMonth: lambda _: _SIGNED[32],
     t.IntervalDayTime: lambda _: DAY_TIME,
     t.IntervalMonthDayNano: lambda _: MONTH_DAY_NANO,
     t.Dictionary: lambda type_: _INTS[type_.index.bit_width, type_.index.signed],
 }
-"""One slot of the DATA buffer, for all types that have one, save `Bool` (bits) and `FixedSizeBinary` (a row)."""
+"""One slot of the DATA buffer: a signed integer of the layout's width, if the type has no row of its own.
+
+All types that have a DATA buffer are here, save `Bool` (bits) and `FixedSizeBinary` (a row of bytes).
+"""
 
 _EMPTY = memoryview(b"")
+
+
+def dtype_of(type_: t.DataType) -> np.dtype[Any]:
+    """One slot of the DATA buffer of a type that has a row in `DTYPES`.
+
+    Raises
+    ------
+    TypeError
+        It has none.
+    """
+    row = DTYPES.get(type(type_))
+    if row is None:
+        raise TypeError(f"expected a type of fixed width, found {type_}")
+    return row(type_)
 
 
 def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: int) -> NDArray:
@@ -136,13 +155,10 @@ def data_values(array: Array) -> NDArray:
 
 
 def _fixed(array: Array) -> NDArray:
-    dtype = DTYPES.get(type(array.type))
-    if dtype is None:
-        raise TypeError(f"expected a type of fixed width, found {array.type}")
-    return typed(buffer_of(array, Role.DATA), dtype(array.type), array.offset, array.length)
+    return typed(buffer_of(array, Role.DATA), dtype_of(array.type), array.offset, array.length)
 
 
-def _bools(array: Array) -> NDArray:
+def _bits(array: Array) -> NDArray:
     buffer = buffer_of(array, Role.DATA)
     return bitmap.unpack(_EMPTY if buffer is None else buffer, array.offset, array.length)
 
@@ -154,7 +170,10 @@ def _rows(array: Array) -> NDArray:
     return flat.reshape(array.length, width)
 
 
-_DATA: Mapping[type[t.DataType], Callable[[Array], NDArray]] = {t.Bool: _bools, t.FixedSizeBinary: _rows}
+_DATA: Mapping[type[t.DataType], Callable[[Array], NDArray]] = {
+    **by_type({Family.BITS: _bits}),
+    t.FixedSizeBinary: _rows,
+}
 
 
 def value_offsets(array: Array) -> NDArray:

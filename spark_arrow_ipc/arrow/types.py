@@ -306,6 +306,10 @@ class Utf8View(DataType):
         return "utf8_view"
 
 
+UTF8_CLASSES = frozenset({Utf8, LargeUtf8, Utf8View})
+"""Type classes whose values are UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class _ListLike(DataType):
     value: Field

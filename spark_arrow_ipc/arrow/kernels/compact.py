@@ -6,7 +6,7 @@ A slice keeps whole buffers and an offset. `compact` resolves that: offset 0, ev
 slots need, value offsets from 0 on, children cut to what is pointed at. Bytes are shared wherever a byte range
 is enough; copied are bitmaps that begin inside a byte, and integers that change because their origin moved.
 
-What happens to a buffer stands in a table by its role, what happens to children in a table by type class. The
+What happens to a buffer stands in a table by its role, what happens to children in a table by layout family. The
 arrays are sound (`arrow.validate`); null slots may hold anything, and their offsets obey the format.
 """
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
+from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array, Buffer
@@ -53,7 +53,7 @@ def compact(array: Array) -> Array:
         if row.role is not Role.VARIADIC
     )
     same = replace(array, buffers=buffers, offset=0)
-    return _CHILDREN.get(type(array.type), _no_children)(array, same)
+    return CHILDREN[type(array.type)](array, same)
 
 
 def _validity(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer | None:
@@ -208,18 +208,21 @@ def _view_buffers(array: Array, same: Array) -> Array:
     return replace(same, buffers=(same.buffers[0], as_buffer(moved), *parts))
 
 
-_CHILDREN: Mapping[type[t.DataType], Callable[[Array, Array], Array]] = {
-    t.BinaryView: _view_buffers,
-    t.Utf8View: _view_buffers,
-    t.List: _list_children,
-    t.LargeList: _list_children,
-    t.Map: _list_children,
-    t.ListView: _list_view_children,
-    t.LargeListView: _list_view_children,
-    t.FixedSizeList: _fixed_size_list_children,
-    t.Struct: _struct_children,
-    t.SparseUnion: _struct_children,
-    t.DenseUnion: _dense_union_children,
-    t.RunEndEncoded: _runs,
-}
-"""What else is cut for a type; all others are their buffers."""
+CHILDREN: Mapping[type[t.DataType], Callable[[Array, Array], Array]] = by_type(
+    {
+        Family.NULL: _no_children,
+        Family.BITS: _no_children,
+        Family.FIXED_WIDTH: _no_children,
+        Family.BINARY: _no_children,
+        Family.VIEW: _view_buffers,
+        Family.LIST: _list_children,
+        Family.LIST_VIEW: _list_view_children,
+        Family.FIXED_SIZE_LIST: _fixed_size_list_children,
+        Family.STRUCT: _struct_children,
+        Family.SPARSE_UNION: _struct_children,
+        Family.DENSE_UNION: _dense_union_children,
+        Family.RUN_END_ENCODED: _runs,
+        Family.DICTIONARY: _no_children,
+    }
+)
+"""One function for each layout family: what else is cut beside the buffers that have a role's function."""

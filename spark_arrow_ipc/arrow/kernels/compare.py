@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.layout import Family, by_type
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -114,22 +115,30 @@ def _bare_union(type_: t.SparseUnion | t.DenseUnion) -> t.DataType:
     return replace(type_, fields=tuple(map(_bare, type_.fields)))
 
 
+def _bare_list(type_: t.DataType) -> t.DataType:
+    return t.List(_bare(type_.children[0]))
+
+
+def _bare_bytes(type_: t.DataType) -> t.DataType:
+    return t.utf8 if type(type_) in t.UTF8_CLASSES else t.binary
+
+
 _ALIKE: Mapping[type[t.DataType], Callable[[Any], t.DataType]] = {
-    t.Dictionary: lambda type_: alike(type_.value),
-    t.RunEndEncoded: lambda type_: alike(type_.values.type),
-    t.LargeBinary: lambda _: t.binary,
-    t.BinaryView: lambda _: t.binary,
-    t.LargeUtf8: lambda _: t.utf8,
-    t.Utf8View: lambda _: t.utf8,
-    t.List: lambda type_: t.List(_bare(type_.value)),
-    t.LargeList: lambda type_: t.List(_bare(type_.value)),
-    t.ListView: lambda type_: t.List(_bare(type_.value)),
-    t.LargeListView: lambda type_: t.List(_bare(type_.value)),
-    t.FixedSizeList: lambda type_: replace(type_, value=_bare(type_.value)),
-    t.Struct: lambda type_: t.Struct(tuple(map(_bare, type_.fields))),
+    **by_type(
+        {
+            Family.BINARY: _bare_bytes,
+            Family.VIEW: _bare_bytes,
+            Family.LIST: _bare_list,
+            Family.LIST_VIEW: _bare_list,
+            Family.FIXED_SIZE_LIST: lambda type_: replace(type_, value=_bare(type_.value)),
+            Family.STRUCT: lambda type_: t.Struct(tuple(map(_bare, type_.fields))),
+            Family.SPARSE_UNION: _bare_union,
+            Family.DENSE_UNION: _bare_union,
+            Family.RUN_END_ENCODED: lambda type_: alike(type_.values.type),
+            Family.DICTIONARY: lambda type_: alike(type_.value),
+        }
+    ),
     t.Map: lambda type_: t.Map(_bare(type_.entries), keys_sorted=False),
-    t.SparseUnion: _bare_union,
-    t.DenseUnion: _bare_union,
 }
 """How a type is stripped of its encoding; all others stand for themselves."""
 
@@ -144,7 +153,7 @@ def _differs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
     differs: Bools = a_null != b_null
     both = np.flatnonzero(~(a_null | b_null))
     if len(both):
-        of_values = _VALUES[type(a.type)]
+        of_values = VALUES[type(a.type)]
         differs[both] = of_values(a, i, b, j) if len(both) == len(i) else of_values(a, i[both], b, j[both])
     return differs
 
@@ -178,12 +187,12 @@ def _null(array: Array, slots: Slots) -> Bools:
     return ~valid
 
 
-def _bools(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
-    differs: Bools = _bits(a, i) != _bits(b, j)
+def _bits(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    differs: Bools = _bits_of(a, i) != _bits_of(b, j)
     return differs
 
 
-def _bits(array: Array, slots: Slots) -> Bools:
+def _bits_of(array: Array, slots: Slots) -> Bools:
     data = array.buffers[1]
     assert data is not None
     low, high = int(slots.min()), int(slots.max())
@@ -204,15 +213,12 @@ def _floats(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
 
 
 def _texts(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
-    a_bytes, a_start, a_size = _located(a, i)
-    b_bytes, b_start, b_size = _located(b, j)
+    a_bytes, a_start, a_size = _LOCATED[type(a.type)](a, i)
+    b_bytes, b_start, b_size = _LOCATED[type(b.type)](b, j)
     return _unequal_ranges(a_size, b_size, lambda pair, k: a_bytes[a_start[pair] + k] != b_bytes[b_start[pair] + k])
 
 
-def _located(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
-    """Return bytes, and where in them the values of slots start and how long they are."""
-    if isinstance(array.type, t.BinaryView | t.Utf8View):
-        return _located_views(array, slots)
+def _located_bytes(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
     offsets = numpy_views.value_offsets(array)
     start, behind = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
     if not len(start) or array.buffers[2] is None:
@@ -236,6 +242,10 @@ def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
         start[own] = total + where - low
         total += high - low
     return np.concatenate(pieces), start, size
+
+
+_LOCATED = by_type({Family.BINARY: _located_bytes, Family.VIEW: _located_views})
+"""Bytes, and where in them the values of slots start and how long they are."""
 
 
 def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
@@ -266,22 +276,37 @@ def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slot
 
 
 def _lists(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
-    a_start, a_size = _elements(a, i)
-    b_start, b_size = _elements(b, j)
+    a_start, a_size = _ELEMENTS[type(a.type)](a, i)
+    b_start, b_size = _ELEMENTS[type(b.type)](b, j)
     ours, theirs = a.children[0], b.children[0]
     return _unequal_ranges(a_size, b_size, lambda pair, k: _differs(ours, a_start[pair] + k, theirs, b_start[pair] + k))
 
 
-def _elements(array: Array, slots: Slots) -> tuple[Slots, Slots]:
-    if isinstance(array.type, t.FixedSizeList):
-        size = array.type.list_size
-        return (array.offset + slots) * size, np.full(len(slots), size, np.int64)
-    if isinstance(array.type, t.ListView | t.LargeListView):
-        start, sizes = numpy_views.positions(array)[slots], numpy_views.sizes(array)[slots]
-        return start.astype(np.int64), sizes.astype(np.int64)
+def _list_elements(array: Array, slots: Slots) -> tuple[Slots, Slots]:
     offsets = numpy_views.value_offsets(array)
     start = offsets[slots].astype(np.int64)
     return start, offsets[slots + 1] - start
+
+
+def _list_view_elements(array: Array, slots: Slots) -> tuple[Slots, Slots]:
+    start, sizes = numpy_views.positions(array)[slots], numpy_views.sizes(array)[slots]
+    return start.astype(np.int64), sizes.astype(np.int64)
+
+
+def _fixed_size_list_elements(array: Array, slots: Slots) -> tuple[Slots, Slots]:
+    assert isinstance(array.type, t.FixedSizeList)
+    size = array.type.list_size
+    return (array.offset + slots) * size, np.full(len(slots), size, np.int64)
+
+
+_ELEMENTS = by_type(
+    {
+        Family.LIST: _list_elements,
+        Family.LIST_VIEW: _list_view_elements,
+        Family.FIXED_SIZE_LIST: _fixed_size_list_elements,
+    }
+)
+"""Where the elements of slots start in the child, and how many they are."""
 
 
 def _structs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
@@ -315,36 +340,24 @@ def _never(_: Array, i: Slots, __: Array, ___: Slots) -> Bools:
     return np.zeros(len(i), np.bool_)
 
 
-_VALUES: Mapping[type[t.DataType], Callable[[Array, Slots, Array, Slots], Bools]] = {
-    t.Null: _never,
-    t.Bool: _bools,
-    t.Int: _numbers,
+VALUES: Mapping[type[t.DataType], Callable[[Array, Slots, Array, Slots], Bools]] = {
+    **by_type(
+        {
+            Family.NULL: _never,
+            Family.BITS: _bits,
+            Family.FIXED_WIDTH: _numbers,
+            Family.BINARY: _texts,
+            Family.VIEW: _texts,
+            Family.LIST: _lists,
+            Family.LIST_VIEW: _lists,
+            Family.FIXED_SIZE_LIST: _lists,
+            Family.STRUCT: _structs,
+            Family.SPARSE_UNION: _unions,
+            Family.DENSE_UNION: _unions,
+            Family.RUN_END_ENCODED: _never,
+            Family.DICTIONARY: _never,
+        }
+    ),
     t.FloatingPoint: _floats,
-    t.Decimal: _numbers,
-    t.Date: _numbers,
-    t.Time: _numbers,
-    t.Timestamp: _numbers,
-    t.Duration: _numbers,
-    t.IntervalYearMonth: _numbers,
-    t.IntervalDayTime: _numbers,
-    t.IntervalMonthDayNano: _numbers,
-    t.FixedSizeBinary: _numbers,
-    t.Binary: _texts,
-    t.LargeBinary: _texts,
-    t.BinaryView: _texts,
-    t.Utf8: _texts,
-    t.LargeUtf8: _texts,
-    t.Utf8View: _texts,
-    t.List: _lists,
-    t.LargeList: _lists,
-    t.ListView: _lists,
-    t.LargeListView: _lists,
-    t.FixedSizeList: _lists,
-    t.Struct: _structs,
-    t.Map: _lists,
-    t.SparseUnion: _unions,
-    t.DenseUnion: _unions,
-    t.RunEndEncoded: _never,
-    t.Dictionary: _never,
 }
-"""Which pairs of slots that are not null differ in their values."""
+"""Which pairs of slots that are not null differ in their values: by layout family, but NaN equals NaN."""

@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array, Buffer
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
-from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
+from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
 __all__ = ["concat", "concat_batches"]
@@ -92,7 +92,7 @@ def concat(arrays: Sequence[Array]) -> Array:
         ),
         dictionary=head.dictionary,
     )
-    return _REST.get(type(head.type), _no_children)(parts, joined)
+    return CHILDREN[type(head.type)](parts, joined)
 
 
 # Buffers, by their role
@@ -245,19 +245,21 @@ def _begins_alike(a: Array, b: Array) -> bool:
     return compare.difference(a.slice(0, length), b.slice(0, length)) is None
 
 
-_REST: Mapping[type[t.DataType], Callable[[Sequence[Array], Array], Array]] = {
-    t.BinaryView: _views,
-    t.Utf8View: _views,
-    t.List: _children,
-    t.LargeList: _children,
-    t.ListView: _list_view,
-    t.LargeListView: _list_view,
-    t.FixedSizeList: _children,
-    t.Struct: _children,
-    t.Map: _children,
-    t.SparseUnion: _children,
-    t.DenseUnion: _dense_union,
-    t.RunEndEncoded: _runs,
-    t.Dictionary: _dictionary,
-}
-"""What else is joined for a type; all others are their buffers."""
+CHILDREN: Mapping[type[t.DataType], Callable[[Sequence[Array], Array], Array]] = by_type(
+    {
+        Family.NULL: _no_children,
+        Family.BITS: _no_children,
+        Family.FIXED_WIDTH: _no_children,
+        Family.BINARY: _no_children,
+        Family.VIEW: _views,
+        Family.LIST: _children,
+        Family.LIST_VIEW: _list_view,
+        Family.FIXED_SIZE_LIST: _children,
+        Family.STRUCT: _children,
+        Family.SPARSE_UNION: _children,
+        Family.DENSE_UNION: _dense_union,
+        Family.RUN_END_ENCODED: _runs,
+        Family.DICTIONARY: _dictionary,
+    }
+)
+"""One function for each layout family: what else is joined beside the buffers that have a role's function."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, bit_width_of, by_type
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -52,10 +52,10 @@ def measure(array: Array, *, decoded: bool) -> Measure:
     if decoded and type(array.type) in _DECODED:
         return _DECODED[type(array.type)](array)
     bits = _bits_of_slot(array)
-    of_children = _CHILDREN.get(type(array.type))
-    if of_children is None:
+    beyond = BEYOND_SLOTS[type(array.type)]
+    if beyond is None:
         return lambda first, behind: ((behind - first) * bits + 7) // 8
-    inner = of_children(array, decoded)
+    inner = beyond(array, decoded)
     return lambda first, behind: ((behind - first) * bits + 7) // 8 + inner(first, behind)
 
 
@@ -177,28 +177,26 @@ def _decoded_dictionary(array: Array) -> Measure:
     return _sum_of(of_values[indices if mask is None else np.where(mask, indices, 0)])
 
 
-_CHILDREN: Mapping[type[t.DataType], Callable[[Array, bool], Measure]] = {
-    t.Binary: _bytes,
-    t.LargeBinary: _bytes,
-    t.BinaryView: _views,
-    t.Utf8: _bytes,
-    t.LargeUtf8: _bytes,
-    t.Utf8View: _views,
-    t.List: _list,
-    t.LargeList: _list,
-    t.ListView: _list_view,
-    t.LargeListView: _list_view,
-    t.FixedSizeList: _fixed_size_list,
-    t.Struct: _struct,
-    t.Map: _list,
-    t.SparseUnion: _struct,
-    t.DenseUnion: _dense_union,
-    t.RunEndEncoded: _stored_runs,
-}
-"""Bytes beyond the buffers that have a fixed number of bits a slot."""
+BEYOND_SLOTS: Mapping[type[t.DataType], Callable[[Array, bool], Measure] | None] = by_type(
+    {
+        Family.NULL: None,
+        Family.BITS: None,
+        Family.FIXED_WIDTH: None,
+        Family.BINARY: _bytes,
+        Family.VIEW: _views,
+        Family.LIST: _list,
+        Family.LIST_VIEW: _list_view,
+        Family.FIXED_SIZE_LIST: _fixed_size_list,
+        Family.STRUCT: _struct,
+        Family.SPARSE_UNION: _struct,
+        Family.DENSE_UNION: _dense_union,
+        Family.RUN_END_ENCODED: _stored_runs,
+        Family.DICTIONARY: None,
+    }
+)
+"""For each layout family the bytes beyond the buffers that have a fixed number of bits a slot."""
 
-_DECODED: Mapping[type[t.DataType], Callable[[Array], Measure]] = {
-    t.RunEndEncoded: _decoded_runs,
-    t.Dictionary: _decoded_dictionary,
-}
-"""Types whose slots take their value's bytes once decoded."""
+_DECODED: Mapping[type[t.DataType], Callable[[Array], Measure]] = by_type(
+    {Family.RUN_END_ENCODED: _decoded_runs, Family.DICTIONARY: _decoded_dictionary}
+)
+"""Families whose slots take their value's bytes once decoded."""

@@ -2,7 +2,7 @@
 
 Strategy
 --------
-`take` has one function a layout. Slots of fixed width are one gather; what has value offsets expands the slots to
+`take` has one function a layout family. Slots of fixed width are one gather; what has value offsets expands the slots to
 the elements or bytes that they point at, a few megabytes of positions at a time; views and list-views move only
 what points, and dictionaries stay whole (`with_used_values` cuts them where that pays).
 """
@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array, Buffer
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
+from spark_arrow_ipc.arrow.layout import Family, by_type
 
 __all__ = ["positions_of_runs", "take", "with_used_values"]
 
@@ -45,7 +46,7 @@ def take(array: Array, slots: Slots) -> Array:
     ValueError
         The bytes or elements do not fit the value offsets of the type.
     """
-    return _TAKE[type(array.type)](array, slots)
+    return TAKE[type(array.type)](array, slots)
 
 
 def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
@@ -98,7 +99,7 @@ def _fixed(array: Array, slots: Slots) -> Array:
     return Array(array.type, len(slots), nulls, (validity, data), (), array.dictionary)
 
 
-def _bools(array: Array, slots: Slots) -> Array:
+def _bits(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     return Array(array.type, len(slots), nulls, (validity, bitmap.pack(numpy_views.data_values(array)[slots])))
 
@@ -191,24 +192,21 @@ def _run_end_encoded(array: Array, slots: Slots) -> Array:
     return Array(array.type, len(slots), 0, (), (taken_ends, take(values, run[last].astype(np.int64))))
 
 
-_TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = {
-    t.Null: _null,
-    t.Bool: _bools,
-    **dict.fromkeys(
-        (
-            t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration, t.IntervalYearMonth,
-            t.IntervalDayTime, t.IntervalMonthDayNano, t.FixedSizeBinary, t.Dictionary,
-        ),
-        _fixed,
-    ),
-    **dict.fromkeys((t.Binary, t.LargeBinary, t.Utf8, t.LargeUtf8), _bytes),
-    **dict.fromkeys((t.BinaryView, t.Utf8View), _views),
-    **dict.fromkeys((t.List, t.LargeList, t.Map), _list),
-    **dict.fromkeys((t.ListView, t.LargeListView), _list_view),
-    t.FixedSizeList: _fixed_size_list,
-    t.Struct: _struct,
-    t.SparseUnion: _sparse_union,
-    t.DenseUnion: _dense_union,
-    t.RunEndEncoded: _run_end_encoded,
-}  # fmt: skip
-"""One function for each type class; a test proves that none is missing."""
+TAKE: Mapping[type[t.DataType], Callable[[Array, Slots], Array]] = by_type(
+    {
+        Family.NULL: _null,
+        Family.BITS: _bits,
+        Family.FIXED_WIDTH: _fixed,
+        Family.BINARY: _bytes,
+        Family.VIEW: _views,
+        Family.LIST: _list,
+        Family.LIST_VIEW: _list_view,
+        Family.FIXED_SIZE_LIST: _fixed_size_list,
+        Family.STRUCT: _struct,
+        Family.SPARSE_UNION: _sparse_union,
+        Family.DENSE_UNION: _dense_union,
+        Family.RUN_END_ENCODED: _run_end_encoded,
+        Family.DICTIONARY: _fixed,
+    }
+)
+"""One function for each layout family; a test proves that none is missing."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.layout import LAYOUTS
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, by_type
 from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import LEAVES, as_buffer, signed_buffer, validity_of
 from spark_arrow_ipc.errors import unfit
 
@@ -274,16 +274,18 @@ def _run_end_encoded(values: _Values, type_: t.DataType) -> Array:
 
 BUILDERS: Mapping[type[t.DataType], Callable[[_Values, Any], Array]] = {
     **LEAVES,
-    t.List: _offset_list,
-    t.LargeList: _offset_list,
-    t.ListView: _list_view,
-    t.LargeListView: _list_view,
-    t.FixedSizeList: _fixed_size_list,
-    t.Struct: _struct,
+    **by_type(
+        {
+            Family.LIST: _offset_list,
+            Family.LIST_VIEW: _list_view,
+            Family.FIXED_SIZE_LIST: _fixed_size_list,
+            Family.STRUCT: _struct,
+            Family.SPARSE_UNION: _sparse_union,
+            Family.DENSE_UNION: _dense_union,
+            Family.RUN_END_ENCODED: _run_end_encoded,
+            Family.DICTIONARY: _dictionary,
+        }
+    ),
     t.Map: _map,
-    t.SparseUnion: _sparse_union,
-    t.DenseUnion: _dense_union,
-    t.RunEndEncoded: _run_end_encoded,
-    t.Dictionary: _dictionary,
 }
 """One function for each type class; a test proves that none is missing."""

@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import numpy_views as nv
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, by_type
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
 from spark_arrow_ipc.errors import unfit
 
@@ -95,7 +95,7 @@ def _whole(value: object, type_: t.DataType) -> int:
 
 
 def _int(values: _Values, type_: t.DataType) -> Array:
-    return _fixed(values, type_, _int_buffer(values, type_, nv.DTYPES[type(type_)](type_), _whole))
+    return _fixed(values, type_, _int_buffer(values, type_, nv.dtype_of(type_), _whole))
 
 
 def _int_buffer(
@@ -116,7 +116,7 @@ def _temporal(convert: Callable[[Any, Any], int]) -> Callable[[_Values, t.DataTy
         return convert(value, type_)
 
     def build(values: _Values, type_: t.DataType) -> Array:
-        return _fixed(values, type_, _int_buffer(values, type_, nv.DTYPES[type(type_)](type_), units))
+        return _fixed(values, type_, _int_buffer(values, type_, nv.dtype_of(type_), units))
 
     return build
 
@@ -129,7 +129,7 @@ def _float(values: _Values, type_: t.DataType) -> Array:
     numbers = [0.0 if value is None else _real(value, type_) for value in values]
     # Beyond the largest number of the type comes infinity, as in pyarrow and C.
     with np.errstate(over="ignore"):
-        return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(nv.DTYPES[type(type_)](type_))))
+        return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(nv.dtype_of(type_))))
 
 
 def _real(value: object, type_: t.FloatingPoint) -> float:
@@ -184,15 +184,12 @@ def text_bytes(value: object, type_: t.DataType) -> bytes:
             return value.encode("utf-8")
         if isinstance(value, (bytes, bytearray, memoryview)):
             raw = bytes(value)
-            if type(type_) in _TEXT:
+            if type(type_) in t.UTF8_CLASSES:
                 raw.decode("utf-8")
             return raw
     except UnicodeError as error:
         raise ValueError(unfit("text that UTF-8 can hold", type_, value)) from error
     raise TypeError(unfit("str or bytes", type_, value))
-
-
-_TEXT = (t.Utf8, t.LargeUtf8, t.Utf8View)
 
 
 def _binary(values: _Values, type_: t.DataType) -> Array:
@@ -240,8 +237,7 @@ def _binary_view(values: _Values, type_: t.DataType) -> Array:
 
 
 LEAVES: Mapping[type[t.DataType], Callable[[_Values, t.DataType], Array]] = {
-    t.Null: _null,
-    t.Bool: _bool,
+    **by_type({Family.NULL: _null, Family.BITS: _bool, Family.BINARY: _binary, Family.VIEW: _binary_view}),
     t.Int: _int,
     t.FloatingPoint: _float,
     t.Decimal: _decimal,
@@ -253,11 +249,5 @@ LEAVES: Mapping[type[t.DataType], Callable[[_Values, t.DataType], Array]] = {
     t.IntervalDayTime: _interval(nv.DAY_TIME),
     t.IntervalMonthDayNano: _interval(nv.MONTH_DAY_NANO),
     t.FixedSizeBinary: _fixed_size_binary,
-    t.Binary: _binary,
-    t.LargeBinary: _binary,
-    t.BinaryView: _binary_view,
-    t.Utf8: _binary,
-    t.LargeUtf8: _binary,
-    t.Utf8View: _binary_view,
 }
 """One function for each type class without children."""

@@ -7,7 +7,7 @@ no read goes outside. `check_values` presumes that, and proves what the bytes sa
 UTF-8, views, dictionary indices, union type ids, run ends, list-views, map keys. Decoding a file proves the sizes
 by itself, from the plan, and calls only `check_values`; a batch that people build or slice is checked by `check`.
 
-What each type adds stands in two tables keyed by type class; recursion into children is written once. Children
+What each type adds stands in tables keyed by layout family; recursion into children is written once. Children
 are checked as they lie, in full, by their own validity: a null parent does not excuse a broken child. Ranges of
 decimals, times and dates are not checked: sound files break them, and readers agree on what they hold.
 """
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Layout, Role, needed_nbytes
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
 from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.utf8 import Bools
 from spark_arrow_ipc.arrow.validate.views import check_views
@@ -162,7 +162,8 @@ def _check_children(array: Array, path: str) -> None:
     if len(array.children) != len(fields):
         expected = f"{len(fields)} child arrays for {array.type}"
         raise body_error(path, expected, str(len(array.children)), _LENGTHS)
-    needed, spec = CHILD_LENGTHS.get(type(array.type), _no_slots)(array)
+    own = child_slots(array.type) or 0
+    needed, spec = (array.offset + array.length) * own, _CHILD_SPECS.get(type(array.type), _LENGTHS)
     for field, child in zip(fields, array.children, strict=True):
         where = child_path(array.type, path, field)
         if child.type != field.type:
@@ -172,21 +173,10 @@ def _check_children(array: Array, path: str) -> None:
         check_sizes(child, where)
 
 
-def _no_slots(_: Array) -> tuple[int, str]:
-    return 0, _LENGTHS
-
-
-def _list_slots(array: Array) -> tuple[int, str]:
-    assert isinstance(array.type, t.FixedSizeList)
-    return (array.offset + array.length) * array.type.list_size, _FIXED_SIZE_LIST
-
-
-CHILD_LENGTHS: Mapping[type[t.DataType], Callable[[Array], tuple[int, str]]] = {
-    t.Struct: lambda array: (array.offset + array.length, _STRUCT),
-    t.SparseUnion: lambda array: (array.offset + array.length, _SPARSE_UNION),
-    t.FixedSizeList: _list_slots,
-}
-"""How many slots every child needs, where the parent's own slots say so; else values do."""
+_CHILD_SPECS = by_type(
+    {Family.STRUCT: _STRUCT, Family.SPARSE_UNION: _SPARSE_UNION, Family.FIXED_SIZE_LIST: _FIXED_SIZE_LIST}
+)
+"""What the specification calls the families whose children are as long as the parent's own slots say."""
 
 
 # Values
@@ -219,11 +209,8 @@ def _check_offsets(array: Array, path: str, end: int, what: str, spec: str) -> N
 def _check_binary(array: Array, path: str) -> None:
     data = array.buffers[2]
     _check_offsets(array, path, 0 if data is None else data.nbytes, "bytes of data", BINARY_SPEC)
-
-
-def _check_utf8(array: Array, path: str) -> None:
-    _check_binary(array, path)
-    check_text(array, path)
+    if type(array.type) in t.UTF8_CLASSES:
+        check_text(array, path)
 
 
 def _check_list(array: Array, path: str) -> None:
@@ -352,35 +339,23 @@ def _check_runs(array: Array, path: str) -> None:
 
 
 VALUE_CHECKS: Mapping[type[t.DataType], Callable[[Array, str], None]] = {
-    t.Null: _sound,
-    t.Bool: _sound,
-    t.Int: _sound,
-    t.FloatingPoint: _sound,
-    t.Decimal: _sound,
-    t.Date: _sound,
-    t.Time: _sound,
-    t.Timestamp: _sound,
-    t.Duration: _sound,
-    t.IntervalYearMonth: _sound,
-    t.IntervalDayTime: _sound,
-    t.IntervalMonthDayNano: _sound,
-    t.FixedSizeBinary: _sound,
-    t.Binary: _check_binary,
-    t.LargeBinary: _check_binary,
-    t.BinaryView: check_views,
-    t.Utf8: _check_utf8,
-    t.LargeUtf8: _check_utf8,
-    t.Utf8View: check_views,
-    t.List: _check_list,
-    t.LargeList: _check_list,
-    t.ListView: _check_list_view,
-    t.LargeListView: _check_list_view,
-    t.FixedSizeList: _sound,
-    t.Struct: _sound,
+    **by_type(
+        {
+            Family.NULL: _sound,
+            Family.BITS: _sound,
+            Family.FIXED_WIDTH: _sound,
+            Family.BINARY: _check_binary,
+            Family.VIEW: check_views,
+            Family.LIST: _check_list,
+            Family.LIST_VIEW: _check_list_view,
+            Family.FIXED_SIZE_LIST: _sound,
+            Family.STRUCT: _sound,
+            Family.SPARSE_UNION: _check_type_ids,
+            Family.DENSE_UNION: _check_dense_union,
+            Family.RUN_END_ENCODED: _check_runs,
+            Family.DICTIONARY: _check_dictionary,
+        }
+    ),
     t.Map: _check_map,
-    t.SparseUnion: _check_type_ids,
-    t.DenseUnion: _check_dense_union,
-    t.RunEndEncoded: _check_runs,
-    t.Dictionary: _check_dictionary,
 }
-"""What the values of a type must keep to, beside their null count; for arrays of at least one slot."""
+"""What values must keep to beside their null count, by layout family; for arrays of at least one slot."""

@@ -60,7 +60,7 @@ def check_views(array: Array, path: str) -> None:
     words = views.view(np.uint64).reshape(-1, 2)
     buffers = [np.frombuffer(buffer or b"", np.uint8) for buffer in array.buffers[2:]]
     nbytes = np.array([len(buffer) for buffer in buffers], np.int64)
-    is_text = isinstance(array.type, t.Utf8View)
+    is_text = type(array.type) in t.UTF8_CLASSES
     has_long = False
     for first in range(0, array.length, CHUNK_SLOTS):
         behind = min(first + CHUNK_SLOTS, array.length)

@@ -91,7 +91,7 @@ class Leaf:
     @property
     def is_text(self) -> bool:
         """Whether values are text, cut at code points."""
-        return isinstance(self.type, t.Utf8 | t.LargeUtf8 | t.Utf8View)
+        return type(self.type) in t.UTF8_CLASSES
 
     @property
     def may_be_cut(self) -> bool:
@@ -201,12 +201,12 @@ def array_of(values: Sequence[Raw | None], type_: t.DataType) -> Array:
 
 
 def _python(value: Raw | None, type_: t.DataType) -> Any:
-    is_text = isinstance(type_, t.Utf8 | t.LargeUtf8 | t.Utf8View)
+    is_text = type(type_) in t.UTF8_CLASSES
     return value.decode() if is_text and isinstance(value, bytes) else value
 
 
 def _numbers(values: Sequence[Raw | None], type_: t.DataType) -> memoryview:
-    dtype = nv.DTYPES[type(type_)](type_)
+    dtype = nv.dtype_of(type_)
     return memoryview(np.array([0 if value is None else value for value in values], dtype).tobytes())
 
 

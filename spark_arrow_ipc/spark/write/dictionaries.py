@@ -135,7 +135,7 @@ class TaskDictionaries:
         if mask is not None:
             indices = np.where(mask, indices, 0)
         moved = mapping[indices] if len(mapping) else np.zeros(encoded.length, np.int64)
-        moved = moved.astype(numpy_views.DTYPES[t.Dictionary](type_))
+        moved = moved.astype(numpy_views.dtype_of(type_))
         validity = None if mask is None else bitmap.pack(mask)
         nulls = encoded.count_nulls()
         values = known.values if known.values.type == type_.value else replace(known.values, type=type_.value)

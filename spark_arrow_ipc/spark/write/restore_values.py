@@ -87,7 +87,7 @@ class _Restoring:
         if mask is not None:
             codes = np.where(mask, codes, -1)
         last = np.flatnonzero(np.append(codes[1:] != codes[:-1], [True] * bool(len(codes))))
-        ends = (last + 1).astype(_dtype(type_.run_ends.type))
+        ends = (last + 1).astype(numpy_views.dtype_of(type_.run_ends.type))
         if len(last) and int(ends[-1]) != array.length:
             raise SchemaMismatchError(
                 expected=f"batches of at most {np.iinfo(ends.dtype).max:,} rows, which the run ends of {type_} count",
@@ -124,13 +124,9 @@ def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
     return Array(type_, array.length, nulls, (validity, as_buffer(values)))
 
 
-def _dtype(type_: t.DataType) -> np.dtype[Any]:
-    return numpy_views.DTYPES[type(type_)](type_)
-
-
 def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Return integers of another width, or counts of a unit."""
-    values, mask, dtype = numpy_views.data_values(array), numpy_views.validity_mask(array), _dtype(type_)
+    values, mask, dtype = numpy_views.data_values(array), numpy_views.validity_mask(array), numpy_views.dtype_of(type_)
     limits = np.iinfo(dtype)
     own = np.iinfo(values.dtype)
     low, high = max(limits.min, own.min), min(limits.max, own.max)
@@ -161,7 +157,7 @@ def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     if isinstance(type_, t.Time):
         fits &= (counted >= 0) & (counted < _DAY_SECONDS * theirs)
     _require(fits, values, mask, type_)
-    return _made(array, type_, counted.astype(_dtype(type_)))
+    return _made(array, type_, counted.astype(numpy_views.dtype_of(type_)))
 
 
 def _date64(_: _Restoring, array: Array, type_: t.DataType) -> Array:
@@ -215,10 +211,10 @@ def _decimals(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     most = 10 ** min(type_.precision, array.type.precision) - 1
     values = _require_within(array, type_, -most, most)
     if type_.bit_width < 128:
-        return _made(array, type_, values["w0"].view(np.int64).astype(_dtype(type_)))
+        return _made(array, type_, values["w0"].view(np.int64).astype(numpy_views.dtype_of(type_)))
     if type_.bit_width == 128:
         return replace(array, type=type_)
-    wide = np.zeros(len(values), _dtype(type_))
+    wide = np.zeros(len(values), numpy_views.dtype_of(type_))
     wide["w0"], wide["w1"] = values["w0"], values["w1"].view(np.uint64)
     wide["w3"] = values["w1"] >> 63
     wide["w2"] = wide["w3"].view(np.uint64)
@@ -239,7 +235,7 @@ def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 def _packed(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     """Return intervals of a struct of their parts."""
     mask = numpy_views.validity_mask(array)
-    packed = np.zeros(array.length, _dtype(type_))
+    packed = np.zeros(array.length, numpy_views.dtype_of(type_))
     for field, child in zip(array.type.children, array.children, strict=True):
         own = child.slice(array.offset, array.length)
         present = numpy_views.validity_mask(own)

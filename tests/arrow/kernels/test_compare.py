@@ -12,7 +12,6 @@ from arrow_cases import ARRAYS, SLICES
 from arrow_from_pyarrow import batch_from_pyarrow, from_pyarrow
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.compare import batch_difference, difference
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.slice import compact
@@ -141,9 +140,3 @@ BATCHES = [
 def test_batches(columns, expected):
     a, b = (batch_from_pyarrow(pa.RecordBatch.from_pydict(c)) for c in ({"a": [1], "b": ["x"]}, columns))
     assert expected == batch_difference(a, b)
-
-
-def test_every_type_is_compared():
-    from spark_arrow_ipc.arrow.layout import LAYOUTS
-
-    assert set(LAYOUTS) == set(compare._VALUES)

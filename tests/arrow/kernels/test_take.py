@@ -11,7 +11,6 @@ from arrow_from_pyarrow import from_pyarrow
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import take as module
 from spark_arrow_ipc.arrow.kernels.take import take, with_used_values
-from spark_arrow_ipc.arrow.layout import LAYOUTS
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.validate import arrays as validate
 
@@ -39,10 +38,6 @@ def test_take_of_a_slice(name):
     values = ARRAYS[name].to_pylist()
     validate.check(taken, name)
     assert [values[i] for i in (8, 3, 5)] == taken.to_pylist()
-
-
-def test_every_type_class_has_a_row():
-    assert set(LAYOUTS) == set(module._TAKE)
 
 
 def test_long_texts_are_gathered_in_pieces(monkeypatch):

@@ -19,10 +19,6 @@ from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 S, MS, US, NS = t.TimeUnit
 
 
-def test_every_type_class_has_a_row():
-    assert set(LAYOUTS) == set(from_pylist.BUILDERS)
-
-
 def assert_equal(expected, actual):
     actual.validate(full=True)
     assert expected.type == actual.type
