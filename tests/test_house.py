@@ -1,6 +1,7 @@
 """The rules of the house: what imports what, what costs what, and what the papers promise."""
 
 import ast
+import graphlib
 import importlib
 import os
 import pkgutil
@@ -72,6 +73,38 @@ def imported_roots(path):
         elif isinstance(node, ast.ImportFrom) and node.module:
             roots.add(node.module.partition(".")[0])
     return roots
+
+
+def test_no_modules_import_each_other():
+    """Modules in a circle can only be understood together, and break when one is imported first.
+
+    An import in a function, or for annotations alone, makes a circle as well: it says that the module
+    cannot be read without the other.
+    """
+    graph = {module: imported_modules(path) for module, path in MODULES.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(f"a circle of modules: {' <- '.join(error.args[1])}")
+
+
+def module_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for path in SOURCES}
+
+
+def imported_modules(path):
+    """The modules of the package that a module imports anywhere in its text."""
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}": node.module for alias in node.names}
+            modules |= {name if name in MODULES else module for name, module in inner.items()}
+    return modules & set(MODULES)
 
 
 FORBIDDEN_PYARROW = re.compile(r"pyarrow\.(ipc|feather|dataset|parquet)|\bpa\.(ipc|feather|dataset|parquet)\b")

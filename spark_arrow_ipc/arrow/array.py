@@ -1,100 +1,22 @@
-"""One frozen class for the arrays of all types; what differs between types stands in tables.
-
-Strategy
---------
-An `Array` is its type, a length, an offset and memory: buffers in the order of `LAYOUTS`, child arrays, and for
-a dictionary-encoded one the array of its values. Buffers are byte views (`memoryview`, format ``B``) that keep
-their owner alive; nothing is copied to slice. The offset counts slots, as in Arrow's C data interface: it
-applies to this array's own buffers and, for structs, sparse unions and fixed-size lists, to the children's
-slots as well, which stay as they are.
-"""
+"""One frozen class for the arrays of all types; what differs between types stands in tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
-from spark_arrow_ipc.arrow.layout import LAYOUTS
-from spark_arrow_ipc.arrow.python_values import to_pylist
-from spark_arrow_ipc.arrow.types import DataType, Null
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Buffer
+from spark_arrow_ipc.arrow.python_values import to_numpy, to_pylist
 
 if TYPE_CHECKING:
     import numpy as np
 
-Buffer = memoryview
-"""Bytes of one buffer (format ``B``, one dimension, contiguous)."""
-
-NOT_COUNTED = -1
-"""`Array.null_count` of a slice whose nulls nobody has counted yet; `Array.count_nulls` counts them."""
+__all__ = ["NOT_COUNTED", "Array", "Buffer"]
 
 
-WITH_VALIDITY: Final = frozenset(type_ for type_, layout in LAYOUTS.items() if layout.has_validity)
-"""Type classes whose first buffer is a validity bitmap."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Array:
-    """Slots of one type.
-
-    Parameters
-    ----------
-    type
-        The logical type.
-    length
-        Slots, from `offset` on.
-    null_count
-        Nulls by the validity bitmap, or `NOT_COUNTED`.
-    buffers
-        As many as ``LAYOUTS[type]`` lists, variadic ones at the end; only a validity bitmap may be None.
-    children
-        Arrays of ``type.children``, unsliced.
-    dictionary
-        The values of a `Dictionary` type, else None.
-    offset
-        Slots to skip in `buffers` (and in the children of struct, sparse union and fixed-size list).
-    """
-
-    type: DataType
-    length: int
-    null_count: int
-    buffers: tuple[Buffer | None, ...]
-    children: tuple[Array, ...] = ()
-    dictionary: Array | None = None
-    offset: int = 0
-
-    def __len__(self) -> int:
-        return self.length
-
-    @property
-    def validity(self) -> Buffer | None:
-        """The validity bitmap, or None where the layout has none or no slot is null."""
-        return self.buffers[0] if type(self.type) in WITH_VALIDITY else None
-
-    def count_nulls(self) -> int:
-        """Return the number of null slots by the validity bitmap (all slots for `Null`). O(length / 8)."""
-        if self.null_count != NOT_COUNTED:
-            return self.null_count
-        if isinstance(self.type, Null):
-            return self.length
-        validity = self.validity
-        return 0 if validity is None else self.length - bitmap.count_set(validity, self.offset, self.length)
-
-    def slice(self, offset: int, length: int | None = None) -> Array:
-        """Return `length` slots from `offset` on, sharing all memory. O(1).
-
-        Raises
-        ------
-        IndexError
-            The slots are not all inside this array.
-        """
-        length = self.length - offset if length is None else length
-        if offset < 0 or length < 0 or offset + length > self.length:
-            raise IndexError(f"expected slots within 0 to {self.length}, found {offset} to {offset + length}")
-        if offset == 0 and length == self.length:
-            return self
-        unsliced_nulls = length if isinstance(self.type, Null) else 0 if self.null_count == 0 else NOT_COUNTED
-        return replace(self, length=length, null_count=unsliced_nulls, offset=self.offset + offset)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Array(ArrayData):
+    """Slots of one type, with their values in Python and numpy. The fields are those of `ArrayData`."""
 
     def to_pylist(self) -> list[Any]:
         """Return the slots as Python values, as pyarrow's ``to_pylist`` gives them. Costs Python time a slot."""
@@ -102,7 +24,4 @@ class Array:
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """Return the slots as a numpy array: a view where type and nulls allow, else a copy of Python objects."""
-        return numpy_views.to_numpy(self)
-
-    def __repr__(self) -> str:
-        return f"<Array {self.type}, {self.length:,} slots, {self.count_nulls():,} null>"
+        return to_numpy.to_numpy(self)

@@ -1,8 +1,8 @@
-"""Buffers of an array as typed numpy views, and whole arrays as numpy arrays.
+"""Buffers of an array as typed numpy views.
 
 Strategy
 --------
-The views (`data_values`, `value_offsets`, `views`, ...) are read-only, honour `Array.offset`, share the buffer's
+The views (`data_values`, `value_offsets`, `views`, ...) are read-only, honour the array's offset, share the buffer's
 memory and accept any alignment. They prove only that the slots lie inside the buffer; what the values *mean*
 (offsets that do not fall, indices in range) is checked by `arrow.validate`.
 
@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, Family, Role, by_type
 from spark_arrow_ipc.errors import InvalidBodyError
-
-if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.array import Array
 
 __all__ = [
     "DAY_TIME",
@@ -38,7 +36,6 @@ __all__ = [
     "dtype_of",
     "positions",
     "sizes",
-    "to_numpy",
     "type_ids",
     "typed",
     "validity_mask",
@@ -131,7 +128,7 @@ def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: 
     return view
 
 
-def buffer_of(array: Array, role: Role) -> memoryview | None:
+def buffer_of(array: ArrayData, role: Role) -> memoryview | None:
     """Return the array's buffer of a role that its layout has."""
     for buffer_layout, buffer in zip(LAYOUTS[type(array.type)].buffers, array.buffers, strict=False):
         if buffer_layout.role is role:
@@ -139,13 +136,13 @@ def buffer_of(array: Array, role: Role) -> memoryview | None:
     raise TypeError(f"expected a type with {role.name}, found {array.type}")
 
 
-def _slots(array: Array, role: Role) -> NDArray:
+def _slots(array: ArrayData, role: Role) -> NDArray:
     layouts = LAYOUTS[type(array.type)].buffers
     bit_width = next((b.bit_width for b in layouts if b.role is role), 0)
     return typed(buffer_of(array, role), _SIGNED[bit_width], array.offset, array.length)
 
 
-def data_values(array: Array) -> NDArray:
+def data_values(array: ArrayData) -> NDArray:
     """Return the DATA buffer's slots, null ones as they lie there.
 
     Shape ``(length,)`` of `DTYPES`; booleans as a copy; `FixedSizeBinary` as uint8 of shape
@@ -154,29 +151,29 @@ def data_values(array: Array) -> NDArray:
     return _DATA.get(type(array.type), _fixed)(array)
 
 
-def _fixed(array: Array) -> NDArray:
+def _fixed(array: ArrayData) -> NDArray:
     return typed(buffer_of(array, Role.DATA), dtype_of(array.type), array.offset, array.length)
 
 
-def _bits(array: Array) -> NDArray:
+def _bits(array: ArrayData) -> NDArray:
     buffer = buffer_of(array, Role.DATA)
     return bitmap.unpack(_EMPTY if buffer is None else buffer, array.offset, array.length)
 
 
-def _rows(array: Array) -> NDArray:
+def _rows(array: ArrayData) -> NDArray:
     assert isinstance(array.type, t.FixedSizeBinary)
     width = array.type.byte_width
     flat = typed(buffer_of(array, Role.DATA), np.uint8, array.offset * width, array.length * width)
     return flat.reshape(array.length, width)
 
 
-_DATA: Mapping[type[t.DataType], Callable[[Array], NDArray]] = {
+_DATA: Mapping[type[t.DataType], Callable[[ArrayData], NDArray]] = {
     **by_type({Family.BITS: _bits}),
     t.FixedSizeBinary: _rows,
 }
 
 
-def value_offsets(array: Array) -> NDArray:
+def value_offsets(array: ArrayData) -> NDArray:
     """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero where there are no slots."""
     bit_width = next(b.bit_width for b in LAYOUTS[type(array.type)].buffers if b.role is Role.OFFSETS)
     if array.length == 0:
@@ -184,27 +181,27 @@ def value_offsets(array: Array) -> NDArray:
     return typed(buffer_of(array, Role.OFFSETS), _SIGNED[bit_width], array.offset, array.length + 1)
 
 
-def positions(array: Array) -> NDArray:
+def positions(array: ArrayData) -> NDArray:
     """Return where each slot of a list-view or dense union begins in its child: shape ``(length,)``."""
     return _slots(array, Role.POSITIONS)
 
 
-def sizes(array: Array) -> NDArray:
+def sizes(array: ArrayData) -> NDArray:
     """Return how many elements each slot of a list-view has: shape ``(length,)``."""
     return _slots(array, Role.SIZES)
 
 
-def type_ids(array: Array) -> NDArray:
+def type_ids(array: ArrayData) -> NDArray:
     """Return the type id of each slot of a union: int8, shape ``(length,)``."""
     return _slots(array, Role.TYPE_IDS)
 
 
-def views(array: Array) -> NDArray:
+def views(array: ArrayData) -> NDArray:
     """Return the views of a `BinaryView` or `Utf8View`: dtype `VIEW`, shape ``(length,)``."""
     return typed(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
 
 
-def validity_mask(array: Array) -> npt.NDArray[np.bool_] | None:
+def validity_mask(array: ArrayData) -> npt.NDArray[np.bool_] | None:
     """Return True for each slot that is not null, or None where no bitmap says so. All False for `Null`."""
     if isinstance(array.type, t.Null):
         return np.zeros(array.length, np.bool_)
@@ -212,46 +209,3 @@ def validity_mask(array: Array) -> npt.NDArray[np.bool_] | None:
     if validity is None or array.null_count == 0:
         return None
     return bitmap.unpack(validity, array.offset, array.length)
-
-
-def _same(values: NDArray, _: Any) -> NDArray:
-    return values
-
-
-def _datetimes(values: NDArray, type_: t.Timestamp) -> NDArray:
-    return values.view(f"M8[{type_.unit.abbreviation}]")
-
-
-def _dates(values: NDArray, type_: t.Date) -> NDArray:
-    return values.astype("M8[D]") if type_.unit is t.DateUnit.DAY else values.view("M8[ms]")
-
-
-def _timedeltas(values: NDArray, type_: t.Time | t.Duration) -> NDArray:
-    return values.astype(np.int64, copy=False).view(f"m8[{type_.unit.abbreviation}]")
-
-
-_NUMPY: Mapping[type[t.DataType], Callable[[NDArray, Any], NDArray]] = {
-    t.Bool: _same,
-    t.Int: _same,
-    t.FloatingPoint: _same,
-    t.Date: _dates,
-    t.Time: _timedeltas,
-    t.Timestamp: _datetimes,
-    t.Duration: _timedeltas,
-    t.IntervalYearMonth: _same,
-}
-"""Types that numpy has a type for."""
-
-
-def to_numpy(array: Array) -> NDArray:
-    """Return the slots as one numpy array, shape ``(length,)``.
-
-    Without nulls, a read-only view of the buffer for integers, floating point, year-month intervals (months),
-    ``date64`` (datetime64[ms]), timestamps (datetime64, UTC where the type has a zone), durations and 64-bit times
-    (timedelta64); a copy for booleans, ``date32`` (datetime64[D]) and 32-bit times. The smallest int64 is numpy's
-    NaT. With nulls, and for all other types, a copy of Python objects as `Array.to_pylist` gives them.
-    """
-    convert = _NUMPY.get(type(array.type))
-    if convert is None or array.count_nulls():
-        return np.fromiter(array.to_pylist(), object, array.length)
-    return convert(data_values(array), array.type)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import WITH_VALIDITY, Array
+from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -67,7 +67,7 @@ def buffers_of(array: Array) -> list[pa.Buffer | None]:
     kind = type(array.type)
     if array.length == 0 and kind in _WITH_OFFSETS and not array.buffers[1]:
         buffers[1] = pa.py_buffer(_ZEROS)
-    return buffers if kind in WITH_VALIDITY else [None, *buffers]
+    return buffers if LAYOUTS[kind].has_validity else [None, *buffers]
 
 
 def from_pyarrow(array: pa.Array) -> Array:

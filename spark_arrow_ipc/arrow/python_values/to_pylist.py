@@ -14,23 +14,21 @@ been validated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import numpy_views as nv
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
 from spark_arrow_ipc.errors import InvalidBodyError
 
-if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.array import Array
-
 __all__ = ["TO_PYLIST", "to_pylist"]
 
 
-def to_pylist(array: Array) -> list[Any]:
+def to_pylist(array: ArrayData) -> list[Any]:
     """Return the slots as Python values. Costs Python time a slot.
 
     ======================================== =====================================================
@@ -54,11 +52,11 @@ def to_pylist(array: Array) -> list[Any]:
     return TO_PYLIST[type(array.type)](array)
 
 
-def _nulls(array: Array) -> list[Any]:
+def _nulls(array: ArrayData) -> list[Any]:
     return [None] * array.length
 
 
-def _with_nulls(array: Array, values: list[Any]) -> list[Any]:
+def _with_nulls(array: ArrayData, values: list[Any]) -> list[Any]:
     mask = nv.validity_mask(array)
     if mask is not None:
         for i in np.flatnonzero(~mask).tolist():
@@ -66,17 +64,17 @@ def _with_nulls(array: Array, values: list[Any]) -> list[Any]:
     return values
 
 
-def _valid(array: Array) -> list[bool]:
+def _valid(array: ArrayData) -> list[bool]:
     mask = nv.validity_mask(array)
     return [True] * array.length if mask is None else mask.tolist()
 
 
-def _plain(array: Array) -> list[Any]:
+def _plain(array: ArrayData) -> list[Any]:
     return _with_nulls(array, nv.data_values(array).tolist())
 
 
-def _data(convert: Callable[[nv.NDArray, Any], list[Any]]) -> Callable[[Array], list[Any]]:
-    def to_values(array: Array) -> list[Any]:
+def _data(convert: Callable[[nv.NDArray, Any], list[Any]]) -> Callable[[ArrayData], list[Any]]:
+    def to_values(array: ArrayData) -> list[Any]:
         return _with_nulls(array, convert(nv.data_values(array), array.type))
 
     return to_values
@@ -92,7 +90,7 @@ def _range(low: int, high: int, length: int, what: str) -> None:
         raise InvalidBodyError(expected=f"{what} within 0 to {length:,}", found=f"{low:,} to {high:,}")
 
 
-def _ranges(array: Array, available: int) -> tuple[int, int, Iterator[tuple[int, int, bool]]]:
+def _ranges(array: ArrayData, available: int) -> tuple[int, int, Iterator[tuple[int, int, bool]]]:
     """Return the range of bytes or elements that all slots use, and each slot's within it."""
     offsets = nv.value_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -103,19 +101,19 @@ def _ranges(array: Array, available: int) -> tuple[int, int, Iterator[tuple[int,
     return first, last, zip(relative[:-1], relative[1:], _valid(array), strict=True)
 
 
-def _text_region(array: Array) -> tuple[bytes, Iterator[tuple[int, int, bool]]]:
+def _text_region(array: ArrayData) -> tuple[bytes, Iterator[tuple[int, int, bool]]]:
     buffer = nv.buffer_of(array, Role.BYTES)
     region = memoryview(b"") if buffer is None else buffer
     first, last, ranges = _ranges(array, region.nbytes)
     return bytes(region[first:last]), ranges
 
 
-def _binary(array: Array) -> list[Any]:
+def _binary(array: ArrayData) -> list[Any]:
     region, ranges = _text_region(array)
     return [region[begin:end] if valid else None for begin, end, valid in ranges]
 
 
-def _utf8(array: Array) -> list[Any]:
+def _utf8(array: ArrayData) -> list[Any]:
     region, ranges = _text_region(array)
     if region.isascii():
         text = region.decode("ascii")
@@ -130,7 +128,7 @@ def _decoded(values: list[bytes | None]) -> list[Any]:
         raise InvalidBodyError(expected="text in UTF-8", found=str(error)) from error
 
 
-def _binary_view(array: Array) -> list[Any]:
+def _binary_view(array: ArrayData) -> list[Any]:
     views = nv.views(array)
     raw = views.tobytes()
     buffers = [memoryview(b"") if buffer is None else buffer for buffer in array.buffers[2:]]
@@ -148,18 +146,18 @@ def _binary_view(array: Array) -> list[Any]:
     return values
 
 
-def _utf8_view(array: Array) -> list[Any]:
+def _utf8_view(array: ArrayData) -> list[Any]:
     return _decoded(_binary_view(array))
 
 
-def _list(array: Array) -> list[Any]:
+def _list(array: ArrayData) -> list[Any]:
     (child,) = array.children
     first, last, ranges = _ranges(array, child.length)
     elements = to_pylist(child.slice(first, last - first))
     return [elements[begin:end] if valid else None for begin, end, valid in ranges]
 
 
-def _list_view(array: Array) -> list[Any]:
+def _list_view(array: ArrayData) -> list[Any]:
     (child,) = array.children
     begins, counts = nv.positions(array).astype(np.int64), nv.sizes(array).astype(np.int64)
     mask = nv.validity_mask(array)
@@ -176,23 +174,23 @@ def _list_view(array: Array) -> list[Any]:
     return [(elements[begin:end] if some else []) if valid else None for begin, end, some, valid in slots]
 
 
-def _fixed_size_list(array: Array) -> list[Any]:
+def _fixed_size_list(array: ArrayData) -> list[Any]:
     assert isinstance(array.type, t.FixedSizeList)
     size = array.type.list_size
     elements = to_pylist(_slots(array.children[0], array.offset * size, array.length * size))
     return _with_nulls(array, [elements[i * size : (i + 1) * size] for i in range(array.length)])
 
 
-def _slots(child: Array, offset: int, length: int) -> Array:
+def _slots(child: ArrayData, offset: int, length: int) -> ArrayData:
     _range(offset, offset + length, child.length, "slots of a child")
     return child.slice(offset, length)
 
 
-def _columns(array: Array) -> list[list[Any]]:
+def _columns(array: ArrayData) -> list[list[Any]]:
     return [to_pylist(_slots(child, array.offset, array.length)) for child in array.children]
 
 
-def _struct(array: Array) -> list[Any]:
+def _struct(array: ArrayData) -> list[Any]:
     names = [field.name for field in array.type.children]
     if not names:
         return _with_nulls(array, [{} for _ in range(array.length)])
@@ -200,20 +198,20 @@ def _struct(array: Array) -> list[Any]:
     return _with_nulls(array, [dict(zip(names, row, strict=True)) for row in rows])
 
 
-def _map(array: Array) -> list[Any]:
+def _map(array: ArrayData) -> list[Any]:
     (entries,) = array.children
     first, last, ranges = _ranges(array, entries.length)
     pairs = list(zip(*_columns(entries.slice(first, last - first)), strict=True))
     return [pairs[begin:end] if valid else None for begin, end, valid in ranges]
 
 
-def _sparse_union(array: Array) -> list[Any]:
+def _sparse_union(array: ArrayData) -> list[Any]:
     chosen = _chosen_children(array)
     columns = _columns(array)
     return [columns[child][i] for i, child in enumerate(chosen.tolist())]
 
 
-def _dense_union(array: Array) -> list[Any]:
+def _dense_union(array: ArrayData) -> list[Any]:
     chosen = _chosen_children(array)
     begins = nv.positions(array)
     values: list[Any] = [None] * array.length
@@ -224,7 +222,7 @@ def _dense_union(array: Array) -> list[Any]:
     return values
 
 
-def _chosen_children(array: Array) -> nv.NDArray:
+def _chosen_children(array: ArrayData) -> nv.NDArray:
     assert isinstance(array.type, (t.SparseUnion, t.DenseUnion))
     children = np.full(256, -1, np.int16)
     children[list(array.type.type_ids)] = range(len(array.type.type_ids))
@@ -236,7 +234,7 @@ def _chosen_children(array: Array) -> nv.NDArray:
     return chosen
 
 
-def _taken(array: Array, indices: nv.NDArray, what: str) -> list[Any]:
+def _taken(array: ArrayData, indices: nv.NDArray, what: str) -> list[Any]:
     """Return the values at some positions, converting no more than the range that they span."""
     if not len(indices):
         return []
@@ -246,14 +244,14 @@ def _taken(array: Array, indices: nv.NDArray, what: str) -> list[Any]:
     return [values[i - low] for i in indices.tolist()]
 
 
-def _run_end_encoded(array: Array) -> list[Any]:
+def _run_end_encoded(array: ArrayData) -> list[Any]:
     run_ends, values = array.children
     ends = nv.data_values(run_ends)
     runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
     return _taken(values, runs, "run ends that reach")
 
 
-def _dictionary(array: Array) -> list[Any]:
+def _dictionary(array: ArrayData) -> list[Any]:
     assert array.dictionary is not None
     indices, mask = nv.data_values(array), nv.validity_mask(array)
     if mask is None:
@@ -265,7 +263,7 @@ def _dictionary(array: Array) -> list[Any]:
     return values
 
 
-TO_PYLIST: Mapping[type[t.DataType], Callable[[Array], list[Any]]] = {
+TO_PYLIST: Mapping[type[t.DataType], Callable[[ArrayData], list[Any]]] = {
     **by_type(
         {
             Family.NULL: _nulls,

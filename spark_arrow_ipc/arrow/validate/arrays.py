@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
 from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, body_error, check_text, first_failure
@@ -47,9 +48,6 @@ _UNION = 'Columnar.rst "Union Layout"'
 _RUNS = 'Columnar.rst "Run-End Encoded Layout"'
 _DICTIONARY = 'Columnar.rst "Dictionary-encoded Layout"'
 _MAP = "Schema.fbs, Map"
-
-_NOT_COUNTED = -1
-"""`arrow.array.NOT_COUNTED`: that module cannot be imported here, `record_batch` imports both."""
 
 
 def check(array: Array, path: str, *, full: bool = True) -> None:
@@ -103,7 +101,7 @@ def check_values(array: Array, path: str, *, dictionaries: bool = True) -> None:
         With the field's path, the first slot that is wrong, what was expected and what was found.
     """
     validity = array.validity
-    if validity is not None and array.null_count != _NOT_COUNTED:
+    if validity is not None and array.null_count != NOT_COUNTED:
         _check_null_count(array, path, validity)
     # Most arrays of wide tables end here: what a leaf costs is what a table of thousands of columns costs.
     check = VALUE_CHECKS[type(array.type)]
@@ -127,7 +125,7 @@ def _check_lengths(array: Array, path: str) -> None:
     if array.length < 0 or array.offset < 0:
         found = f"a length of {array.length} from offset {array.offset} on"
         raise body_error(path, "a length and an offset of at least 0", found, _LENGTHS)
-    if not _NOT_COUNTED <= array.null_count <= array.length:
+    if not NOT_COUNTED <= array.null_count <= array.length:
         raise body_error(path, f"a null count from 0 to {array.length}", str(array.null_count), _NULL_COUNT)
 
 
@@ -321,7 +319,7 @@ def _check_dense_union(array: Array, path: str) -> None:
 
 def _check_runs(array: Array, path: str) -> None:
     run_ends, values = array.children
-    if array.null_count not in (0, _NOT_COUNTED):
+    if array.null_count not in (0, NOT_COUNTED):
         raise body_error(path, "a null count of 0 for runs", str(array.null_count), _RUNS)
     if run_ends.count_nulls():
         raise body_error(path, "run ends that are not null", f"{run_ends.count_nulls()} nulls", _RUNS)
