@@ -1,16 +1,39 @@
-"""Column paths: how the place of a nested field is written (``a.b[]``), and which column a name stands for.
+"""Column paths: written as a string, resolved against the fields of a schema, projected to what is read.
 
-The planner cannot see ``spark.sql.caseSensitive``. So the column written exactly so is meant; where there is none,
-the only one that differs in case alone.
+Strategy
+--------
+A `ColumnPath` addresses a column by name or position, and a field of a struct by one of these a level. There are two
+rules for names. The codec's is exact: a name stands for the one field that is called so. That of Spark's side is
+`find_columns`, because the planner cannot see ``spark.sql.caseSensitive``: the column written exactly so is meant;
+where there is none, the only one that differs in case alone. Either way a name that is absent or stands for several
+fields is a `ColumnNotFoundError`. Only structs have fields that a path can address; errors about any other nested
+field name its place as `child_path` writes it (``a.b[]``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
+ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
+"""A column by position or name, or a path into structs."""
+
+Positions: TypeAlias = tuple[int, ...]
+"""A resolved path: a position for each level."""
+
+Selection: TypeAlias = Mapping[int, "Selection | None"]
+"""Positions of the fields to keep, each with a selection of its own children or None for all of them."""
+
+WORDS = ("auto", "none", "all")
+"""Bare words that options give a meaning of their own: as the name of a column, each is written in backticks."""
+
+_PART = re.compile(r"`((?:[^`]|``)*)`|([^`.,\s]+)")
 _ELEMENTS = (t.List, t.LargeList, t.FixedSizeList, t.ListView, t.LargeListView, t.Map)
 
 
@@ -44,7 +67,96 @@ def walk_fields(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, t.Field]]:
         pending.extend((child_path(type_, path, child), child) for child in reversed(type_.children))
 
 
-_NAMES_SHOWN = 20
+def parse_paths(string: str) -> tuple[ColumnPath, ...]:
+    """Return the column paths that a string lists.
+
+    ``a, b.c, `x,y`, #0``: a comma separates, a dot addresses a field of a struct, backticks keep commas, dots and
+    blanks in a name (a backtick in one is doubled), ``#n`` is a position. A string that begins with ``[`` is a JSON
+    array of such paths, where a number is a position too.
+
+    Raises
+    ------
+    ValueError
+        The string is no such list, or an empty one.
+    """
+    string = string.strip()
+    if string.startswith("["):
+        return tuple(map(_json_path, _json_list(string)))
+    paths = []
+    at = 0
+    while True:
+        path, at = _path_at(string, at)
+        paths.append(path)
+        if at == len(string):
+            return tuple(paths)
+        at += 1
+
+
+def path_string(path: ColumnPath) -> str:
+    """Return a path as it is written in a list: `parse_paths` backwards."""
+    parts = path if isinstance(path, tuple) else (path,)
+    return ".".join(f"#{part}" if isinstance(part, int) else _quoted(part) for part in parts)
+
+
+def _quoted(part: str) -> str:
+    plain = _PART.fullmatch(part) and not part.startswith("#") and "`" not in part
+    return part if plain and part.lower() not in WORDS else "`" + part.replace("`", "``") + "`"
+
+
+def _path_at(string: str, at: int) -> tuple[ColumnPath, int]:
+    """Return one path and where it ends: at a comma or at the end of the string."""
+    parts: list[str] = []
+    is_quoted = False
+    while True:
+        at = _skip_blanks(string, at)
+        match = _PART.match(string, at)
+        if match is None:
+            raise ValueError(string)
+        is_quoted = is_quoted or match[1] is not None
+        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+        at = _skip_blanks(string, match.end())
+        if at == len(string) or string[at] == ",":
+            break
+        if string[at] != ".":
+            raise ValueError(string)
+        at += 1
+    if not all(parts):
+        raise ValueError(string)
+    if len(parts) > 1:
+        return tuple(parts), at
+    if parts[0].startswith("#") and not is_quoted:
+        return _position(parts[0][1:]), at
+    return parts[0], at
+
+
+def _position(digits: str) -> int:
+    if not digits.isascii() or not digits.isdigit():
+        raise ValueError(digits)
+    return int(digits)
+
+
+def _json_list(string: str) -> list[object]:
+    values = json.loads(string)
+    if not isinstance(values, list) or not values:
+        raise ValueError(string)
+    return values
+
+
+def _json_path(value: object) -> ColumnPath:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if not isinstance(value, str):
+        raise ValueError(value)  # noqa: TRY004 - the string that holds it is at fault
+    path, end = _path_at(value, 0)
+    if end != len(value):
+        raise ValueError(value)
+    return path
+
+
+def _skip_blanks(string: str, at: int) -> int:
+    while at < len(string) and string[at].isspace():
+        at += 1
+    return at
 
 
 def find_columns(
@@ -66,27 +178,188 @@ def find_columns(
     Raises
     ------
     ColumnNotFoundError
-        A name is not there (unless `absent` is given), or stands for several columns; the text shows the names, or the positions.
+        A name is not there (unless `absent` is given), or stands for several columns; the message shows the names, or
+        the positions.
     """
-    exact: dict[str, list[int]] = {}
-    folded: dict[str, list[int]] = {}
-    for i, name in enumerate(names):
-        exact.setdefault(name, []).append(i)
-        folded.setdefault(name.casefold(), []).append(i)
-    found = ((name, exact.get(name) or folded.get(name.casefold(), [])) for name in asked)
-    return [absent if not at and absent is not None else _only(at, name, names, above) for name, at in found]
+    known = _Names(names)
+    if absent is None:
+        return [known.position(name, above) for name in asked]
+    positions = (known.find(name, above) for name in asked)
+    return [absent if position is None else position for position in positions]
 
 
-def _only(found: list[int], name: str, names: Sequence[str], above: str | None) -> int:
-    if len(found) == 1:
-        return found[0]
-    place = name if above is None else f"{above}.{name}"
-    what = "column" if above is None else "field"
-    if not found:
-        shown = ", ".join(map(repr, names[:_NAMES_SHOWN])) + (", ..." if len(names) > _NAMES_SHOWN else "")
+def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.DataType], str] = str) -> Positions:
+    """Return the positions that a path stands for, by names in any case. O(fields) a level.
+
+    Parameters
+    ----------
+    fields
+        Of a schema.
+    type_name
+        Names the type of what is no struct, for errors.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A name or position does not exist, a name stands for several fields, or the path goes into what is no struct.
+    """
+    positions = _resolve(fields, path, _AnyCase(), type_name)
+    assert positions is not None
+    return positions
+
+
+def resolve_all(
+    fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False
+) -> list[Positions]:
+    """Return the positions of several paths as `resolve` does, without those whose names are absent if told so.
+
+    O(fields + paths).
+    """
+    find = _AnyCase(skips_absent=skips_absent)
+    resolved = (_resolve(fields, path, find) for path in paths)
+    return [positions for positions in resolved if positions is not None]
+
+
+def resolve_exactly(fields: Sequence[t.Field], paths: Iterable[ColumnPath]) -> list[Positions]:
+    """Return the positions of several paths by the exact names, as `Schema.position` takes them. O(fields + paths).
+
+    Raises
+    ------
+    ColumnNotFoundError
+        As `resolve`.
+    """
+    find = _Exact()
+    resolved = (_resolve(fields, path, find) for path in paths)
+    return [positions for positions in resolved if positions is not None]
+
+
+def fields_along(fields: Sequence[t.Field], positions: Positions) -> tuple[t.Field, ...]:
+    """Return the field of each level of a resolved path."""
+    along = [fields[positions[0]]]
+    for position in positions[1:]:
+        along.append(along[-1].type.children[position])
+    return tuple(along)
+
+
+def project(paths: Iterable[Positions]) -> Selection:
+    """Return the selection of several resolved paths; its top-level positions are in the order of the paths.
+
+    Paths below one column are united. A column that is asked for as a whole and by a path is selected as a whole.
+    """
+    selection: dict[int, Selection | None] = {}
+    for positions in paths:
+        level = selection
+        for position in positions[:-1]:
+            below = level.setdefault(position, {})
+            if below is None:
+                break
+            assert isinstance(below, dict)
+            level = below
+        else:
+            level[positions[-1]] = None
+    return selection
+
+
+_Find: TypeAlias = Callable[[Sequence[t.Field], int | str, Positions, str | None], int | None]
+"""From the fields of a level, a name or position, and the positions and the path above, to a position."""
+
+
+def _resolve(
+    fields: Sequence[t.Field], path: ColumnPath, find: _Find, type_name: Callable[[t.DataType], str] = str
+) -> Positions | None:
+    steps = path if isinstance(path, tuple) else (path,)
+    positions: Positions = ()
+    above: str | None = None
+    for level, step in enumerate(steps):
+        if level:
+            type_ = fields[positions[-1]].type
+            if not isinstance(type_, t.Struct):
+                raise ColumnNotFoundError(
+                    expected=f"{above} to be a struct, so that {step!r} can be one of its fields",
+                    found=type_name(type_),
+                )
+            fields = type_.fields
+        position = find(fields, step, positions, above)
+        if position is None:
+            return None
+        positions = (*positions, position)
+        above = _place(fields[position].name, above)
+    return positions
+
+
+class _AnyCase:
+    """Finds the fields of one schema by name in any case; remembers the names of each level."""
+
+    def __init__(self, *, skips_absent: bool = False) -> None:
+        self._skips_absent = skips_absent
+        self._levels: dict[Positions, _Names] = {}
+
+    def __call__(
+        self, fields: Sequence[t.Field], step: int | str, positions: Positions, above: str | None
+    ) -> int | None:
+        if isinstance(step, int):
+            if 0 <= step < len(fields):
+                return step
+            raise ColumnNotFoundError(expected=f"a column position below {len(fields)}", found=f"#{step}")
+        names = self._levels.get(positions)
+        if names is None:
+            names = self._levels[positions] = _Names([field.name for field in fields])
+        return names.find(step, above) if self._skips_absent else names.position(step, above)
+
+
+class _Exact:
+    """Finds the fields of one schema by their exact names; remembers the names of each level."""
+
+    def __init__(self) -> None:
+        self._levels: dict[Positions, dict[str, int]] = {}
+
+    def __call__(self, fields: Sequence[t.Field], step: int | str, positions: Positions, _above: str | None) -> int:
+        by_name = self._levels.get(positions)
+        if by_name is None:
+            by_name = {field.name: i for i, field in enumerate(fields)}
+            # Where names occur twice, each is looked for among all.
+            by_name = self._levels[positions] = by_name if len(by_name) == len(fields) else {}
+        position = by_name.get(step) if isinstance(step, str) else None
+        return Schema(tuple(fields)).position(step) if position is None else position
+
+
+_NAMES_SHOWN = 20
+
+
+class _Names:
+    """The positions of names, looked up in any case."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._exact: dict[str, list[int]] = {}
+        self._folded: dict[str, list[int]] = {}
+        for i, name in enumerate(names):
+            self._exact.setdefault(name, []).append(i)
+            self._folded.setdefault(name.casefold(), []).append(i)
+
+    def find(self, name: str, above: str | None) -> int | None:
+        """Return the position of a name, or None where it is absent; `above` is the path of the struct, for errors."""
+        positions = self._exact.get(name) or self._folded.get(name.casefold(), [])
+        if len(positions) > 1:
+            likely = ", ".join(f"#{i} {self._names[i]!r}" for i in positions)
+            way = "choose by position with the option columns" if above is None else "read the struct as a whole"
+            raise ColumnNotFoundError(
+                f"the name {name!r} may stand for {likely}; {way}", field_path=_place(name, above)
+            )
+        return positions[0] if positions else None
+
+    def position(self, name: str, above: str | None) -> int:
+        """Return the position of a name, which must be there."""
+        position = self.find(name, above)
+        if position is not None:
+            return position
+        what = "column" if above is None else "field"
+        more = ", ..." if len(self._names) > _NAMES_SHOWN else ""
+        shown = ", ".join(map(repr, self._names[:_NAMES_SHOWN])) + more
         raise ColumnNotFoundError(
-            f"there is no {what} {name!r} in the file; it has {shown or 'none'}", field_path=place
+            f"there is no {what} {name!r} in the file; it has {shown or 'none'}", field_path=_place(name, above)
         )
-    likely = ", ".join(f"#{i} {names[i]!r}" for i in found)
-    way = "choose by position with the option columns" if above is None else "read the struct as a whole"
-    raise ColumnNotFoundError(f"the name {name!r} may stand for {likely}; {way}", field_path=place)
+
+
+def _place(name: str, above: str | None) -> str:
+    return name if above is None else f"{above}.{name}"

@@ -12,20 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import child_path
+from spark_arrow_ipc.arrow.column_path import Selection, child_path
 from spark_arrow_ipc.arrow.layout import SLOTS, BufferLayout, Role, Swap, bit_width_of, child_slots, layout_of
-from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidDictionaryError
+from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
-
-Selection: TypeAlias = Mapping[int, "Selection | None"]
-"""Positions of the fields to keep, each with a selection of its own children or None for all of them."""
-
-ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
-"""A column by position or name, or a path into structs."""
 
 _UNIONS = (t.SparseUnion, t.DenseUnion)
 
@@ -229,52 +221,3 @@ def compile_plan(
         if keep:
             kept.append(found)
     return compiling.plan(tuple(kept), is_whole=selection is None)
-
-
-def select_columns(schema: Schema, columns: Iterable[ColumnPath]) -> tuple[Selection, tuple[int, ...]]:
-    """Return the selection for some columns, and their top-level positions in the order that was asked for.
-
-    A path (a tuple) goes into structs; paths below one column are united. A column that is asked for as a whole
-    and by a path is read as a whole.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A name or position does not exist, a name stands for several columns, or a path goes into what is no
-        struct.
-    """
-    selection: dict[int, Selection | None] = {}
-    # One pass over the names, not one for each column: both may be many.
-    positions = {name: i for i, name in enumerate(schema.names)}
-    repeated = len(positions) != len(schema)
-    for column in columns:
-        path = column if isinstance(column, tuple) else (column,)
-        position = None if repeated or isinstance(path[0], int) else positions.get(path[0])
-        _select(selection, schema, path, (), position)
-    return selection, tuple(selection)
-
-
-def _select(
-    selection: dict[int, Selection | None],
-    schema: Schema,
-    path: tuple[int | str, ...],
-    above: tuple[int | str, ...],
-    position: int | None = None,
-) -> None:
-    if position is None:
-        position = schema.position(path[0])
-    if len(path) == 1:
-        selection[position] = None
-        return
-    here = (*above, path[0])
-    type_ = schema.fields[position].type
-    if not isinstance(type_, t.Struct):
-        raise ColumnNotFoundError(
-            expected=f"{'.'.join(map(str, here))} to be a struct, so that {path[1]!r} can be one of its fields",
-            found=str(type_),
-        )
-    if position in selection and selection[position] is None:
-        return
-    below = selection.setdefault(position, {})
-    assert isinstance(below, dict)
-    _select(below, Schema(type_.fields), path[1:], here)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, resolve_exactly
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
@@ -25,7 +26,7 @@ from spark_arrow_ipc.ipc.decode import (
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
-from spark_arrow_ipc.ipc.plan import ColumnPath, Plan, Selection, compile_plan, select_columns
+from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
@@ -41,7 +42,8 @@ class SelectedColumns:
         positions: tuple[int, ...] = ()
         if columns is not None:
             chosen = columns(message.schema) if callable(columns) else columns
-            self._selection, positions = select_columns(message.schema, chosen)
+            self._selection = project(resolve_exactly(message.schema.fields, chosen))
+            positions = tuple(self._selection)
             if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
                 self._selection = None  # each column, in whatever order
         self._plans: dict[MetadataVersion, Plan] = {}

@@ -4,10 +4,11 @@ import pytest
 
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import project, resolve_exactly
 from spark_arrow_ipc.arrow.layout import LAYOUTS
-from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidDictionaryError
+from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
-from spark_arrow_ipc.ipc.plan import compile_plan, select_columns
+from spark_arrow_ipc.ipc.plan import compile_plan
 
 V4, V5 = MetadataVersion.V4, MetadataVersion.V5
 INNER = t.struct([("x", t.int32), ("y", t.utf8)])
@@ -102,8 +103,8 @@ SELECTIONS = [
     ("columns", "paths", "positions"), [c[1:] for c in SELECTIONS], ids=[c[0] for c in SELECTIONS]
 )  # fmt: skip
 def test_selection_keeps_the_numbers_of_what_stays(columns, paths, positions):
-    selection, found = select_columns(SCHEMA, columns)
-    assert positions == found
+    selection = project(resolve_exactly(SCHEMA.fields, columns))
+    assert positions == tuple(selection)
     plan = compile_plan(SCHEMA.fields, IDS, V5, selection)
     kept = {row[0]: row[:5] for row in STEPS if row[0] in paths}
     assert kept == {row[0]: row[:5] for row in rows(plan)}
@@ -115,35 +116,9 @@ def test_selection_keeps_the_numbers_of_what_stays(columns, paths, positions):
 
 
 def test_a_selected_struct_has_only_the_selected_fields():
-    selection, _ = select_columns(SCHEMA, [("s", "q", "y"), ("s", "p")])
+    selection = project(resolve_exactly(SCHEMA.fields, [("s", "q", "y"), ("s", "p")]))
     (field,) = compile_plan(SCHEMA.fields, IDS, V5, selection).fields
     assert t.struct([("p", t.utf8), ("q", t.struct([("y", t.utf8)]))]) == field.type
-
-
-TWICE = Schema.of([t.field("a", t.int8), t.field("a", t.int16), t.field("s", t.struct([("x", t.int8), ("x", t.int8)]))])
-MISSING = [
-    ("no such name", SCHEMA, ["b"], "there is no column 'b'; the columns are 'a', 's', 'v', 'u', 'n', 'd', 'e'"),
-    ("another case", SCHEMA, ["A"], "there is no column 'A'"),
-    ("no such position", SCHEMA, [7], "a column position below 7, found 7"),
-    ("a negative position", SCHEMA, [-1], "a column position below 7, found -1"),
-    ("no such field of a struct", SCHEMA, [("s", "z")], "there is no column 'z'; the columns are 'p', 'q', 'r'"),
-    ("a field of no struct", SCHEMA, [("a", "x")], "expected a to be a struct, so that 'x' can be one of its fields, found int64"),
-    ("through a list", SCHEMA, [("s", "r", "x")], "expected s.r to be a struct"),
-    ("a name of two columns", TWICE, ["a"], "the name 'a' stands for 2 columns; address one of them by position: #0, #1"),
-    ("a name of two fields", TWICE, [("s", "x")], "the name 'x' stands for 2 columns"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("schema", "columns", "text"), [c[1:] for c in MISSING], ids=[c[0] for c in MISSING])
-def test_a_column_that_does_not_exist_is_named(schema, columns, text):
-    with pytest.raises(ColumnNotFoundError) as caught:
-        select_columns(schema, columns)
-    assert text in str(caught.value)
-
-
-def test_names_that_occur_twice_are_reached_by_position():
-    assert ({1: None}, (1,)) == select_columns(TWICE, [1])
-    assert ({2: {1: None}}, (2,)) == select_columns(TWICE, [("s", 1)])
 
 
 def test_one_id_may_serve_two_fields_of_one_type_only():
@@ -157,9 +132,9 @@ def test_one_id_may_serve_two_fields_of_one_type_only():
 def test_a_plan_is_linear_in_the_fields():
     """A recursion or a copy of the selection a field would show here."""
     fields = tuple(t.field(f"c{i}", t.int64) for i in range(20_000))
-    selection, positions = select_columns(Schema(fields), range(0, 20_000, 2))
+    selection = project(resolve_exactly(fields, range(0, 20_000, 2)))
     plan = compile_plan(fields, (), V5, selection)
-    assert (10_000, 10_000) == (len(plan.steps), len(positions))
+    assert (10_000, 10_000) == (len(plan.steps), len(selection))
     assert 40_000 == plan.buffers
 
 

@@ -15,7 +15,7 @@ from datetime import tzinfo
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bound import (
     COMPARE,
@@ -44,7 +44,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.literals import cast, timestamp
-from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
+from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["bind"]
 
@@ -238,18 +238,8 @@ class _Binder:
         return self._column(operand) if isinstance(operand, p.Column) else self._literal(operand)
 
     def _column(self, column: p.Column) -> BoundColumn:
-        fields, path = self._fields, tuple[str, ...]()
-        type_: t.DataType = t.null
-        for i, name in enumerate(column.path):
-            if i and not isinstance(type_, t.Struct):
-                raise ColumnNotFoundError(
-                    expected=f"a struct, into which {column} could go", found=f"{spark_name(type_)} in {'.'.join(path)}"
-                )
-            (position,) = find_columns([field.name for field in fields], [name], ".".join(path) or None)
-            path = (*path, fields[position].name)
-            type_ = fields[position].type
-            fields = type_.children
-        return BoundColumn(path, type_)
+        fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
+        return BoundColumn(tuple(field.name for field in fields), fields[-1].type)
 
 
 _BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {

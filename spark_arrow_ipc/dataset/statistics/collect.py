@@ -28,7 +28,7 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.column_path import ColumnPath, fields_along, resolve
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
@@ -56,7 +56,7 @@ class Statistics(StrEnum):
     ALL = "all"
 
 
-Which: TypeAlias = Statistics | Sequence[int | str | tuple[str, ...]]
+Which: TypeAlias = Statistics | Sequence[ColumnPath]
 """What the option `statistics` says: a word, or references to columns (of a struct: all its leaves)."""
 
 _AUTO_COLUMNS: Final = 64
@@ -196,22 +196,9 @@ def _budget(file_nbytes: int) -> int:
     return max(_AUTO_NBYTES, file_nbytes // _AUTO_SHARE)
 
 
-def _resolved(schema: Schema, reference: int | str | tuple[str, ...]) -> f.Path:
-    if isinstance(reference, int):
-        return (schema.field(reference).name,)
-    names = (reference,) if isinstance(reference, str) else reference
-    return _path_in(schema, names)
-
-
-def _path_in(schema: Schema, names: Sequence[str]) -> f.Path:
-    """Return the names as the schema has them."""
-    fields: Sequence[t.Field] = schema.fields
-    path: list[str] = []
-    for name in names:
-        (position,) = find_columns([field.name for field in fields], [name], ".".join(path) or None)
-        path.append(fields[position].name)
-        fields = fields[position].type.children
-    return tuple(path)
+def _resolved(schema: Schema, path: ColumnPath) -> f.Path:
+    """Return the names of a path as the schema has them."""
+    return tuple(field.name for field in fields_along(schema.fields, resolve(schema.fields, path)))
 
 
 def _leaf_array(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
 from spark_arrow_ipc.dataset.predicate.coercion import DAY_MICROSECONDS, rescaled
@@ -71,16 +71,11 @@ def _unknown(_: int) -> Summary:
 
 def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the names of a column as a file has them, or None where it is not there."""
-    fields = schema.fields
-    found: list[str] = []
     try:
-        for name in path:
-            (position,) = find_columns([field.name for field in fields], [name])
-            found.append(fields[position].name)
-            fields = fields[position].type.children
+        positions = resolve(schema.fields, path)
     except ColumnNotFoundError:
         return None
-    return tuple(found)
+    return tuple(field.name for field in fields_along(schema.fields, positions))
 
 
 def _summaries(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.scan.error_policy import Faults
 from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
@@ -30,7 +31,6 @@ from spark_arrow_ipc.spark.options.enums import (
     Times,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
-from spark_arrow_ipc.spark.options.parsers import ColumnReference
 
 __all__ = ["OPTIONS", "READING", "WRITING", "ReadOptions", "SparkWriteOptions"]
 
@@ -56,7 +56,7 @@ class ReadOptions:
     """Options of a read; `parse` makes them from Spark's dict."""
 
     paths: tuple[str, ...] = d.one_of(replace(_PATH, parse=parsers.path), _PATHS, absent=())
-    columns: tuple[ColumnReference, ...] | None = d.option(
+    columns: tuple[ColumnPath, ...] | None = d.option(
         parsers.columns,
         "all",
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
@@ -196,7 +196,7 @@ class SparkWriteOptions:
         "64m", "About how many bytes a record batch of a written file has at most, before compression."
     )
     ipc_format: Format = d.word(Format.FILE, "`file` (random access, `.arrow`) or `stream` (`.arrows`).")
-    partition_by: tuple[ColumnReference, ...] | None = d.optional(
+    partition_by: tuple[ColumnPath, ...] | None = d.optional(
         parsers.column_list,
         _COLUMNS,
         "year, month",
@@ -210,7 +210,7 @@ class SparkWriteOptions:
         "512m",
         "How long a file becomes at most: it ends before the record batch that would exceed it, and has at least one.",
     )
-    dictionary_columns: DictionaryColumns | tuple[ColumnReference, ...] = d.option(
+    dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.option(
         parsers.column_list_or(DictionaryColumns),
         "none",
         f"auto, none, or {_COLUMNS}",
@@ -225,7 +225,7 @@ class SparkWriteOptions:
         "`metadata.owner=me` puts the pair owner=me into the schema's and the footer's metadata of every file. Spark "
         "hands the key over in lower case.",
     )
-    statistics: Statistics | tuple[ColumnReference, ...] = d.option(
+    statistics: Statistics | tuple[ColumnPath, ...] = d.option(
         parsers.column_list_or(Statistics),
         "auto",
         f"auto, none, all, or {_COLUMNS}",

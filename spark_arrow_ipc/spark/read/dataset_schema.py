@@ -16,14 +16,13 @@ from typing import Final
 
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import FileFilter, list_tree, parse_modified
 from spark_arrow_ipc.dataset.scan.scan import read_schema
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.plan import ColumnPath
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
 from spark_arrow_ipc.spark.read.projection import partition_position, select_referenced
@@ -154,7 +153,8 @@ def _chosen(own: s.StructType, of_paths: s.StructType, first: _FirstSchema, opti
         elif isinstance(reference, int):
             field = own[first.whole.fields[reference].name]
         else:
-            head = reference if isinstance(reference, str) else reference[0]
+            head = reference[0] if isinstance(reference, tuple) else reference
+            assert isinstance(head, str), "the option has no positions below a column"
             field = own.fields[find_columns(own.names, [head])[0]]
         chosen.setdefault(field.name, field)
     return s.StructType(list(chosen.values()))

@@ -16,7 +16,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import find_columns, walk_fields
+from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_string, walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, Which
@@ -28,7 +28,6 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
 from spark_arrow_ipc.spark.options.enums import DictionaryColumns
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
-from spark_arrow_ipc.spark.options.parsers import ColumnReference, column_text
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
@@ -123,19 +122,19 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     return WritePlan(columns, sink, partition)
 
 
-def _positions(schema: Schema, references: Sequence[ColumnReference], option: str) -> tuple[int, ...]:
+def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:
     positions = []
-    for reference in references:
-        if isinstance(reference, tuple):
+    for path in paths:
+        if isinstance(path, tuple):
             raise OptionError(
-                expected=f"whole columns in {option}", found=f"{column_text(reference)}, the field of a struct"
+                expected=f"whole columns in {option}", found=f"{path_string(path)}, the field of a struct"
             )
-        if isinstance(reference, str):
-            positions += find_columns(schema.names, [reference])
-        elif reference < len(schema):
-            positions.append(reference)
+        if isinstance(path, str):
+            positions += find_columns(schema.names, [path])
+        elif path < len(schema):
+            positions.append(path)
         else:
-            raise OptionError(expected=f"positions below {len(schema)} in {option}", found=f"#{reference}")
+            raise OptionError(expected=f"positions below {len(schema)} in {option}", found=f"#{path}")
     return tuple(positions)
 
 

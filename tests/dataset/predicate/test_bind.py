@@ -115,7 +115,7 @@ def test_what_spark_refuses_or_only_it_can_know_is_refused(text, words):
         bound(text)
 
 
-@pytest.mark.parametrize(("text", "words"), [("x = 1", "no column 'x'"), ("n.z = 1", "no field 'z'"), ("twice = 1", "may stand for"), ("i.x = 1", "expected a struct")])  # fmt: skip
+@pytest.mark.parametrize(("text", "words"), [("x = 1", "no column 'x'"), ("n.z = 1", "no field 'z'"), ("twice = 1", "may stand for"), ("i.x = 1", "expected i to be a struct")])  # fmt: skip
 def test_columns_that_are_not_there(text, words):
     with pytest.raises(ColumnNotFoundError, match=words):
         bound(text)

@@ -9,7 +9,6 @@ from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
-from spark_arrow_ipc.spark.options import parsers as values
 from spark_arrow_ipc.spark.options.enums import (
     DictionaryColumns,
     Durability,
@@ -139,83 +138,6 @@ def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
     with pytest.raises(OptionError) as caught:
         SparkWriteOptions.parse(given)
     assert expected in str(caught.value)
-
-
-COLUMNS = {
-    "a": ("a",),
-    " a , b ": ("a", "b"),
-    "a.b.c": (("a", "b", "c"),),
-    "a . b": (("a", "b"),),
-    "`a,b`, `c.d`, `e f`": ("a,b", "c.d", "e f"),
-    "`tick``ed`": ("tick`ed",),
-    "a.`b.c`": (("a", "b.c"),),
-    "#0, #12": (0, 12),
-    "`#0`": ("#0",),
-    "`all`": ("all",),
-    "All": None,
-    "größe": ("größe",),
-    '["a", "b.c", "#1", 2, "`x,y`"]': ("a", ("b", "c"), 1, 2, "x,y"),
-}
-
-
-@pytest.mark.parametrize("text", COLUMNS)
-def test_columns(text):
-    assert COLUMNS[text] == values.columns(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ",",
-        "a,",
-        "a b",
-        "a..b",
-        "`a",
-        "#x",
-        "#-1",
-        "``",
-        "none",
-        "auto",
-        "[",
-        "[]",
-        "[true]",
-        "[-1]",
-        '["a,b"]',
-        "{}a b",
-    ],
-)
-def test_columns_that_are_none(text):
-    with pytest.raises(ValueError):
-        values.columns(text)
-
-
-@pytest.mark.parametrize("reference", ["a", "a.b", "all", "#1", "x y", "t`t", 3, ("a", "b c")])
-def test_a_reference_is_read_as_it_is_written(reference):
-    assert (reference,) == values.columns(values.column_text(reference))
-
-
-@pytest.mark.parametrize(
-    ("text", "nbytes"),
-    [("1", 1), ("10b", 10), ("128m", 128 << 20), ("1MB", 1 << 20), ("2 g", 2 << 30), ("1t", 1 << 40), ("1pb", 1 << 50)],
-)
-def test_byte_sizes_are_those_of_spark(text, nbytes):
-    assert nbytes == values.byte_size(text)
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5g", "m", "1x", "1kk", "1_000"])
-def test_byte_sizes_that_are_none(text):
-    with pytest.raises(ValueError):
-        values.byte_size(text)
-
-
-@pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False), ("yes", None), ("1", None)])
-def test_booleans(text, value):
-    if value is None:
-        with pytest.raises(ValueError):
-            values.boolean(text)
-    else:
-        assert value is values.boolean(text)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

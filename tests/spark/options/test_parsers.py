@@ -1,0 +1,41 @@
+"""The grammar of option values."""
+
+import pytest
+
+from spark_arrow_ipc.spark.options import parsers as values
+
+COLUMNS = {" All ": None, "a, b.c, #1": ("a", ("b", "c"), 1), "`all`": ("all",), "all, a": ("all", "a")}
+
+
+@pytest.mark.parametrize("string", COLUMNS)
+def test_columns_are_a_list_of_paths_or_all(string):
+    assert COLUMNS[string] == values.columns(string)
+
+
+@pytest.mark.parametrize("string", ["none", "Auto", "", "a,,b"])
+def test_columns_that_are_none(string):
+    with pytest.raises(ValueError):
+        values.columns(string)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("1", 1), ("10b", 10), ("128m", 128 << 20), ("1MB", 1 << 20), ("2 g", 2 << 30), ("1t", 1 << 40), ("1pb", 1 << 50)],
+)
+def test_byte_sizes_are_those_of_spark(text, nbytes):
+    assert nbytes == values.byte_size(text)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5g", "m", "1x", "1kk", "1_000"])
+def test_byte_sizes_that_are_none(text):
+    with pytest.raises(ValueError):
+        values.byte_size(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False), ("yes", None), ("1", None)])
+def test_booleans(text, value):
+    if value is None:
+        with pytest.raises(ValueError):
+            values.boolean(text)
+    else:
+        assert value is values.boolean(text)
