@@ -32,6 +32,7 @@ __all__ = [
     "VIEW",
     "VIEW_INLINE_NBYTES",
     "buffer_of",
+    "byte_values",
     "data_values",
     "dtype_of",
     "positions",
@@ -39,6 +40,7 @@ __all__ = [
     "type_ids",
     "typed",
     "validity_mask",
+    "value_bytes",
     "value_offsets",
     "views",
 ]
@@ -128,6 +130,11 @@ def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: 
     return view
 
 
+def byte_values(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
+    """Return all bytes of a buffer, which may be absent: a view."""
+    return np.frombuffer(_EMPTY if buffer is None else buffer, np.uint8)
+
+
 def buffer_of(array: ArrayData, role: Role) -> memoryview | None:
     """Return the array's buffer of a role that its layout has."""
     for buffer_layout, buffer in zip(LAYOUTS[type(array.type)].buffers, array.buffers, strict=False):
@@ -181,6 +188,11 @@ def value_offsets(array: ArrayData) -> NDArray:
     return typed(buffer_of(array, Role.OFFSETS), _SIGNED[bit_width], array.offset, array.length + 1)
 
 
+def value_bytes(array: ArrayData) -> npt.NDArray[np.uint8]:
+    """Return all bytes that value offsets point into, from byte 0 on: a view."""
+    return byte_values(buffer_of(array, Role.BYTES))
+
+
 def positions(array: ArrayData) -> NDArray:
     """Return where each slot of a list-view or dense union begins in its child: shape ``(length,)``."""
     return _slots(array, Role.POSITIONS)
@@ -201,11 +213,15 @@ def views(array: ArrayData) -> NDArray:
     return typed(buffer_of(array, Role.VIEWS), VIEW, array.offset, array.length)
 
 
-def validity_mask(array: ArrayData) -> npt.NDArray[np.bool_] | None:
-    """Return True for each slot that is not null, or None where no bitmap says so. All False for `Null`."""
+def validity_mask(array: ArrayData, start: int = 0, stop: int | None = None) -> npt.NDArray[np.bool_] | None:
+    """Return True for each slot from `start` to `stop` that is not null, or None where no bitmap says so.
+
+    All False for `Null`.
+    """
+    length = (array.length if stop is None else stop) - start
     if isinstance(array.type, t.Null):
-        return np.zeros(array.length, np.bool_)
+        return np.zeros(length, np.bool_)
     validity = array.validity
     if validity is None or array.null_count == 0:
         return None
-    return bitmap.unpack(validity, array.offset, array.length)
+    return bitmap.unpack(validity, array.offset + start, length)

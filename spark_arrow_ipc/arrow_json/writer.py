@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
@@ -116,10 +116,10 @@ def _column(name: str, array: Array) -> Members:
 
 
 def _valid(array: Array) -> Iterator[bool]:
-    validity = array.validity
-    if validity is None:
-        return iter([True] * array.length) if LAYOUTS[type(array.type)].has_validity else iter(())
-    return iter(bitmap.unpack(validity, array.offset, array.length).tolist())
+    if not LAYOUTS[type(array.type)].has_validity:
+        return iter(())
+    mask = numpy_views.validity_mask(array)
+    return iter([True] * array.length if mask is None else mask.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _validity(slots: _Slots, _: BufferLayout, __: int) -> Members:
 def _data(slots: _Slots, wanted: BufferLayout, i: int) -> Members:
     array = slots.array
     if isinstance(array.type, t.Bool):
-        bits = bitmap.unpack(memoryview(slots.bytes_of(i)), 0, array.length).tolist()
+        bits = numpy_views.data_values(array).tolist()
         return {"DATA": [bit and ok for bit, ok in zip(bits, slots.valid, strict=True)]}
     encode = SCALARS[type(array.type)].encode
     return {"DATA": [encode(slot, array.type) for slot in slots.cut(i, bit_width_of(array.type, wanted) // 8)]}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import Family, by_type
 
@@ -179,12 +179,11 @@ def _decoded(array: Array, slots: Slots) -> tuple[Array, Slots, Bools]:
 def _null(array: Array, slots: Slots) -> Bools:
     if isinstance(array.type, t.Null):
         return np.ones(len(slots), np.bool_)
-    validity = array.validity
-    if validity is None or array.null_count == 0 or not len(slots):
-        return np.zeros(len(slots), np.bool_)
-    low, high = int(slots.min()), int(slots.max())
-    valid: Bools = bitmap.unpack(validity, array.offset + low, high + 1 - low)[slots - low]
-    return ~valid
+    if not len(slots):
+        return np.zeros(0, np.bool_)
+    low = int(slots.min())
+    mask = numpy_views.validity_mask(array, low, int(slots.max()) + 1)
+    return np.zeros(len(slots), np.bool_) if mask is None else ~mask[slots - low]
 
 
 def _bits(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
@@ -193,10 +192,9 @@ def _bits(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
 
 
 def _bits_of(array: Array, slots: Slots) -> Bools:
-    data = array.buffers[1]
-    assert data is not None
     low, high = int(slots.min()), int(slots.max())
-    return bitmap.unpack(data, array.offset + low, high + 1 - low)[slots - low]
+    bits: Bools = numpy_views.data_values(array.slice(low, high + 1 - low))[slots - low]
+    return bits
 
 
 def _numbers(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
@@ -221,10 +219,7 @@ def _texts(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
 def _located_bytes(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
     offsets = numpy_views.value_offsets(array)
     start, behind = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
-    if not len(start) or array.buffers[2] is None:
-        return np.zeros(0, np.uint8), start, behind - start
-    # Only what is pointed at: the bytes of both sides are gathered anyway, not the whole buffers.
-    return np.frombuffer(array.buffers[2], np.uint8), start, behind - start
+    return numpy_views.value_bytes(array), start, behind - start
 
 
 def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
@@ -238,7 +233,7 @@ def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
         own = np.flatnonzero(long & (views["index"] == number))
         where = views["offset"][own].astype(np.int64)
         low, high = int(where.min()), int((where + size[own]).max())
-        pieces.append(np.frombuffer(array.buffers[2 + number] or b"", np.uint8)[low:high])
+        pieces.append(numpy_views.byte_values(array.buffers[2 + number])[low:high])
         start[own] = total + where - low
         total += high - low
     return np.concatenate(pieces), start, size

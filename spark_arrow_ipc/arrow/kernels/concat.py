@@ -113,7 +113,7 @@ def _validity(parts: Sequence[Array], _: BufferLayout, number: int) -> Buffer | 
 def _joined(parts: Sequence[Array], row: BufferLayout, number: int) -> Buffer:
     if bit_width_of(parts[0].type, row) == 1:
         return _bits(parts, number)
-    return as_buffer(np.concatenate([np.frombuffer(part.buffers[number] or b"", np.uint8) for part in parts]))
+    return as_buffer(np.concatenate([numpy_views.byte_values(part.buffers[number]) for part in parts]))
 
 
 def _offsets(parts: Sequence[Array], _: BufferLayout, __: int) -> Buffer:

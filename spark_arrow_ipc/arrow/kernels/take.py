@@ -119,7 +119,7 @@ def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
 def _bytes(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     starts, lengths, offsets = _runs(array, slots)
-    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    data = numpy_views.value_bytes(array)
     behind = np.cumsum(lengths)
     gathered = np.empty(int(behind[-1]) if len(behind) else 0, np.uint8)
     first = done = 0

@@ -28,11 +28,11 @@ def zero_nulls(array: Array) -> Array:
     `array` has no offset (`slicing.compact`). O(nulls) where nothing has to change, else a copy of the buffer.
     """
     layout = LAYOUTS[type(array.type)]
-    validity = array.validity
-    if validity is None or not array.count_nulls():
+    if array.validity is None or not array.count_nulls():
         return array
-    assert array.offset == 0, "null slots are looked for from the first bit on"
-    valid = bitmap.unpack(validity, 0, array.length)
+    assert array.offset == 0, "buffers are looked at from the first slot on"
+    valid = numpy_views.validity_mask(array)
+    assert valid is not None, "an array with nulls has a bitmap"
     roles = [buffer.role for buffer in layout.buffers]
     if Role.BYTES in roles:
         return _without_bytes(array, valid)
@@ -58,11 +58,10 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
     if not width:
         return data
     word = _WORDS.get(width)
-    slots: npt.NDArray[Any]
     if word is not None:
-        slots = np.frombuffer(data, word, len(valid))
+        slots = numpy_views.typed(data, word, 0, len(valid))
     else:
-        slots = np.frombuffer(data, np.uint8, len(valid) * width // 8).reshape(len(valid), width // 8)
+        slots = numpy_views.typed(data, np.uint8, 0, len(valid) * width // 8).reshape(len(valid), width // 8)
     if not slots[nulls].any():
         return data
     slots = slots.copy()
@@ -76,10 +75,8 @@ def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
     lengths = np.diff(offsets)
     if not lengths[~valid].any():
         return array
-    data = array.buffers[2]
-    assert data is not None
     kept = np.repeat(valid, lengths)
-    own = np.frombuffer(data, np.uint8)[int(offsets[0]) : int(offsets[-1])][kept]
+    own = numpy_views.value_bytes(array)[int(offsets[0]) : int(offsets[-1])][kept]
     made = np.zeros(len(offsets), offsets.dtype)
     np.cumsum(np.where(valid, lengths, 0), out=made[1:])
     return replace(array, buffers=(array.buffers[0], made.view(np.uint8).data, own.data))

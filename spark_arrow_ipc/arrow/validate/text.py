@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow.validate.utf8 import (
     CHUNK_NBYTES,
     Bools,
@@ -33,7 +33,7 @@ from spark_arrow_ipc.errors import InvalidBodyError
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
 
-__all__ = ["NOT_UTF8", "body_error", "check_text", "first_failure", "text_failure", "valid_slots"]
+__all__ = ["NOT_UTF8", "body_error", "check_text", "first_failure", "text_failure"]
 
 CHUNK_SLOTS = 1 << 16
 """Slots looked at together: their temporaries stay in the processor's cache."""
@@ -45,14 +45,6 @@ NOT_UTF8 = "bytes that are not UTF-8"
 def body_error(path: str, expected: str, found: str, spec: str) -> InvalidBodyError:
     """Return the error of a broken value."""
     return InvalidBodyError(expected=expected, found=found, field_path=path, spec=spec)
-
-
-def valid_slots(array: Array, first: int, behind: int) -> Bools | None:
-    """Return which of the slots `first` to `behind` are valid, or None where the array has no nulls."""
-    validity = array.validity
-    if validity is None or array.null_count == 0:
-        return None
-    return bitmap.unpack(validity, array.offset + first, behind - first)
 
 
 def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_of: Array | None = None) -> int | None:
@@ -72,7 +64,7 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
         passes = test(first, behind)
         if passes.all():
             continue
-        valid = None if skip_nulls_of is None else valid_slots(skip_nulls_of, first, behind)
+        valid = None if skip_nulls_of is None else numpy_views.validity_mask(skip_nulls_of, first, behind)
         if valid is not None:
             passes = passes | ~valid
             if passes.all():
@@ -90,7 +82,7 @@ def check_text(array: Array, path: str) -> None:
         With the first slot that is not.
     """
     offsets = numpy_views.value_offsets(array)
-    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    data = numpy_views.value_bytes(array)
     if is_ascii(data[int(offsets[0]) : int(offsets[-1])]):
         return
     first = 0
@@ -111,7 +103,7 @@ def _chunk_failure(array: Array, data: Bytes, offsets: npt.NDArray[Any], first: 
     slot = text_failure(text, starts)
     if slot is None:
         return None
-    valid = valid_slots(array, first, behind)
+    valid = numpy_views.validity_mask(array, first, behind)
     if valid is not None:
         slot = text_failure(text * np.repeat(valid, np.diff(starts)), starts)
     return None if slot is None else first + slot

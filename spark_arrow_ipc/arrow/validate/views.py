@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.validate.text import CHUNK_SLOTS, NOT_UTF8, body_error, text_failure, valid_slots
+from spark_arrow_ipc.arrow.validate.text import CHUNK_SLOTS, NOT_UTF8, body_error, text_failure
 from spark_arrow_ipc.arrow.validate.utf8 import CHUNK_NBYTES, Bools, Bytes, continues, invalid_utf8, is_ascii
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def check_views(array: Array, path: str) -> None:
     """
     views = numpy_views.views(array)
     words = views.view(np.uint64).reshape(-1, 2)
-    buffers = [np.frombuffer(buffer or b"", np.uint8) for buffer in array.buffers[2:]]
+    buffers = [numpy_views.byte_values(buffer) for buffer in array.buffers[2:]]
     nbytes = np.array([len(buffer) for buffer in buffers], np.int64)
     is_text = type(array.type) in t.UTF8_CLASSES
     has_long = False
     for first in range(0, array.length, CHUNK_SLOTS):
         behind = min(first + CHUNK_SLOTS, array.length)
-        valid = valid_slots(array, first, behind)
+        valid = numpy_views.validity_mask(array, first, behind)
         if valid is None:
             slots, chunk = np.arange(first, behind), words[first:behind]
         else:
@@ -127,7 +127,7 @@ def _check_bounds(
 
 def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool) -> None:
     """Check prefixes and text of long views; every one is proven to lie inside its buffer."""
-    valid = valid_slots(array, 0, array.length)
+    valid = numpy_views.validity_mask(array)
     long = views["size"] > INLINE
     slots = np.flatnonzero(long if valid is None else long & valid)
     chosen = views if len(slots) == len(views) else views[slots]

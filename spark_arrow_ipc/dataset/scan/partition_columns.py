@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array, Buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
@@ -94,11 +95,10 @@ def repeated(slot: Array, length: int) -> Array:
         if buffer is None:
             buffers.append(None)
         elif row.role is Role.OFFSETS:
-            width = row.bit_width // 8
-            end = np.frombuffer(buffer, f"i{width}")[1]
-            buffers.append((np.arange(length + 1, dtype=f"i{width}") * end).view(np.uint8).data)
+            offsets = numpy_views.value_offsets(slot)
+            buffers.append((np.arange(length + 1, dtype=offsets.dtype) * offsets[1]).view(np.uint8).data)
         elif row.role is Role.VALIDITY or isinstance(slot.type, t.Bool):
             buffers.append(np.full((length + 7) // 8, 0xFF if buffer[0] & 1 else 0, np.uint8).data)
         else:
-            buffers.append(np.tile(np.frombuffer(buffer, np.uint8), length).data)
+            buffers.append(np.tile(numpy_views.byte_values(buffer), length).data)
     return Array(slot.type, length, nulls, tuple(buffers))

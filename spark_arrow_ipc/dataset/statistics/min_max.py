@@ -170,7 +170,7 @@ def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
         starts, lengths = starts[valid], lengths[valid]
-    return _text_bounds(_octets(buffer), starts, lengths)
+    return _text_bounds(nv.byte_values(buffer), starts, lengths)
 
 
 def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
@@ -178,7 +178,7 @@ def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
     width = array.type.byte_width
     count = array.length if valid is None else int(np.count_nonzero(valid))
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
-    region = _octets(nv.buffer_of(array, Role.DATA))
+    region = nv.byte_values(nv.buffer_of(array, Role.DATA))
     return _text_bounds(region, (slots + array.offset) * width, np.full(count, width, np.int64))
 
 
@@ -186,7 +186,7 @@ def _view_bytes(array: Array, valid: Mask) -> _Bounds:
     """Return the bounds of views: their own bytes and all buffers behind them are laid side by side, a copy."""
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
     views = nv.views(array)[slots]
-    regions = [_octets(buffer) for buffer in array.buffers[2:]]
+    regions = [nv.byte_values(buffer) for buffer in array.buffers[2:]]
     inline = np.frombuffer(views.tobytes(), np.uint8)
     begins = np.cumsum([len(inline), *(len(region) for region in regions)], dtype=np.int64)
     lengths = views["size"].astype(np.int64)
@@ -195,10 +195,6 @@ def _view_bytes(array: Array, valid: Mask) -> _Bounds:
     index = np.where(is_long, views["index"], 0)
     starts = np.where(is_long, begins[index] + views["offset"], starts)
     return _text_bounds(np.concatenate([inline, *regions]), starts, lengths)
-
-
-def _octets(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(buffer, np.uint8) if buffer else np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)

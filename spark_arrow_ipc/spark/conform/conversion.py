@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow import bitmap
+from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import LimitError
@@ -93,12 +93,7 @@ def data(array: Array, dtype: npt.DTypeLike) -> Numbers:
 
 def fixed(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) -> Numbers:
     """Return `count` elements of one buffer from the array's offset on: a view."""
-    buffer = array.buffers[buffer_number]
-    assert buffer is not None
-    dtype = np.dtype(dtype)
-    if count == 0:
-        return np.empty(0, dtype)
-    return np.frombuffer(buffer, dtype, count, array.offset * dtype.itemsize)
+    return numpy_views.typed(array.buffers[buffer_number], dtype, array.offset, count)
 
 
 def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:
@@ -116,10 +111,9 @@ def validity(array: Array) -> pa.Buffer | None:
 
 def valid(array: Array) -> Mask:
     """Return which slots are not null by the validity bitmap."""
-    bits = array.validity
-    if bits is None or array.count_nulls() == 0:
+    if array.validity is None or array.count_nulls() == 0:
         return None
-    return bitmap.unpack(bits, array.offset, array.length)
+    return numpy_views.validity_mask(array)
 
 
 def both(one: Mask, other: Mask) -> Mask:

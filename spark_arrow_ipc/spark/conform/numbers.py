@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError
@@ -147,12 +148,9 @@ _WORDS = {32: _words_32, 64: _words_64, 128: _words_128, 256: _words_256}
 
 def _words(array: Array, number: int) -> Numbers:
     """Return the slots as 64-bit words, least significant first: a view, shape ``(length, number)``."""
-    buffer = array.buffers[1]
-    assert buffer is not None
-    if array.length == 0:
-        return np.empty((0, number), np.uint64)
-    words = np.frombuffer(buffer, np.uint64, array.length * number, array.offset * number * 8)
-    return words.reshape(-1, number)
+    words = numpy_views.typed(array.buffers[1], np.uint64, array.offset * number, array.length * number)
+    rows: Numbers = words.reshape(-1, number)
+    return rows
 
 
 def _beyond(words: Numbers, precision: int) -> Numbers:

@@ -258,7 +258,7 @@ def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     mask = numpy_views.validity_mask(array)
     if mask is not None:
         sizes = np.where(mask, sizes, 0)
-    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    data = numpy_views.value_bytes(array)
     views = np.zeros(array.length, numpy_views.VIEW)
     views["size"] = sizes
     long = sizes > numpy_views.VIEW_INLINE_NBYTES
@@ -281,7 +281,7 @@ def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
         _refuse(type_, f"a value of {lengths[int(wrong.argmax())]:,} bytes")
     valid = np.arange(array.length) if mask is None else np.flatnonzero(mask)
     rows = np.zeros((array.length, width), np.uint8)
-    data = np.frombuffer(array.buffers[2] or b"", np.uint8)
+    data = numpy_views.value_bytes(array)
     if len(valid) and width:
         rows[valid] = data[offsets[valid][:, None] + np.arange(width)]
     return rows
@@ -323,8 +323,8 @@ def _list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 
 def _large_list(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
+    offsets = numpy_views.value_offsets(compact(array)).astype(np.int64)
     array = _list(restoring, array, type_)
-    offsets = np.frombuffer(array.buffers[1] or bytes(4), np.int32).astype(np.int64)
     return replace(array, buffers=(array.buffers[0], as_buffer(offsets)))
 
 
