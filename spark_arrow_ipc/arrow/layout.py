@@ -18,9 +18,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from spark_arrow_ipc.arrow import types as t
 
 _T = TypeVar("_T")
+
+Lengths = TypeVar("Lengths", int, npt.NDArray[np.int64])
+"""A number of slots, or one for each of many arrays."""
 
 
 class Family(Enum):
@@ -208,19 +214,32 @@ BIT_WIDTHS: Mapping[type[t.DataType], Callable[[Any], int]] = {
 }
 """Bits a slot of the DATA buffer, for the types that have one."""
 
-SLOTS: Mapping[Role, Callable[[int], int]] = {
-    Role.VALIDITY: lambda length: length,
-    Role.DATA: lambda length: length,
-    # "an array of length 0 may have an offsets buffer of length 0" (Columnar.rst, variable-size binary).
-    Role.OFFSETS: lambda length: length + 1 if length else 0,
-    Role.POSITIONS: lambda length: length,
-    Role.SIZES: lambda length: length,
-    Role.TYPE_IDS: lambda length: length,
-    Role.VIEWS: lambda length: length,
-    Role.BYTES: lambda _: 0,
-    Role.VARIADIC: lambda _: 0,
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many slots a buffer has for an array of `length`: ``factor * length + extra``, and none for no length."""
+
+    factor: int
+    extra: int = 0
+
+    def nbytes(self, length: Lengths, bit_width: int) -> Lengths:
+        """Return how many bytes those slots take."""
+        # "an array of length 0 may have an offsets buffer of length 0" (Columnar.rst, variable-size binary).
+        return (self.factor * length + self.extra * (length > 0)) * bit_width + 7 >> 3
+
+
+SLOTS: Mapping[Role, Slots] = {
+    Role.VALIDITY: Slots(1),
+    Role.DATA: Slots(1),
+    Role.OFFSETS: Slots(1, extra=1),
+    Role.POSITIONS: Slots(1),
+    Role.SIZES: Slots(1),
+    Role.TYPE_IDS: Slots(1),
+    Role.VIEWS: Slots(1),
+    Role.BYTES: Slots(0),
+    Role.VARIADIC: Slots(0),
 }
-"""How many slots a buffer needs at least for an array of `length`. Bytes are bounded by what points at them."""
+"""The slots that a buffer has at least. Bytes are bounded by what points at them."""
 
 CHILD_SLOTS: Mapping[type[t.DataType], Callable[[Any], int]] = by_type(
     {
@@ -250,7 +269,7 @@ def bit_width_of(type_: t.DataType, buffer: BufferLayout) -> int:
 
 def needed_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
     """Return how many bytes a buffer must hold at least for `length` slots."""
-    return (SLOTS[buffer.role](length) * bit_width_of(type_, buffer) + 7) // 8
+    return SLOTS[buffer.role].nbytes(length, bit_width_of(type_, buffer))
 
 
 def physical(type_: t.DataType) -> t.DataType:

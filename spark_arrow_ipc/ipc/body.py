@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.source import ByteSource
 
 GAP_NBYTES: Final = 64 << 10
@@ -38,7 +39,7 @@ class Body:
         if len(self.ranges) == 1 and self.starts[0] == 0:
             return self.ranges[0][start : start + nbytes]
         if not nbytes:
-            return memoryview(b"")
+            return NO_BYTES
         i = bisect_right(self.starts, start) - 1
         start -= self.starts[i]
         return self.ranges[i][start : start + nbytes]

@@ -14,36 +14,28 @@ without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CompressionType
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.header_template import Headers, MessageShape, learn
 from spark_arrow_ipc.ipc.metadata.message import RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import Plan, Step
+from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
+from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
-__all__ = ["Run", "Shapes", "can_gather", "gather"]
+__all__ = ["Run", "Shapes", "gather"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
-
-_NOTHING = memoryview(b"")
-
-_ONE_BY_ONE = (
-    t.BinaryView, t.Utf8View, t.ListView, t.LargeListView, t.RunEndEncoded, t.SparseUnion, t.DenseUnion,
-)  # fmt: skip
-"""Types whose slots point into what is joined; their batches are read one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,12 +74,6 @@ class Shapes:
         return self._last
 
 
-def can_gather(plan: Plan) -> bool:
-    """Return whether batches of a plan may be gathered at all."""
-    steps = all(not isinstance(step.type, _ONE_BY_ONE) and not step.drops_validity for step in plan.steps)
-    return steps and bool(plan.steps) and not plan.variadics
-
-
 def gather(
     columns: SelectedColumns, run: Run, find_dictionary: FindDictionary, *, below_rows: int
 ) -> tuple[RecordBatch, tuple[int, ...]] | None:
@@ -108,7 +94,7 @@ def gather(
     header = message.header
     assert isinstance(header, RecordBatchHeader)
     plan = columns.plan(message.version)
-    if columns.swaps or not can_gather(plan):
+    if columns.swaps or not can_walk_slots(plan):
         return None
     if (len(header.nodes), len(header.buffers)) != (plan.nodes, plan.buffers):
         return None
@@ -120,13 +106,13 @@ def gather(
     if count < 2 or not _is_sound(columns, run, headers):
         return None
     try:
-        gathering = _Gathering(run, headers, header.compression, columns.limits.max_batch_bytes)
-        steps = iter(plan.steps)
-        for _ in plan.fields:
-            gathering.join_field(steps, headers.lengths)
+        codec = header.compression
+        decompressor = None if codec is None else Decompressor(codec, columns.limits.max_batch_bytes)
+        joining = _Joining(plan, run, headers, decompressor)
+        joining.walk(headers.lengths)
         sums = headers.nodes.sum(axis=0).tolist()
-        layout = BatchLayout(sums, [[0, len(found)] for found in gathering.found], (0,))
-        batch = columns.build_batch(message, int(headers.lengths.sum()), layout, gathering.found, find_dictionary)
+        layout = BatchLayout(sums, [[0, len(data)] for data in joining.buffers], (0,))
+        batch = columns.build_batch(message, int(headers.lengths.sum()), layout, joining.buffers, find_dictionary)
     except (ArrowIpcError, _Unfit):
         return None
     return batch, tuple(headers.lengths.tolist())
@@ -151,7 +137,7 @@ def _is_sound(columns: SelectedColumns, run: Run, headers: Headers) -> bool:
     return bool(within.all()) and not (starts % BODY_ALIGNMENT).any()
 
 
-class _Unfit(Exception):  # noqa: N818 - no error: a word to `gather`, which nobody else hears
+class _Unfit(Exception):  # noqa: N818 - no error: `gather` catches it
     """The run is to be read batch by batch."""
 
 
@@ -160,103 +146,90 @@ def _demand(condition: bool | np.bool_) -> None:
         raise _Unfit
 
 
-class _Gathering:
-    """The buffers of a run whose headers are sound, put behind one another."""
+class _Joining(SlotWalk[Int64s]):
+    """Joins the buffers of a run whose headers are sound; the slots of a step are numbers, one a batch."""
 
-    def __init__(self, run: Run, headers: Headers, compression: CompressionType | None, budget_nbytes: int) -> None:
+    def __init__(self, plan: Plan, run: Run, headers: Headers, decompressor: Decompressor | None) -> None:
+        super().__init__(plan)
         self._data = run.data
         self._lengths, self._null_counts = headers.nodes[..., 0], headers.nodes[..., 1]
         bodies = run.starts[: len(headers.lengths)] + len(run.shape.metadata)
         self._starts = headers.buffers[..., 0] + bodies[:, None]
         self._nbytes = headers.buffers[..., 1]
-        self._decompressor = None if compression is None else Decompressor(compression, budget_nbytes)
-        self.found = [memoryview(b"")] * headers.buffers.shape[1]
-        """The joined buffers, by their number."""
+        self._decompressor = decompressor
 
-    def join_field(self, steps: Iterator[Step], expected: Int64s | None) -> None:
-        """Join the buffers of the next step and of all below it; `expected` slots for each batch, where that is known."""
-        step = next(steps)
-        lengths = self._lengths[:, step.node]
-        _demand(expected is None or np.array_equal(lengths, expected))
-        ends: Int64s | None = None
-        for number, buffer in enumerate(step.buffers, step.first_buffer):
-            if buffer.role is Role.VALIDITY:
-                self.found[number] = self._validity(number, lengths, self._null_counts[:, step.node])
-            elif buffer.role is Role.OFFSETS:
-                self.found[number], ends = self._offsets(number, lengths, np.dtype(f"i{buffer.bit_width // 8}"))
-            elif buffer.role is Role.BYTES:
-                assert ends is not None, "value offsets come before the bytes"
-                self.found[number] = memoryview(b"".join(self._pieces(number, ends)))
-            elif buffer.bit_width == 1:
-                pieces = self._pieces(number, (lengths + 7) // 8)
-                self.found[number] = _bits(pieces, lengths)[0]
-            else:
-                nbytes = lengths * (buffer.bit_width // 8)
-                self.found[number] = memoryview(b"".join(self._pieces(number, nbytes)))
-        slots = ends if step.child_slots is None else lengths * step.child_slots
-        for _ in range(step.children):
-            self.join_field(steps, slots)
+    def enter(self, step: Step, slots: Int64s) -> Int64s:
+        _demand(np.array_equal(self._lengths[:, step.node], slots))
+        return np.zeros_like(slots) if step.child_slots is None else slots * step.child_slots
+
+    def validity(self, step: Step, number: int, slots: Int64s) -> memoryview:
+        null_counts = self._null_counts[:, step.node]
+        absent = self._nbytes[:, number] == 0
+        if absent.all() and not null_counts.any():
+            return NO_BYTES
+        _demand(not null_counts[absent].any())
+        needed = step.buffers[0].nbytes(slots)
+        pieces = self._pieces(number, np.where(absent, 0, needed))
+        for i in np.flatnonzero(absent).tolist():
+            pieces[i] = memoryview(b"\xff" * int(needed[i]))
+        bits, counts = _join_bits(pieces, slots)
+        _demand(np.array_equal(counts, slots - null_counts))
+        return bits
+
+    def value_offsets(self, _: Step, number: int, buffer: BufferStep, slots: Int64s) -> tuple[memoryview, Int64s]:
+        dtype: np.dtype[Any] = np.dtype(f"i{buffer.bit_width // 8}")
+        ends = np.zeros(len(slots), np.int64)
+        filled = slots > 0
+        lengths = slots[filled]
+        if not len(lengths):
+            return NO_BYTES, ends
+        pieces = self._pieces(number, buffer.nbytes(slots))
+        offsets = np.frombuffer(b"".join(pieces), dtype)
+        firsts = np.cumsum(lengths + 1) - lengths - 1
+        ends[filled] = offsets[firsts + lengths]
+        _demand(not offsets[firsts].any() and ends.min() >= 0)
+        total = int(ends.sum())
+        _demand(total <= np.iinfo(dtype).max)
+        before = (np.cumsum(ends[filled]) - ends[filled]).astype(dtype)
+        joined = np.zeros(int(lengths.sum()) + 1, dtype)
+        if (lengths == lengths[0]).all():
+            by_batch = offsets.reshape(len(lengths), -1)
+            np.add(by_batch[:, 1:], before[:, None], out=joined[1:].reshape(len(lengths), -1))
+        else:
+            moved = offsets + np.repeat(before, lengths + 1)
+            joined[1:] = np.delete(moved, firsts)
+        return joined.view(np.uint8).data, ends
+
+    def bytes_of(self, number: int, below: Int64s) -> memoryview:
+        return memoryview(b"".join(self._pieces(number, below)))
+
+    def values(self, number: int, buffer: BufferStep, slots: Int64s) -> memoryview:
+        pieces = self._pieces(number, buffer.nbytes(slots))
+        return _join_bits(pieces, slots)[0] if buffer.bit_width == 1 else memoryview(b"".join(pieces))
 
     def _pieces(self, number: int, needed: Int64s) -> list[memoryview]:
-        """Return the first bytes of a buffer of each batch, as many as are needed of each."""
+        """Return the first `needed` bytes of a buffer of each batch."""
         starts = self._starts[:, number]
         if self._decompressor is None:
             _demand((needed <= self._nbytes[:, number]).all())
-            ends = starts + needed
-            return [self._data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        ends = starts + self._nbytes[:, number]
+            stops = starts + needed
+            return [self._data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+        stops = starts + self._nbytes[:, number]
         pieces = []
-        for start, end, nbytes in zip(starts.tolist(), ends.tolist(), needed.tolist(), strict=True):
-            data = self._decompressor.decompress(self._data[start:end]) if start < end else _NOTHING
+        for start, stop, nbytes in zip(starts.tolist(), stops.tolist(), needed.tolist(), strict=True):
+            data = self._decompressor.decompress(self._data[start:stop]) if start < stop else NO_BYTES
             _demand(nbytes <= len(data))
             pieces.append(data[:nbytes])
         return pieces
 
-    def _validity(self, number: int, lengths: Int64s, null_counts: Int64s) -> memoryview:
-        absent = self._nbytes[:, number] == 0
-        if absent.all() and not null_counts.any():
-            return _NOTHING
-        needed = (lengths + 7) // 8
-        _demand(not null_counts[absent].any())
-        pieces = self._pieces(number, np.where(absent, 0, needed))
-        for i in np.flatnonzero(absent).tolist():
-            pieces[i] = memoryview(b"\xff" * int(needed[i]))
-        bits, counts = _bits(pieces, lengths)
-        _demand(np.array_equal(counts, lengths - null_counts))
-        return bits
 
-    def _offsets(self, number: int, lengths: Int64s, dtype: np.dtype[Any]) -> tuple[memoryview, Int64s]:
-        """Return joined value offsets, and how far those of each batch reach."""
-        ends = np.zeros(len(lengths), np.int64)
-        filled = lengths > 0
-        own = lengths[filled]
-        if not len(own):
-            return _NOTHING, ends
-        pieces = self._pieces(number, np.where(filled, (lengths + 1) * dtype.itemsize, 0))
-        values = np.frombuffer(b"".join(pieces), dtype)
-        heads = np.cumsum(own + 1) - own - 1
-        ends[filled] = values[heads + own]
-        _demand(not values[heads].any() and ends.min() >= 0)
-        total = int(ends.sum())
-        _demand(total <= np.iinfo(dtype).max)
-        before = (np.cumsum(ends[filled]) - ends[filled]).astype(dtype)
-        joined = np.zeros(int(own.sum()) + 1, dtype)
-        if (own == own[0]).all():
-            by_batch = values.reshape(len(own), -1)
-            np.add(by_batch[:, 1:], before[:, None], out=joined[1:].reshape(len(own), -1))
-        else:
-            moved = values + np.repeat(before, own + 1)
-            joined[1:] = np.delete(moved, heads)
-        return joined.view(np.uint8).data, ends
-
-
-def _bits(pieces: Sequence[memoryview], lengths: Int64s) -> tuple[memoryview, Int64s]:
+def _join_bits(pieces: Sequence[memoryview], lengths: Int64s) -> tuple[memoryview, Int64s]:
     """Return bitmaps, each of whole bytes, as one, and how many bits of each are set."""
     counts = np.zeros(len(lengths), np.int64)
     filled = np.flatnonzero(lengths)
     own = lengths[filled]
     if not len(own):
-        return _NOTHING, counts
+        return NO_BYTES, counts
     data = b"".join(pieces)
     nbytes = (own + 7) // 8
     heads = np.cumsum(nbytes) - nbytes

@@ -16,6 +16,7 @@ __all__ = [
     "FOOTER_TAIL_NBYTES",
     "LEGACY_EOS",
     "MAGIC",
+    "NO_BYTES",
     "RAW_BUFFER",
     "READABLE_VERSIONS",
     "CompressionType",
@@ -51,6 +52,10 @@ EXPERIMENTAL_COMPRESSION_KEY: Final = "ARROW:experimental_compression"
 
 RAW_BUFFER: Final = -1
 """Length prefix of a buffer that is stored uncompressed inside a compressed body."""
+
+
+NO_BYTES: Final = memoryview(b"")
+"""A buffer without bytes."""
 
 
 class Format(StrEnum):

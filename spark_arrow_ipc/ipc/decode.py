@@ -28,7 +28,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.body import Body
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CompressionType
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
@@ -37,7 +37,6 @@ from spark_arrow_ipc.ipc.swap import SWAPS
 FindDictionary = Callable[[int, Plan], Array | None]
 """The values of a dictionary id, given the plan of its values; None where no batch has brought it."""
 
-_NOTHING = memoryview(b"")
 _VALIDITY: Final = Role.VALIDITY
 
 _MANY_BUFFERS: Final = 200
@@ -151,7 +150,7 @@ def _read_buffers(
         data = body.slice(0, body.nbytes)
         return [data[start : start + nbytes] for start, nbytes in layout.buffers]
     wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
-    found = [_NOTHING] * len(layout.buffers)
+    found = [NO_BYTES] * len(layout.buffers)
     for number, _ in wanted:
         found[number] = body.slice(*layout.buffers[number])
     if compression is not None:
@@ -269,7 +268,7 @@ def _buffers_of(
         if not nbytes and not null_count and buffer.role is _VALIDITY:
             buffers.append(None)
             continue
-        needed = (length + buffer.extra) * buffer.bit_width + 7 >> 3 if length else 0
+        needed = buffer.nbytes(length)
         if nbytes < needed:
             raise InvalidBodyError(
                 expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{nbytes:,}"
@@ -283,7 +282,7 @@ def _buffers_of(
 def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
     """Return the buffers in this machine's byte order; variadic ones hold bytes and stay."""
     steps = zip(step.buffers, buffers, strict=False)
-    swapped = [data and SWAPS[buffer.swap](data, buffer.unit_bit_width) for buffer, data in steps]
+    swapped = [data and SWAPS[buffer.swap](data, buffer.bit_width) for buffer, data in steps]
     return (*swapped, *buffers[len(swapped) :])
 
 

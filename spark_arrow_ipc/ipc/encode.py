@@ -21,6 +21,7 @@ from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.metadata.message import Int64s
 from spark_arrow_ipc.ipc.plan import Plan, Step
+from spark_arrow_ipc.ipc.walker import walk_arrays
 
 BytesLike: TypeAlias = bytes | memoryview
 
@@ -87,15 +88,12 @@ def encode_columns(
     buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
     variadic_counts: list[int] = []
-    pending = [slicing.compact(column) for column in reversed(columns)]
-    for step in plan.steps:
-        array = zero_nulls(pending.pop())
+    for step, array in walk_arrays(plan, map(slicing.compact, columns), zero_nulls):
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
         _add_buffers(buffers, step, array, null_count)
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
-        pending.extend(reversed(array.children))
     encoding = _Encoding(alignment)
     if compressor is None:
         for data in buffers:
@@ -126,8 +124,7 @@ def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count:
             # Readers before 0.15 want one offset even for no slots; Columnar.rst recommends it.
             buffers.append(_ZEROS[: buffer.bit_width // 8])
         else:
-            needed = ((array.length + buffer.extra) * buffer.bit_width + 7) >> 3
-            buffers.append(data[:needed] if buffer.bit_width and buffer.role is not Role.BYTES else data)
+            buffers.append(data if buffer.role is Role.BYTES else data[: buffer.nbytes(array.length)])
     for data in array.buffers[len(step.buffers) :]:
         assert data is not None
         buffers.append(data)

@@ -15,7 +15,17 @@ from dataclasses import dataclass, replace
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import Selection, child_path
-from spark_arrow_ipc.arrow.layout import SLOTS, BufferLayout, Role, Swap, bit_width_of, child_slots, layout_of
+from spark_arrow_ipc.arrow.layout import (
+    SLOTS,
+    BufferLayout,
+    Lengths,
+    Role,
+    Slots,
+    Swap,
+    bit_width_of,
+    child_slots,
+    layout_of,
+)
 from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
 
@@ -24,13 +34,16 @@ _UNIONS = (t.SparseUnion, t.DenseUnion)
 
 @dataclass(frozen=True, slots=True)
 class BufferStep:
-    """One buffer of a step: it needs ``(length + extra) * bit_width`` bits where there are slots at all."""
+    """One buffer of a step: its slots are of `bit_width` bits, and there are as many as `slots` says."""
 
     role: Role
     bit_width: int
-    extra: int
     swap: Swap
-    unit_bit_width: int
+    slots: Slots
+
+    def nbytes(self, length: Lengths) -> Lengths:
+        """Return how many bytes the buffer has at least for an array of `length`, or for each of many."""
+        return self.slots.nbytes(length, self.bit_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +105,7 @@ class Plan:
 
 
 def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
-    width = bit_width_of(type_, buffer)
-    slots = SLOTS[buffer.role]
-    # SLOTS is linear for one slot and more, so two values of it say all.
-    factor, extra = slots(2) - slots(1), slots(1) - (slots(2) - slots(1))
-    return BufferStep(buffer.role, width * factor, extra, buffer.swap, width)
+    return BufferStep(buffer.role, bit_width_of(type_, buffer), buffer.swap, SLOTS[buffer.role])
 
 
 @dataclass(frozen=True, slots=True)

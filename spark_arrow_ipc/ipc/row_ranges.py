@@ -13,29 +13,25 @@ Ranges begin at a multiple of eight slots, at every depth, so that bitmaps need 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import bitmap
-from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.errors import InvalidBodyError, error_context
+from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.body import BodyPlace
-from spark_arrow_ipc.ipc.coalesce import can_gather
+from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import Plan, Step
+from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
+from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
 __all__ = ["ROW_ALIGNMENT", "BatchRows", "can_cut"]
 
 ROW_ALIGNMENT: Final = 8
 """Ranges of rows begin at multiples of this."""
-
-_NOTHING = memoryview(b"")
 
 
 def can_cut(columns: SelectedColumns, message: Message) -> bool:
@@ -45,7 +41,7 @@ def can_cut(columns: SelectedColumns, message: Message) -> bool:
     """
     header = message.header
     assert isinstance(header, RecordBatchHeader)
-    return header.compression is None and not columns.swaps and can_gather(columns.plan(message.version))
+    return header.compression is None and not columns.swaps and can_walk_slots(columns.plan(message.version))
 
 
 class BatchRows:
@@ -89,8 +85,8 @@ class BatchRows:
                     expected=f"a column of {self.num_rows:,} rows", found=f"{length:,}", field_path=step.path
                 )
 
-    def read(self, first: int, end: int) -> RecordBatch:
-        """Return the rows from `first`, a multiple of `ROW_ALIGNMENT`, to `end` (exclusive). One read a buffer.
+    def read(self, start: int, stop: int) -> RecordBatch:
+        """Return the rows `start` to `stop`; `start` is a multiple of `ROW_ALIGNMENT`. One read a buffer.
 
         Raises
         ------
@@ -99,88 +95,73 @@ class BatchRows:
         InvalidFramingError
             The bytes end before the body does.
         """
-        assert 0 <= first <= end <= self.num_rows
-        assert first % ROW_ALIGNMENT == 0
-        piece = _Piece(self._place, self._layout)
-        steps = iter(self._plan.steps)
-        for _ in self._plan.fields:
-            piece.read_field(steps, first, end)
-        layout = BatchLayout(piece.nodes, [[0, len(found)] for found in piece.found], (0,))
-        return self._columns.build_batch(self._message, end - first, layout, piece.found, self._find_dictionary)
+        assert 0 <= start <= stop <= self.num_rows
+        assert start % ROW_ALIGNMENT == 0
+        reading = _RangeReading(self._plan, self._layout, self._place)
+        reading.walk(range(start, stop))
+        layout = BatchLayout(reading.nodes, [[0, len(data)] for data in reading.buffers], (0,))
+        return self._columns.build_batch(self._message, stop - start, layout, reading.buffers, self._find_dictionary)
 
 
-@dataclass(slots=True)
-class _Piece:
-    """The nodes and buffers of some rows, by the numbers that those of all rows have."""
+class _RangeReading(SlotWalk[range]):
+    """Reads the nodes and buffers of a range of slots, numbered as those of the whole batch."""
 
-    place: BodyPlace
-    layout: BatchLayout
-    nodes: list[list[int]] = field(init=False)
-    found: list[memoryview] = field(init=False)
+    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace) -> None:
+        super().__init__(plan)
+        self._layout, self._place = layout, place
+        self.nodes = [[0, 0] for _ in layout.nodes]
 
-    def __post_init__(self) -> None:
-        self.nodes = [[0, 0] for _ in self.layout.nodes]
-        self.found = [_NOTHING] * len(self.layout.buffers)
+    def enter(self, step: Step, slots: range) -> range:
+        length = self._layout.nodes[step.node][0]
+        if slots.stop > length:
+            raise InvalidBodyError(expected=f"at least {slots.stop:,} slots", found=f"{length:,}")
+        self.nodes[step.node][0] = len(slots)
+        each = step.child_slots
+        return range(0) if each is None else range(slots.start * each, slots.stop * each)
 
-    def read_field(self, steps: Iterator[Step], first: int, end: int) -> None:
-        """Read the slots from `first` to `end` of the next step, and of all below it what those stand for."""
-        step = next(steps)
-        with error_context(field_path=step.path):
-            below = self._read_step(step, first, end)
-        for _ in range(step.children):
-            self.read_field(steps, *below)
-
-    def _read_step(self, step: Step, first: int, end: int) -> tuple[int, int]:
-        """Read the buffers of a step, and return which slots of its children they stand for."""
-        length, null_count = self.layout.nodes[step.node]
-        if end > length:
-            raise InvalidBodyError(expected=f"at least {end:,} slots", found=f"{length:,}")
-        nulls = 0
-        base, behind = (first * step.child_slots, end * step.child_slots) if step.child_slots is not None else (0, 0)
-        for number, buffer in enumerate(step.buffers, step.first_buffer):
-            if end == first:
-                continue
-            if buffer.role is Role.VALIDITY:
-                nulls = self._read_validity(number, first, end, null_count)
-            elif buffer.role is Role.OFFSETS:
-                width = buffer.bit_width // 8
-                offsets = np.frombuffer(self._read(number, first * width, (end + 1) * width), f"i{width}")
-                base, behind = int(offsets[0]), int(offsets[-1])
-                if not 0 <= base <= behind:
-                    raise InvalidBodyError(
-                        expected="value offsets that rise from 0 on",
-                        found=f"{base:,} in slot {first:,} and {behind:,} in slot {end:,}",
-                    )
-                if step.children:
-                    base -= base % ROW_ALIGNMENT
-                self.found[number] = (offsets - base).view(np.uint8).data
-            elif buffer.role is Role.BYTES:
-                self.found[number] = self._read(number, base, behind)
-            else:
-                width = buffer.bit_width
-                self.found[number] = self._read(number, first * width // 8, -(-end * width // 8))
-        self.nodes[step.node] = [end - first, nulls]
-        return base, behind
-
-    def _read_validity(self, number: int, first: int, end: int, null_count: int) -> int:
-        """Read a piece of a bitmap and return how many of its slots are null."""
-        if not self.layout.buffers[number][1] and not null_count:
-            return 0
-        data = self._read(number, first // 8, -(-end // 8))
-        nulls = end - first - bitmap.count_set(data, 0, end - first)
+    def validity(self, step: Step, number: int, slots: range) -> memoryview:
+        null_count = self._layout.nodes[step.node][1]
+        if not slots or (not self._layout.buffers[number][1] and not null_count):
+            return NO_BYTES
+        bits = self.values(number, step.buffers[0], slots)
+        nulls = len(slots) - bitmap.count_set(bits, 0, len(slots))
         if nulls > null_count:
             raise InvalidBodyError(
                 expected=f"at most {null_count:,} nulls, as the field node says",
-                found=f"{nulls:,} in slots {first:,} to {end:,}",
+                found=f"{nulls:,} in slots {slots.start:,} to {slots.stop:,}",
             )
-        self.found[number] = data if nulls else _NOTHING
-        return nulls
+        self.nodes[step.node][1] = nulls
+        return bits if nulls else NO_BYTES
 
-    def _read(self, number: int, start: int, end: int) -> memoryview:
-        """Return some bytes of a buffer, by their places in it."""
-        origin, nbytes = self.layout.buffers[number]
-        if end > nbytes:
-            raise InvalidBodyError(expected=f"a buffer of at least {end:,} bytes", found=f"{nbytes:,}")
-        return (
-            self.place.source.read_at(self.place.byte_offset + origin + start, end - start) if end > start else _NOTHING
-        )
+    def value_offsets(self, step: Step, number: int, buffer: BufferStep, slots: range) -> tuple[memoryview, range]:
+        if not slots:
+            return NO_BYTES, range(0)
+        nbytes = buffer.bit_width // 8
+        data = self._read(number, range(slots.start * nbytes, (slots.stop + 1) * nbytes))
+        offsets = np.frombuffer(data, f"i{nbytes}")
+        start, stop = int(offsets[0]), int(offsets[-1])
+        if not 0 <= start <= stop:
+            raise InvalidBodyError(
+                expected="value offsets that rise from 0 on",
+                found=f"{start:,} in slot {slots.start:,} and {stop:,} in slot {slots.stop:,}",
+            )
+        if step.children:
+            start -= start % ROW_ALIGNMENT
+        return (offsets - start).view(np.uint8).data, range(start, stop)
+
+    def bytes_of(self, number: int, below: range) -> memoryview:
+        return self._read(number, below)
+
+    def values(self, number: int, buffer: BufferStep, slots: range) -> memoryview:
+        if not slots:
+            return NO_BYTES
+        # Slots begin at a multiple of 8, so that the first bit is the first of its byte.
+        return self._read(number, range(slots.start * buffer.bit_width // 8, buffer.nbytes(slots.stop)))
+
+    def _read(self, number: int, extent: range) -> memoryview:
+        """Return some bytes of a buffer."""
+        byte_offset, nbytes = self._layout.buffers[number]
+        if extent.stop > nbytes:
+            raise InvalidBodyError(expected=f"a buffer of at least {extent.stop:,} bytes", found=f"{nbytes:,}")
+        place = self._place
+        return place.source.read_at(place.byte_offset + byte_offset + extent.start, len(extent)) if extent else NO_BYTES

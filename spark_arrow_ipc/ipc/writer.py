@@ -47,6 +47,7 @@ from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
+from spark_arrow_ipc.ipc.walker import walk_arrays
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
@@ -323,10 +324,7 @@ class Writer:
 
     def _dictionaries_of(self, plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[int, Array]]:
         """Yield ids and values of the dictionaries of some columns, save those inside dictionaries."""
-        pending = list(columns)[::-1]
-        for step in plan.steps:
-            array = pending.pop()
-            pending.extend(reversed(array.children))
+        for step, array in walk_arrays(plan, columns):
             if step.dictionary_id is not None:
                 assert array.dictionary is not None
                 yield step.dictionary_id, array.dictionary

@@ -1,5 +1,6 @@
 """A schema flattened: which node, which buffers, which dictionary belong to which column."""
 
+import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import Schema
@@ -136,6 +137,28 @@ def test_a_plan_is_linear_in_the_fields():
     plan = compile_plan(fields, (), V5, selection)
     assert (10_000, 10_000) == (len(plan.steps), len(selection))
     assert 40_000 == plan.buffers
+
+
+NBYTES = [
+    # type, and for lengths 0, 1, 8 and 9 the bytes of each buffer: Columnar.rst, "Buffer Listing for Each Layout"
+    (t.bool_, [(0, 0), (1, 1), (1, 1), (2, 2)]),
+    (t.int32, [(0, 0), (1, 4), (1, 32), (2, 36)]),
+    (t.utf8, [(0, 0, 0), (1, 8, 0), (1, 36, 0), (2, 40, 0)]),
+    (t.LargeList(t.field("item", t.int8)), [(0, 0), (1, 16), (1, 72), (2, 80)]),
+    (t.ListView(t.field("item", t.int8)), [(0, 0, 0), (1, 4, 4), (1, 32, 32), (2, 36, 36)]),
+    (t.utf8_view, [(0, 0), (1, 16), (1, 128), (2, 144)]),
+    (t.FixedSizeBinary(0), [(0, 0), (1, 0), (1, 0), (2, 0)]),
+    (t.DenseUnion((t.field("i", t.int8),), (0,)), [(0, 0), (1, 4), (8, 32), (9, 36)]),
+]
+
+
+@pytest.mark.parametrize(("type_", "expected"), NBYTES, ids=[str(case[0]) for case in NBYTES])
+def test_a_buffer_says_how_many_bytes_its_slots_need(type_, expected):
+    buffers = compile_plan((t.field("a", type_),), (), V5).steps[0].buffers
+    lengths = [0, 1, 8, 9]
+    assert expected == [tuple(buffer.nbytes(length) for buffer in buffers) for length in lengths]
+    at_once = [buffer.nbytes(np.array(lengths)).tolist() for buffer in buffers]
+    assert expected == list(zip(*at_once, strict=True))
 
 
 def test_every_layout_is_planned():

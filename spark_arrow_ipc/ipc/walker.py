@@ -1,0 +1,109 @@
+"""Walks over a plan's steps: beside arrays, and from the slots of parents to those of their children.
+
+Strategy
+--------
+A plan's steps are its fields in pre-order, so each walk is one loop and a stack of what the steps ahead will need.
+`walk_arrays` puts a step beside its array. `SlotWalk` carries slots downward and asks its subclass for each buffer,
+in the words of the buffer's role; what the slots are is the subclass's choice: a range of them, or a number of them
+in each of many batches. The third walk, from children up to parents, builds arrays and is `decode.build_columns`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.constants import NO_BYTES
+from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
+
+__all__ = ["SlotWalk", "can_walk_slots", "walk_arrays"]
+
+_Slots = TypeVar("_Slots")
+
+_SHARING = (
+    t.BinaryView, t.Utf8View, t.ListView, t.LargeListView, t.RunEndEncoded, t.SparseUnion, t.DenseUnion,
+)  # fmt: skip
+"""Types whose slots may point anywhere: some of their slots are no contiguous part of each buffer."""
+
+
+def walk_arrays(
+    plan: Plan, columns: Iterable[Array], prepare: Callable[[Array], Array] = lambda array: array
+) -> Iterator[tuple[Step, Array]]:
+    """Yield each step of a plan with its array, parents first.
+
+    Parameters
+    ----------
+    prepare
+        Applied to each array before it is yielded; the children of its result are next.
+    """
+    pending = list(columns)[::-1]
+    for step in plan.steps:
+        array = prepare(pending.pop())
+        pending.extend(reversed(array.children))
+        yield step, array
+
+
+def can_walk_slots(plan: Plan) -> bool:
+    """Return whether `SlotWalk` can be used: neighbouring slots are neighbours in every buffer of the plan."""
+    contiguous = all(not isinstance(step.type, _SHARING) and not step.drops_validity for step in plan.steps)
+    return contiguous and bool(plan.steps) and not plan.variadics
+
+
+class SlotWalk(ABC, Generic[_Slots]):
+    """Fills the buffers of a plan from the top down, given the slots of each step.
+
+    Attributes
+    ----------
+    buffers
+        The bytes of every buffer, by its number; those that no step uses stay empty.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.buffers = [NO_BYTES] * plan.buffers
+
+    def walk(self, slots: _Slots) -> None:
+        """Fill the buffers of all steps; `slots` are those of the columns. Errors name the field."""
+        pending = [slots] * len(self.plan.fields)
+        for step in self.plan.steps:
+            with error_context(field_path=step.path):
+                below = self._fill(step, pending.pop())
+            pending += [below] * step.children
+
+    def _fill(self, step: Step, slots: _Slots) -> _Slots:
+        below = self.enter(step, slots)
+        for number, buffer in enumerate(step.buffers, step.first_buffer):
+            if buffer.role is Role.VALIDITY:
+                self.buffers[number] = self.validity(step, number, slots)
+            elif buffer.role is Role.OFFSETS:
+                self.buffers[number], below = self.value_offsets(step, number, buffer, slots)
+            elif buffer.role is Role.BYTES:
+                self.buffers[number] = self.bytes_of(number, below)
+            else:
+                self.buffers[number] = self.values(number, buffer, slots)
+        return below
+
+    @abstractmethod
+    def enter(self, step: Step, slots: _Slots) -> _Slots:
+        """Check the slots of a step and return those of its children, as far as no value offsets say them."""
+
+    @abstractmethod
+    def validity(self, step: Step, number: int, slots: _Slots) -> memoryview:
+        """Return the validity bitmap."""
+
+    @abstractmethod
+    def value_offsets(self, step: Step, number: int, buffer: BufferStep, slots: _Slots) -> tuple[memoryview, _Slots]:
+        """Return value offsets, and the slots (or bytes) that they point at."""
+
+    @abstractmethod
+    def bytes_of(self, number: int, below: _Slots) -> memoryview:
+        """Return the bytes that the value offsets before them point at."""
+
+    @abstractmethod
+    def values(self, number: int, buffer: BufferStep, slots: _Slots) -> memoryview:
+        """Return values of fixed width."""
