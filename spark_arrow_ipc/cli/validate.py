@@ -29,8 +29,8 @@ from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.source import open_source
 
 __all__ = ["Verdict", "add_arguments", "examine", "run"]

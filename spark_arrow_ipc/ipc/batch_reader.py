@@ -13,7 +13,10 @@ from spark_arrow_ipc.errors import (
     InvalidMetadataError,
 )
 from spark_arrow_ipc.ipc.constants import MessageHeader
-from spark_arrow_ipc.ipc.metadata.message import DictionaryBatchHeader, Message, RecordBatchHeader, SchemaHeader
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 

@@ -28,7 +28,7 @@ from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.header_template import Headers, MessageShape, learn
-from spark_arrow_ipc.ipc.metadata.message import RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots

@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.flatbuf import tables
-from spark_arrow_ipc.ipc.metadata.message import Int64s
+from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.walker import walk_arrays
 

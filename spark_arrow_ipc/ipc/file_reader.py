@@ -20,14 +20,10 @@ from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
-from spark_arrow_ipc.ipc.metadata.message import (
-    Block,
-    DictionaryBatchHeader,
-    Footer,
-    Message,
-    RecordBatchHeader,
-    decode_message,
-)
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.metadata.footer import Block, Footer
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES

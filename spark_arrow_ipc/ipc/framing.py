@@ -13,7 +13,7 @@ from typing import Final
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FOOTER_TAIL_NBYTES, MAGIC
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Block
+from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.source import ByteSource
 
 _SPEC: Final = 'Columnar.rst "Encapsulated message format"'

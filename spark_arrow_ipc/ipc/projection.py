@@ -24,7 +24,8 @@ from spark_arrow_ipc.ipc.decode import (
     wanted_ranges,
 )
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.swap import NATIVE

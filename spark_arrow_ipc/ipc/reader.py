@@ -23,8 +23,9 @@ from spark_arrow_ipc.ipc.constants import Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import SchemaHeader, decode_footer, decode_message
-from spark_arrow_ipc.ipc.metadata.schema import decode_schema
+from spark_arrow_ipc.ipc.metadata.footer import decode_footer
+from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.sniff import sniff_source
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open_source

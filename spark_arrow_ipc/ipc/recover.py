@@ -26,8 +26,9 @@ from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEA
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Footer, SchemaHeader, decode_message
-from spark_arrow_ipc.ipc.metadata.schema import decode_schema
+from spark_arrow_ipc.ipc.metadata.footer import Footer
+from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.reader import open as open_reader
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source

@@ -23,7 +23,8 @@ from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary, check_header, wanted_ranges
-from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots

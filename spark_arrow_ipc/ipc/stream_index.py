@@ -21,13 +21,10 @@ from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.constants import CompressionType, MessageHeader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import (
-    Block,
-    DictionaryBatchHeader,
-    Message,
-    RecordBatchHeader,
-    decode_message,
-)
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.read_ahead import ReadAhead
 from spark_arrow_ipc.ipc.source import ByteSource
 

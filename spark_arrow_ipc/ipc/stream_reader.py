@@ -22,8 +22,9 @@ from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_stream_message
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
-from spark_arrow_ipc.ipc.metadata.message import DictionaryBatchHeader, Message, decode_message
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead

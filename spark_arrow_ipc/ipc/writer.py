@@ -40,8 +40,9 @@ from spark_arrow_ipc.ipc.constants import (
 from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch, dictionary_values, encode_columns, message_values
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.metadata.message import Block
-from spark_arrow_ipc.ipc.metadata.schema import encode_custom_metadata, encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.metadata.custom_metadata import encode_custom_metadata
+from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.sinks import FileSink, PathSink

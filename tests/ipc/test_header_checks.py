@@ -9,7 +9,7 @@ from spark_arrow_ipc.ipc import decode
 from spark_arrow_ipc.ipc.constants import MetadataVersion
 from spark_arrow_ipc.ipc.decode import check_header
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import compile_plan
 
 PLAN = compile_plan((t.field("a", t.int64), t.field("b", t.int64)), (), MetadataVersion.V5)

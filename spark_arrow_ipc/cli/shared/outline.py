@@ -24,16 +24,11 @@ from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, CompressionType, Format, MessageHeader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import (
-    Block,
-    DictionaryBatchHeader,
-    Message,
-    RecordBatchHeader,
-    SchemaHeader,
-    decode_footer,
-    decode_message,
-)
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.metadata.footer import Block, decode_footer
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.sniff import sniff_source
 from spark_arrow_ipc.ipc.source import ByteSource, open_source
 

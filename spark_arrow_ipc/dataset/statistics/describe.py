@@ -17,7 +17,7 @@ from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, read_sta
 from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.constants import CompressionType
-from spark_arrow_ipc.ipc.metadata.message import Block
+from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.source import Openable
 
 __all__ = ["ColumnSummary", "FileBlock", "file_blocks"]

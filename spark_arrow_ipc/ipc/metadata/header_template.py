@@ -24,7 +24,8 @@ from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.framing import decode_prefix
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message, RecordBatchHeader, decode_message
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 
 __all__ = ["Headers", "MessageShape", "learn"]
 

@@ -17,7 +17,7 @@ from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, Unsupported
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import Type
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import decode_custom_metadata
+from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata, encode_custom_metadata
 
 Children = tuple[t.Field, ...]
 Values = dict[str, Any]
@@ -206,6 +206,13 @@ DISCRIMINANTS: Final[Mapping[type[t.DataType], int]] = {
 """The discriminant that each type class is written with; `Dictionary` is written as its value type."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SchemaHeader:
+    """``Schema`` of Schema.fbs, not yet decoded: `decode_schema` does that."""
+
+    view: reader.TableView
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaMessage:
     """A schema and the dictionary ids of its dictionary-encoded fields, in the order of `walk_fields`."""
@@ -298,11 +305,6 @@ def encode_schema(message: SchemaMessage, features: tuple[int, ...] = ()) -> Val
         "custom_metadata": encode_custom_metadata(schema.custom_metadata),
         "features": list(features) or None,
     }
-
-
-def encode_custom_metadata(pairs: t.CustomMetadata) -> list[Values] | None:
-    """Return pairs as values of ``KeyValue`` tables, or None where there are none."""
-    return [{"key": key, "value": value} for key, value in pairs] or None
 
 
 def _encode_field(field: t.Field, ids: Iterator[int]) -> Values:
