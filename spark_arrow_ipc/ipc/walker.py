@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.layout import Family, Role, layout_of
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
@@ -25,10 +24,10 @@ __all__ = ["SlotWalk", "can_walk_slots", "walk_arrays"]
 
 _Slots = TypeVar("_Slots")
 
-_SHARING = (
-    t.BinaryView, t.Utf8View, t.ListView, t.LargeListView, t.RunEndEncoded, t.SparseUnion, t.DenseUnion,
-)  # fmt: skip
-"""Types whose slots may point anywhere: some of their slots are no contiguous part of each buffer."""
+_CONTIGUOUS: Final = frozenset(Family) - {
+    Family.VIEW, Family.LIST_VIEW, Family.RUN_END_ENCODED, Family.SPARSE_UNION, Family.DENSE_UNION,
+}  # fmt: skip
+"""Layouts of which neighbouring slots lie next to each other in every buffer and child."""
 
 
 def walk_arrays(
@@ -49,8 +48,8 @@ def walk_arrays(
 
 
 def can_walk_slots(plan: Plan) -> bool:
-    """Return whether `SlotWalk` can be used: neighbouring slots are neighbours in every buffer of the plan."""
-    contiguous = all(not isinstance(step.type, _SHARING) and not step.drops_validity for step in plan.steps)
+    """Return whether `SlotWalk` can be used: there are columns, and each is of contiguous layouts."""
+    contiguous = all(layout_of(step.type).family in _CONTIGUOUS for step in plan.steps)
     return contiguous and bool(plan.steps) and not plan.variadics
 
 
