@@ -10,16 +10,17 @@ give another one, and of every extension type: its name may come back only on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, storage
 
 PAIRS_KEY = "arrow.custom_metadata"
 """Array of {key, value}: all pairs that are not Arrow's own, in file order."""
 
 TYPE_KEY = "arrow.type"
-"""Text of the Arrow type that was read."""
+"""Note of the Arrow type that was read: `noted_types.note_of`."""
 
 ARROW_PREFIX = "ARROW:"
 EXTENSION_NAME = "ARROW:extension:name"
@@ -40,9 +41,8 @@ def to_spark(field: t.Field, written: t.DataType) -> dict[str, Any]:
     others = [{"key": k, "value": v} for k, v in field.custom_metadata if not k.startswith(ARROW_PREFIX)]
     if others:
         metadata[PAIRS_KEY] = others
-    storage = storage_text(field.type)
-    if field.extension_name is not None or storage != storage_text(written):
-        metadata[TYPE_KEY] = storage
+    if field.extension_name is not None or storage(field.type) != storage(written):
+        metadata[TYPE_KEY] = note_of(field.type)
     return metadata
 
 
@@ -52,43 +52,14 @@ def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMeta
     An extension's name and metadata come back only where `written` is the storage that they name.
     """
     pairs = [(k, v) for k, v in metadata.items() if k.startswith(ARROW_PREFIX) and isinstance(v, str)]
-    if metadata.get(TYPE_KEY) != storage_text(written):
+    if not is_storage_of(written, metadata.get(TYPE_KEY)):
         pairs = [pair for pair in pairs if pair[0] not in (EXTENSION_NAME, EXTENSION_METADATA)]
     return (*pairs, *_listed_pairs(metadata.get(PAIRS_KEY)))
 
 
-def storage_text(type_: t.DataType) -> str:
-    """Return a text of a type without what storage does not depend on: nullability and the names of list children."""
-    text = _NESTED_TEXT.get(type(type_))
-    return text(type_) if text is not None else str(type_)
-
-
 def _listed_pairs(value: object) -> t.CustomMetadata:
-    """Return the pairs of `PAIRS_KEY`; anybody may have edited them, so what has another shape is left out."""
+    """Return the pairs of `PAIRS_KEY`; a user may have edited them, so all of another shape is left out."""
     if not isinstance(value, list):
         return ()
     pairs = [(pair.get("key"), pair.get("value")) for pair in value if isinstance(pair, dict)]
     return tuple((k, v) for k, v in pairs if isinstance(k, str) and isinstance(v, str))
-
-
-def _fields_text(fields: tuple[t.Field, ...]) -> str:
-    return ", ".join(f"{field.name}: {storage_text(field.type)}" for field in fields)
-
-
-def _list_text(name: str) -> Callable[[Any], str]:
-    return lambda type_: f"{name}<{storage_text(type_.value.type)}>"
-
-
-_NESTED_TEXT: Mapping[type[t.DataType], Callable[[Any], str]] = {
-    t.List: _list_text("list"),
-    t.LargeList: _list_text("large_list"),
-    t.ListView: _list_text("list_view"),
-    t.LargeListView: _list_text("large_list_view"),
-    t.FixedSizeList: lambda type_: f"fixed_size_list<{storage_text(type_.value.type)}>[{type_.list_size}]",
-    t.Struct: lambda type_: f"struct<{_fields_text(type_.fields)}>",
-    t.Map: lambda type_: f"map<{storage_text(type_.key.type)}, {storage_text(type_.item.type)}>",
-    t.RunEndEncoded: lambda type_: (
-        f"run_end_encoded<{storage_text(type_.run_ends.type)}, {storage_text(type_.values.type)}>"
-    ),
-    t.Dictionary: lambda type_: f"dictionary<{type_.index}, {storage_text(type_.value)}>",
-}

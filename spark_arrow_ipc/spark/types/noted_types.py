@@ -1,197 +1,166 @@
-"""The Arrow type that a note in a Spark field's metadata names: `field_metadata.storage_text` backwards.
+"""Arrow types noted in the metadata of Spark fields: written as integration JSON, read along the column.
 
 Strategy
 --------
-The text is read along the type that the column has now. Names of a struct's fields may hold anything, commas and
-brackets too, so they are not guessed: the column has them. What the text leaves out comes from the column as well:
-names of list elements, nullability. A union has become a struct and stays one.
+A note says what the Spark type lost: widths, signs, units, layouts, dictionaries and whether they are ordered. All else
+comes from the column as it is when it is written, because a DataFrame may have changed it: nullability, names of list
+elements, metadata of nested fields. Nor is a map noted as sorted: Spark keeps no order of its keys. A union has become
+a struct and stays one. `storage` is a type without all that, so that two types of the same storage have equal notes.
+
+Before release 0.1.0, notes were strings for people: ``text_notes.py`` reads these.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow_json.document import load
+from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.spark.types import text_notes
 
-__all__ = ["noted_type"]
-
-_UNITS: Final = {unit.abbreviation: unit for unit in t.TimeUnit}
-_UNIT: Final = r"\[(s|ms|us|ns)\]"
-
-
-def _constant(type_: t.DataType) -> Callable[[re.Match[str]], t.DataType]:
-    return lambda _: type_
+__all__ = ["is_storage_of", "note_of", "noted_type", "readable", "storage"]
 
 
-def _timestamp(found: re.Match[str]) -> t.DataType:
-    return t.Timestamp(_UNITS[found[1]], found[2])
+@lru_cache(maxsize=256)  # a wide schema has many columns of few types
+def note_of(type_: t.DataType) -> str:
+    """Return the note of a type."""
+    return json.dumps(type_to_json(storage(type_)), separators=(",", ":"))
 
 
-_CONSTANTS: Final = (
-    t.null, t.bool_, *(t.Int(bits, signed=signed) for bits in (8, 16, 32, 64) for signed in (True, False)),
-    t.float16, t.float32, t.float64, t.date32, t.date64, t.binary, t.large_binary, t.binary_view, t.utf8, t.large_utf8,
-    t.utf8_view, t.IntervalYearMonth(), t.IntervalDayTime(), t.IntervalMonthDayNano(),
-)  # fmt: skip
-
-_LEAVES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], t.DataType]], ...]] = (
-    *((re.compile(re.escape(str(type_)) + r"(?![\w\[(<])"), _constant(type_)) for type_ in _CONSTANTS),
-    (
-        re.compile(r"decimal(32|64|128|256)\((\d+), (-?\d+)\)"),
-        lambda found: t.Decimal(int(found[2]), int(found[3]), int(found[1])),
-    ),
-    (re.compile(r"time(32|64)" + _UNIT), lambda found: t.Time(_UNITS[found[2]], int(found[1]))),
-    (re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([^\]]+))?\]"), _timestamp),
-    (re.compile("duration" + _UNIT), lambda found: t.Duration(_UNITS[found[1]])),
-    (re.compile(r"fixed_size_binary\[(\d+)\]"), lambda found: t.FixedSizeBinary(int(found[1]))),
-)
-"""Types without children, by their text."""
-
-
-def noted_type(text: str, usual: t.DataType) -> t.DataType:
-    """Return the type that a note names.
+def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
+    """Return the type that a column goes back to.
 
     Parameters
     ----------
-    text
-        The note; anybody may have edited it.
+    note
+        The note, which a user may have edited; or the part of a noted type that stands for this column.
     usual
         The type that the column is written as without the note.
 
     Raises
     ------
     ValueError
-        The text is not one of a type, or the column has other fields than it.
+        The note is not one of a type, or the column has other fields than it.
     """
-    reading = _Reading(text)
-    type_ = reading.type(usual)
-    if reading.at != len(text):
-        raise ValueError(text)
-    return type_
+    if isinstance(note, t.DataType):
+        return _along(note, usual)
+    return _along(_parsed(note), usual) if _is_json(note) else text_notes.noted_type(note, usual)
 
 
-@dataclass(slots=True)
-class _Reading:
-    text: str
-    at: int = 0
-
-    def type(self, usual: t.DataType) -> t.DataType:
-        for pattern, make in _LEAVES:
-            if found := pattern.match(self.text, self.at):
-                self.at = found.end()
-                return make(found)
-        found = _NESTED.match(self.text, self.at)
-        if found is None:
-            raise ValueError(self.text)
-        self.at = found.end()
-        return _READ[found[1]](self, usual)
-
-    def expect(self, text: str) -> None:
-        if not self.text.startswith(text, self.at):
-            raise ValueError(self.text)
-        self.at += len(text)
+def is_storage_of(type_: t.DataType, note: object) -> bool:
+    """Whether a note, which a user may have edited, is one of the storage of a type."""
+    if not isinstance(note, str):
+        return False
+    if not _is_json(note):
+        return note == text_notes.storage_text(type_)
+    try:
+        return storage(_parsed(note)) == storage(type_)
+    except ValueError:
+        return False
 
 
-def _list(make: Callable[[t.Field], t.DataType]) -> Callable[[_Reading, t.DataType], t.DataType]:
-    def read(reading: _Reading, usual: t.DataType) -> t.DataType:
-        value = _element(reading, usual)
-        return make(value)
-
-    return read
-
-
-def _element(reading: _Reading, usual: t.DataType) -> t.Field:
-    if not isinstance(usual, t.List):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
-    value = replace(usual.value, type=reading.type(usual.value.type))
-    reading.expect(">")
-    return value
+def readable(note: str | t.DataType) -> str:
+    """Return a note as errors show it: its type, or the string as it is where that is none."""
+    try:
+        return str(_parsed(note)) if isinstance(note, str) and _is_json(note) else str(note)
+    except ValueError:
+        return str(note)
 
 
-def _fixed_size_list(reading: _Reading, usual: t.DataType) -> t.DataType:
-    value = _element(reading, usual)
-    found = re.compile(r"\[(\d+)\]").match(reading.text, reading.at)
-    if found is None:
-        raise ValueError(reading.text)
-    reading.at = found.end()
-    return t.FixedSizeList(value, int(found[1]))
+def _is_json(note: str) -> bool:
+    return note.startswith("{")
 
 
-def _struct(reading: _Reading, usual: t.DataType) -> t.DataType:
-    if not isinstance(usual, t.Struct):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
-    # The longest first: a name may begin with another one, and a colon.
-    left = sorted(usual.fields, key=lambda field: -len(field.name))
-    fields: list[t.Field] = []
-    while left:
-        if fields:
-            reading.expect(", ")
-        named = next((f for f in left if reading.text.startswith(f"{f.name}: ", reading.at)), None)
-        if named is None:
-            raise ValueError(reading.text)
-        left.remove(named)
-        reading.expect(f"{named.name}: ")
-        fields.append(replace(named, type=reading.type(named.type)))
-    reading.expect(">")
-    return t.Struct(tuple(fields))
+def _parsed(note: str) -> t.DataType:
+    try:
+        return type_from_json(load(note.encode()))
+    except ArrowIpcError as error:
+        raise ValueError(note) from error
 
 
-def _map(reading: _Reading, usual: t.DataType) -> t.DataType:
-    if not isinstance(usual, t.Map):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
-    key = replace(usual.key, type=reading.type(usual.key.type))
-    reading.expect(", ")
-    value = replace(usual.item, type=reading.type(usual.item.type))
-    reading.expect(">")
-    return t.Map(replace(usual.entries, type=t.Struct((key, value))))
+def storage(type_: t.DataType) -> t.DataType:
+    """Return a type without what the note of its storage leaves out: see the module."""
+    row = _STORAGE.get(type(type_))
+    return type_ if row is None else row(type_)
 
 
-def _number(reading: _Reading) -> t.Int:
-    number = reading.type(t.int64)
-    if not isinstance(number, t.Int):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
-    reading.expect(", ")
-    return number
+def _fields(type_: Any) -> tuple[t.Field, ...]:
+    return tuple(t.Field(field.name, storage(field.type)) for field in type_.fields)
 
 
-def _run_end_encoded(reading: _Reading, usual: t.DataType) -> t.DataType:
-    type_ = t.run_end_encoded(_number(reading), reading.type(usual))
-    reading.expect(">")
-    return type_
+def _list_storage(type_: Any) -> t.DataType:
+    made: t.DataType = replace(type_, value=t.Field("item", storage(type_.value.type)))
+    return made
 
 
-def _dictionary(reading: _Reading, usual: t.DataType) -> t.DataType:
-    type_ = t.dictionary(_number(reading), reading.type(usual))
-    reading.expect(">")
-    return type_
+def _union_storage(type_: Any) -> t.DataType:
+    made: t.DataType = replace(type_, fields=_fields(type_))
+    return made
 
 
-def _union(reading: _Reading, usual: t.DataType) -> t.DataType:
-    """Return the struct that a union has become; its own text goes to the bracket that closes it."""
-    depth = 1
-    while depth:
-        if reading.at >= len(reading.text):
-            raise ValueError(reading.text)
-        depth += {"<": 1, ">": -1}.get(reading.text[reading.at], 0)
-        reading.at += 1
-    return usual
-
-
-_READ: Final[Mapping[str, Callable[[_Reading, t.DataType], t.DataType]]] = {
-    "list": _list(t.List),
-    "large_list": _list(t.LargeList),
-    "list_view": _list(t.ListView),
-    "large_list_view": _list(t.LargeListView),
-    "fixed_size_list": _fixed_size_list,
-    "struct": _struct,
-    "map": _map,
-    "run_end_encoded": _run_end_encoded,
-    "dictionary": _dictionary,
-    "sparse_union": _union,
-    "dense_union": _union,
+_STORAGE: Final[Mapping[type[t.DataType], Callable[[Any], t.DataType]]] = {
+    t.List: _list_storage,
+    t.LargeList: _list_storage,
+    t.ListView: _list_storage,
+    t.LargeListView: _list_storage,
+    t.FixedSizeList: _list_storage,
+    t.Struct: lambda type_: t.Struct(_fields(type_)),
+    t.Map: lambda type_: t.map_(storage(type_.key.type), storage(type_.item.type)),
+    t.SparseUnion: _union_storage,
+    t.DenseUnion: _union_storage,
+    t.RunEndEncoded: lambda type_: t.run_end_encoded(type_.run_ends.type, storage(type_.values.type)),
+    t.Dictionary: lambda type_: replace(type_, value=storage(type_.value)),
 }
-"""Types with children, by the word before the bracket."""
+"""One row for each type class that has children or a value; all others are their own storage."""
 
-_NESTED: Final = re.compile(f"({'|'.join(_READ)})<")
+
+def _along(noted: t.DataType, usual: t.DataType) -> t.DataType:
+    row = _ALONG.get(type(noted))
+    return noted if row is None else row(noted, usual)
+
+
+def _list_along(noted: Any, usual: t.DataType) -> t.DataType:
+    if not isinstance(usual, t.List):
+        raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
+    made: t.DataType = replace(noted, value=_field_along(noted.value, usual.value))
+    return made
+
+
+def _struct_along(noted: Any, usual: t.DataType) -> t.DataType:
+    by_name = {field.name: field for field in usual.children} if isinstance(usual, t.Struct) else {}
+    if sorted(field.name for field in noted.fields) != sorted(by_name):
+        raise ValueError(str(noted))
+    return t.Struct(tuple(_field_along(field, by_name[field.name]) for field in noted.fields))
+
+
+def _map_along(noted: Any, usual: t.DataType) -> t.DataType:
+    if not isinstance(usual, t.Map):
+        raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
+    entries = t.Struct((_field_along(noted.key, usual.key), _field_along(noted.item, usual.item)))
+    return t.Map(replace(usual.entries, type=entries))
+
+
+def _field_along(noted: t.Field, usual: t.Field) -> t.Field:
+    return replace(usual, type=_along(noted.type, usual.type))
+
+
+_ALONG: Final[Mapping[type[t.DataType], Callable[[Any, t.DataType], t.DataType]]] = {
+    t.List: _list_along,
+    t.LargeList: _list_along,
+    t.ListView: _list_along,
+    t.LargeListView: _list_along,
+    t.FixedSizeList: _list_along,
+    t.Struct: _struct_along,
+    t.Map: _map_along,
+    t.SparseUnion: lambda _, usual: usual,
+    t.DenseUnion: lambda _, usual: usual,
+    t.RunEndEncoded: lambda noted, usual: t.run_end_encoded(noted.run_ends.type, _along(noted.values.type, usual)),
+    t.Dictionary: lambda noted, usual: replace(noted, value=_along(noted.value, usual)),
+}
+"""The rows of `_STORAGE`: a noted type with all else that the column, of the usual type, has now."""

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.types import field_metadata
-from spark_arrow_ipc.spark.types.noted_types import noted_type
+from spark_arrow_ipc.spark.types.noted_types import noted_type, readable
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, own_pairs, storage_type
 from spark_arrow_ipc.spark.write.restore_values import RESTORED
 
@@ -40,26 +40,31 @@ def restored_schema(spark_schema: s.StructType) -> Schema:
 
 
 def _restored_field(
-    name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, note: str | None = None
+    name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, above: t.DataType | None = None
 ) -> t.Field:
-    """Return the field of a column; `note` is what the note of a column above says of this one."""
+    """Return the field of a column; `above` is its type by the note of the column above."""
     usual = arrow_field(name, spark_type, metadata, path)
-    noted = note if note is not None else metadata.get(field_metadata.TYPE_KEY)
-    type_ = usual.type
-    if isinstance(noted, str):
-        try:
-            type_ = noted_type(noted, usual.type)
-        except ValueError as error:
-            raise _no_way_back(noted, usual.type, path) from error
-        if not _can_restore(usual.type, type_):
-            raise _no_way_back(noted, usual.type, path)
-    type_ = _with_fields(type_, spark_type, path, noted=isinstance(noted, str))
+    note = above if above is not None else metadata.get(field_metadata.TYPE_KEY)
+    if isinstance(note, str | t.DataType):
+        type_ = _with_fields(_restored_type(note, usual.type, path), spark_type, path, is_noted=True)
+    else:
+        type_ = _with_fields(usual.type, spark_type, path, is_noted=False)
     own = own_pairs(spark_type)
     kept = field_metadata.from_spark(metadata, type_)
     return t.Field(name, type_, custom_metadata=(*(pair for pair in kept if pair[0] not in dict(own)), *own))
 
 
-def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, noted: bool) -> t.DataType:
+def _restored_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.DataType:
+    try:
+        type_ = noted_type(note, usual)
+    except ValueError as error:
+        raise _no_way_back(note, usual, path) from error
+    if not _can_restore(usual, type_):
+        raise _no_way_back(note, usual, path)
+    return type_
+
+
+def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, is_noted: bool) -> t.DataType:
     """Return a type whose struct fields have their own metadata, and their own notes where the whole has none."""
     spark_type = storage_type(spark_type)
     if isinstance(type_, t.Struct) and isinstance(spark_type, s.StructType):
@@ -67,16 +72,16 @@ def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, noted:
         fields = []
         for field in type_.fields:
             child = by_name[field.name]
-            note = field_metadata.storage_text(field.type) if noted else None
+            above = field.type if is_noted else None
             below = f"{path}.{field.name}"
-            fields.append(_restored_field(field.name, child.dataType, child.metadata or {}, below, note=note))
+            fields.append(_restored_field(field.name, child.dataType, child.metadata or {}, below, above=above))
         return t.Struct(tuple(fields))
     if isinstance(spark_type, s.ArrayType) and isinstance(type_, _LISTS):
-        inner = _with_fields(type_.value.type, spark_type.elementType, f"{path}[]", noted=noted)
+        inner = _with_fields(type_.value.type, spark_type.elementType, f"{path}[]", is_noted=is_noted)
         return replace(type_, value=replace(type_.value, type=inner))
     if isinstance(spark_type, s.MapType) and isinstance(type_, t.Map):
-        key = _with_fields(type_.key.type, spark_type.keyType, f"{path}[].key", noted=noted)
-        item = _with_fields(type_.item.type, spark_type.valueType, f"{path}[].value", noted=noted)
+        key = _with_fields(type_.key.type, spark_type.keyType, f"{path}[].key", is_noted=is_noted)
+        item = _with_fields(type_.item.type, spark_type.valueType, f"{path}[].value", is_noted=is_noted)
         entries = t.Struct((replace(type_.key, type=key), replace(type_.item, type=item)))
         return replace(type_, entries=replace(type_.entries, type=entries))
     return type_
@@ -85,9 +90,9 @@ def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, noted:
 _LISTS: Final = (t.List, t.LargeList, t.ListView, t.LargeListView, t.FixedSizeList)
 
 
-def _no_way_back(note: str, usual: t.DataType, path: str) -> UnsupportedError:
+def _no_way_back(note: str | t.DataType, usual: t.DataType, path: str) -> UnsupportedError:
     return UnsupportedError(
-        f"with restoreTypes this column would become {note} again, as its metadata notes, and what it is now ({usual}) "
+        f"with restoreTypes this column would become {readable(note)} again, as its metadata notes, and what it is now ({usual}) "
         f"cannot be made that; drop the note with df.withMetadata(column, {{}}), or leave restoreTypes out",
         field_path=path,
     )

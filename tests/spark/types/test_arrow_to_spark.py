@@ -12,6 +12,7 @@ from spark_arrow_ipc.spark.conform.plan import EXTENDED, LEAVES, NESTED
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
+from spark_arrow_ipc.spark.types.noted_types import note_of
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.types.widenings import widens
 
@@ -152,9 +153,9 @@ METADATA = {
     ),
     "Arrow's own": (
         t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "my.own", "a": "b"}),
-        {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": "int8"},
+        {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": note_of(t.int8)},
     ),
-    "a widened type": (t.field("c", t.uint8), {"arrow.type": "uint8"}),
+    "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
     "names and nullability alone are not noted": (t.field("c", t.list_(t.field("x", t.int8, nullable=False))), {}),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ No session is needed: the batches are those that the reader gives to Spark, in t
 import datetime as dt
 import decimal
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -19,8 +20,8 @@ from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
-from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
-from spark_arrow_ipc.spark.types.noted_types import noted_type
+from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata, text_notes
+from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type, storage
 from spark_arrow_ipc.spark.write import restore_values
 from spark_arrow_ipc.spark.write.batches import written_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
@@ -85,6 +86,7 @@ TYPES = [
     ("list_view", t.ListView(t.field("item", t.utf8_view)), [["a", LONG], None, []]),
     ("large_list_view", t.LargeListView(t.field("item", t.date64)), [DAYS, None, []]),
     ("dictionary", t.dictionary(t.int8, t.utf8), ["a", "b", None, "a"]),
+    ("dictionary, ordered", t.dictionary(t.int8, t.utf8, ordered=True), ["a", "b", None, "a"]),
     ("dictionary of views", t.dictionary(t.uint16, t.utf8_view), ["a", LONG, None, "a"]),
     ("dictionary of numbers", t.dictionary(t.int16, t.uint8), [1, None, 1, 200]),
     ("dictionary of floats", t.dictionary(t.int16, t.float64), [1.5, None, -0.0, 0.0]),
@@ -144,7 +146,7 @@ def test_an_extension_comes_back_with_its_storage(name, type_, values, how):
     batch = written(*spark_column(array, ReadOptions(extension_types=how), {EXTENSION: name}))
     (column,) = batch.columns
     assert name == batch.schema.fields[0].extension_name
-    assert field_metadata.storage_text(type_) == field_metadata.storage_text(column.type)  # all is nullable
+    assert storage(type_) == storage(column.type)  # all is nullable
     assert values == column.to_pylist()
 
 
@@ -170,34 +172,35 @@ def test_without_the_option_the_widened_type_stays():
 
 
 def noted(spark_type, note, values, type_):
+    note = note if isinstance(note, str) else note_of(note)
     schema = s.StructType([s.StructField("c", spark_type, metadata={field_metadata.TYPE_KEY: note})])
     return schema, [pa.record_batch([pa.array(values, type_)], ["c"])]
 
 
 BEYOND = [
-    ("uint8", s.ShortType(), "uint8", [1, 256], pa.int16(), "uint8.*found 256"),
-    ("uint8, negative", s.ShortType(), "uint8", [-1], pa.int16(), "uint8.*found -1"),
-    ("uint64", s.DecimalType(20, 0), "uint64", [D(2**64)], pa.decimal128(20, 0), "uint64.*found 18446744073709551616"),
-    ("uint64, negative", s.DecimalType(20, 0), "uint64", [D(-1)], pa.decimal128(20, 0), "uint64.*found -1"),
-    ("float16, large", s.FloatType(), "float16", [65520.0], pa.float32(), "float16.*found 65520"),
-    ("float16, fine", s.FloatType(), "float16", [0.1], pa.float32(), "float16.*found 0.1"),
-    ("digits", s.DecimalType(10, 2), "decimal32(9, 2)", [D("12345678.90")], pa.decimal128(10, 2), "decimal32.*found 12345678.90"),
-    ("scale", s.DecimalType(7, 0), "decimal128(5, -2)", [D(12345)], pa.decimal128(7, 0), "decimal128.*found"),
-    ("text", s.StringType(), "decimal256(50, 1)", ["1.25"], pa.string(), "decimal256.*found"),
-    ("no number", s.StringType(), "decimal256(50, 1)", ["x"], pa.string(), "decimal256.*found"),
-    ("seconds", s.TimestampType(), "timestamp[s, tz=UTC]", [1_000_001], pa.timestamp("us", "UTC"), r"timestamp\[s.*found 1000001"),
-    ("nanoseconds", s.TimestampNTZType(), "timestamp[ns]", [2**62], pa.timestamp("us"), r"timestamp\[ns\].*found"),
-    ("a day", s.DayTimeIntervalType(), "time32[s]", [86_400_000_000], pa.duration("us"), r"time32.*found 86400000000"),
-    ("before midnight", s.DayTimeIntervalType(), "time64[us]", [-1], pa.duration("us"), r"time64.*found -1"),
-    ("length", s.BinaryType(), "fixed_size_binary[3]", [b"ab"], pa.binary(), "fixed_size_binary.*found a value of 2 bytes"),
-    ("elements", s.ArrayType(s.LongType()), "fixed_size_list<int64>[2]", [[1]], pa.list_(pa.int64()), "found a list of 1 elements"),
-    ("uuid", s.StringType(), "fixed_size_binary[16]", ["0" * 36], pa.string(), "which is no UUID"),
-    ("uuid, short", s.StringType(), "fixed_size_binary[16]", ["0"], pa.string(), "found a value of 1 bytes"),
-    ("part of an interval", arrow_to_spark._DAY_TIME_FIELDS, "interval[day_time]", [{"days": 1, "milliseconds": None}],
+    ("uint8", s.ShortType(), t.uint8, [1, 256], pa.int16(), "uint8.*found 256"),
+    ("uint8, negative", s.ShortType(), t.uint8, [-1], pa.int16(), "uint8.*found -1"),
+    ("uint64", s.DecimalType(20, 0), t.uint64, [D(2**64)], pa.decimal128(20, 0), "uint64.*found 18446744073709551616"),
+    ("uint64, negative", s.DecimalType(20, 0), t.uint64, [D(-1)], pa.decimal128(20, 0), "uint64.*found -1"),
+    ("float16, large", s.FloatType(), t.float16, [65520.0], pa.float32(), "float16.*found 65520"),
+    ("float16, fine", s.FloatType(), t.float16, [0.1], pa.float32(), "float16.*found 0.1"),
+    ("digits", s.DecimalType(10, 2), t.Decimal(9, 2, 32), [D("12345678.90")], pa.decimal128(10, 2), "decimal32.*found 12345678.90"),
+    ("scale", s.DecimalType(7, 0), t.Decimal(5, -2), [D(12345)], pa.decimal128(7, 0), "decimal128.*found"),
+    ("text", s.StringType(), t.Decimal(50, 1, 256), ["1.25"], pa.string(), "decimal256.*found"),
+    ("no number", s.StringType(), t.Decimal(50, 1, 256), ["x"], pa.string(), "decimal256.*found"),
+    ("seconds", s.TimestampType(), t.Timestamp(S, "UTC"), [1_000_001], pa.timestamp("us", "UTC"), r"timestamp\[s.*found 1000001"),
+    ("nanoseconds", s.TimestampNTZType(), t.Timestamp(NS), [2**62], pa.timestamp("us"), r"timestamp\[ns\].*found"),
+    ("a day", s.DayTimeIntervalType(), t.Time(S, 32), [86_400_000_000], pa.duration("us"), r"time32.*found 86400000000"),
+    ("before midnight", s.DayTimeIntervalType(), t.Time(US, 64), [-1], pa.duration("us"), r"time64.*found -1"),
+    ("length", s.BinaryType(), t.FixedSizeBinary(3), [b"ab"], pa.binary(), "fixed_size_binary.*found a value of 2 bytes"),
+    ("elements", s.ArrayType(s.LongType()), t.FixedSizeList(t.field("item", t.int64), 2), [[1]], pa.list_(pa.int64()), "found a list of 1 elements"),
+    ("uuid", s.StringType(), t.FixedSizeBinary(16), ["0" * 36], pa.string(), "which is no UUID"),
+    ("uuid, short", s.StringType(), t.FixedSizeBinary(16), ["0"], pa.string(), "found a value of 1 bytes"),
+    ("part of an interval", arrow_to_spark._DAY_TIME_FIELDS, t.IntervalDayTime(), [{"days": 1, "milliseconds": None}],
      pa.struct([("days", pa.int32()), ("milliseconds", pa.int32())]), "whose milliseconds are null"),
-    ("indices", s.LongType(), "dictionary<int8, int64>", list(range(129)), pa.int64(), "at most 128 different values.*found 129"),
-    ("runs", s.LongType(), "run_end_encoded<int16, int64>", list(range(40_000)), pa.int64(), "at most 32,767 rows.*found 40,000"),
-    ("inside a list", s.ArrayType(s.ShortType()), "list<uint8>", [[1], [300]], pa.list_(pa.int16()), "uint8.*found 300"),
+    ("indices", s.LongType(), t.dictionary(t.int8, t.int64), list(range(129)), pa.int64(), "at most 128 different values.*found 129"),
+    ("runs", s.LongType(), t.run_end_encoded(t.int16, t.int64), list(range(40_000)), pa.int64(), "at most 32,767 rows.*found 40,000"),
+    ("inside a list", s.ArrayType(s.ShortType()), t.list_(t.uint8), [[1], [300]], pa.list_(pa.int16()), "uint8.*found 300"),
 ]  # fmt: skip
 
 
@@ -225,28 +228,35 @@ def test_under_a_null_anything_may_lie(case):
     assert [None] * len(values) == column.to_pylist()
 
 
+A = s.StructType([s.StructField("a", s.LongType())])
 NO_WAY_BACK = [
-    ("another kind", s.StringType(), "uint8"),
-    ("no zone", s.TimestampNTZType(), "timestamp[ms, tz=UTC]"),
-    ("no text of a type", s.LongType(), "uint8 or so"),
-    ("an impossible type", s.LongType(), "time32[ns]"),
-    ("other fields", s.StructType([s.StructField("b", s.LongType())]), "struct<a: uint8>"),
-    ("more fields", s.StructType([s.StructField("a", s.LongType())]), "struct<a: uint8, b: uint8>"),
-    ("no list any more", s.LongType(), "large_list<uint8>"),
-    ("no map any more", s.LongType(), "map<int8, uint8>"),
-    ("a dictionary of structs", s.StructType([s.StructField("a", s.LongType())]), "dictionary<int32, struct<a: int64>>"),
-    ("16 bytes of another text", s.StringType(), "fixed_size_binary[15]"),
-    ("an element", s.ArrayType(s.StringType()), "list<uint8>"),
-    ("an open bracket", s.StructType([s.StructField("a", s.LongType())]), "sparse_union<a: int64=0"),
+    ("another kind", s.StringType(), t.uint8, "uint8"),
+    ("no zone", s.TimestampNTZType(), t.Timestamp(MS, "UTC"), r"timestamp\[ms, tz=UTC\]"),
+    ("other fields", s.StructType([s.StructField("b", s.LongType())]), t.struct([("a", t.uint8)]), "struct<a: uint8>"),
+    ("more fields", A, t.struct([("a", t.uint8), ("b", t.uint8)]), "struct<a: uint8, b: uint8>"),
+    ("no struct any more", s.LongType(), t.struct([("a", t.uint8)]), "struct<a: uint8>"),
+    ("no list any more", s.LongType(), t.LargeList(t.field("item", t.uint8)), "large_list<item: uint8>"),
+    ("no map any more", s.LongType(), t.map_(t.int8, t.uint8), "map<"),
+    ("a dictionary of structs", A, t.dictionary(t.int32, t.struct([("a", t.int64)])), "dictionary<"),
+    ("16 bytes of another text", s.StringType(), t.FixedSizeBinary(15), r"fixed_size_binary\[15\]"),
+    ("an element", s.ArrayType(s.StringType()), t.list_(t.uint8), "list<"),
+    ("no JSON", s.LongType(), "{", "{ again"),
+    ("JSON of no type", s.LongType(), "{}", "{} again"),
+    ("an impossible type", s.LongType(), '{"type":{"name":"int","bitWidth":9,"isSigned":true},"children":[]}', '"bitWidth":9'),
+    ("JSON that is too deep", s.LongType(), '{"type":' * 100_000, "type"),
+    ("no characters", s.LongType(), "{\ud800", "again"),
+    ("an old note", s.StringType(), "uint8", "uint8"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("spark_type", "note"), [case[1:] for case in NO_WAY_BACK], ids=[case[0] for case in NO_WAY_BACK]
+    ("spark_type", "note", "shown"), [case[1:] for case in NO_WAY_BACK], ids=[case[0] for case in NO_WAY_BACK]
 )
-def test_a_note_that_does_not_fit_the_column_is_an_error_before_any_task(spark_type, note):
+def test_a_note_that_does_not_fit_the_column_is_an_error_before_any_task(spark_type, note, shown):
     schema, _ = noted(spark_type, note, [], pa.null())
-    with pytest.raises(UnsupportedError, match=r"field c: .*restoreTypes.*withMetadata\(column, \{\}\)"):
+    with pytest.raises(
+        UnsupportedError, match=rf"field c: .*restoreTypes.*would become .*{shown}.*withMetadata\(column, \{{\}}\)"
+    ):
         plan_write(schema, RESTORE)
 
 
@@ -254,8 +264,21 @@ def test_a_note_that_does_not_fit_the_column_is_an_error_before_any_task(spark_t
 def test_the_note_of_a_type_is_read_back(type_):
     schema, _ = spark_column(from_pylist.array([], type_))
     usual = plan_write(schema, SparkWriteOptions()).columns.usual.fields[0].type
-    text = field_metadata.storage_text(type_)
-    assert text == field_metadata.storage_text(noted_type(text, usual))
+    note = note_of(type_)
+    assert note == note_of(noted_type(note, usual))
+    old = text_notes.storage_text(type_)
+    assert old == text_notes.storage_text(noted_type(old, usual))
+
+
+@pytest.mark.parametrize("case", TYPES, ids=[case[0] for case in TYPES])
+def test_an_old_note_is_read_back(case):
+    """All but whether a dictionary is ordered, which it does not say."""
+    _, type_, values = case
+    schema, batches = spark_column(from_pylist.array(values, type_))
+    metadata = {field_metadata.TYPE_KEY: text_notes.storage_text(type_)}
+    schema = s.StructType([s.StructField("c", schema["c"].dataType, metadata=metadata)])
+    (column,) = written(schema, batches).columns
+    assert (replace(type_, ordered=False) if isinstance(type_, t.Dictionary) else type_) == column.type
 
 
 def test_batches_of_one_column_share_their_dictionary():

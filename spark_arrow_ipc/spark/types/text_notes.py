@@ -1,0 +1,227 @@
+"""Type notes of before release 0.1.0, as strings for people. Release 0.1 reads them, 0.2 will not: remove this module.
+
+Strategy
+--------
+A string may stand for two types: a struct's field may be named ``a: int8, b``, and whether a dictionary is ordered is
+not said. The string is read along the type that the column has now. Names of a struct's fields may hold anything, commas and
+brackets too, so they are not guessed: the column has them. What the text leaves out comes from the column as well:
+names of list elements, nullability. A union has become a struct and stays one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from spark_arrow_ipc.arrow import types as t
+
+__all__ = ["noted_type", "storage_text"]
+
+_UNITS: Final = {unit.abbreviation: unit for unit in t.TimeUnit}
+_UNIT: Final = r"\[(s|ms|us|ns)\]"
+
+
+def _constant(type_: t.DataType) -> Callable[[re.Match[str]], t.DataType]:
+    return lambda _: type_
+
+
+def _timestamp(found: re.Match[str]) -> t.DataType:
+    return t.Timestamp(_UNITS[found[1]], found[2])
+
+
+_CONSTANTS: Final = (
+    t.null, t.bool_, *(t.Int(bits, signed=signed) for bits in (8, 16, 32, 64) for signed in (True, False)),
+    t.float16, t.float32, t.float64, t.date32, t.date64, t.binary, t.large_binary, t.binary_view, t.utf8, t.large_utf8,
+    t.utf8_view, t.IntervalYearMonth(), t.IntervalDayTime(), t.IntervalMonthDayNano(),
+)  # fmt: skip
+
+_LEAVES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], t.DataType]], ...]] = (
+    *((re.compile(re.escape(str(type_)) + r"(?![\w\[(<])"), _constant(type_)) for type_ in _CONSTANTS),
+    (
+        re.compile(r"decimal(32|64|128|256)\((\d+), (-?\d+)\)"),
+        lambda found: t.Decimal(int(found[2]), int(found[3]), int(found[1])),
+    ),
+    (re.compile(r"time(32|64)" + _UNIT), lambda found: t.Time(_UNITS[found[2]], int(found[1]))),
+    (re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([^\]]+))?\]"), _timestamp),
+    (re.compile("duration" + _UNIT), lambda found: t.Duration(_UNITS[found[1]])),
+    (re.compile(r"fixed_size_binary\[(\d+)\]"), lambda found: t.FixedSizeBinary(int(found[1]))),
+)
+"""Types without children, by their text."""
+
+
+def noted_type(text: str, usual: t.DataType) -> t.DataType:
+    """Return the type that a note names.
+
+    Parameters
+    ----------
+    text
+        The note, which a user may have edited.
+    usual
+        The type that the column is written as without the note.
+
+    Raises
+    ------
+    ValueError
+        The text is not one of a type, or the column has other fields than it.
+    """
+    reading = _Reading(text)
+    type_ = reading.type(usual)
+    if reading.at != len(text):
+        raise ValueError(text)
+    return type_
+
+
+@dataclass(slots=True)
+class _Reading:
+    text: str
+    at: int = 0
+
+    def type(self, usual: t.DataType) -> t.DataType:
+        for pattern, make in _LEAVES:
+            if found := pattern.match(self.text, self.at):
+                self.at = found.end()
+                return make(found)
+        found = _NESTED.match(self.text, self.at)
+        if found is None:
+            raise ValueError(self.text)
+        self.at = found.end()
+        return _READ[found[1]](self, usual)
+
+    def expect(self, text: str) -> None:
+        if not self.text.startswith(text, self.at):
+            raise ValueError(self.text)
+        self.at += len(text)
+
+
+def _list(make: Callable[[t.Field], t.DataType]) -> Callable[[_Reading, t.DataType], t.DataType]:
+    def read(reading: _Reading, usual: t.DataType) -> t.DataType:
+        value = _element(reading, usual)
+        return make(value)
+
+    return read
+
+
+def _element(reading: _Reading, usual: t.DataType) -> t.Field:
+    if not isinstance(usual, t.List):
+        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+    value = replace(usual.value, type=reading.type(usual.value.type))
+    reading.expect(">")
+    return value
+
+
+def _fixed_size_list(reading: _Reading, usual: t.DataType) -> t.DataType:
+    value = _element(reading, usual)
+    found = re.compile(r"\[(\d+)\]").match(reading.text, reading.at)
+    if found is None:
+        raise ValueError(reading.text)
+    reading.at = found.end()
+    return t.FixedSizeList(value, int(found[1]))
+
+
+def _struct(reading: _Reading, usual: t.DataType) -> t.DataType:
+    if not isinstance(usual, t.Struct):
+        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+    # The longest first: a name may begin with another one, and a colon.
+    left = sorted(usual.fields, key=lambda field: -len(field.name))
+    fields: list[t.Field] = []
+    while left:
+        if fields:
+            reading.expect(", ")
+        named = next((f for f in left if reading.text.startswith(f"{f.name}: ", reading.at)), None)
+        if named is None:
+            raise ValueError(reading.text)
+        left.remove(named)
+        reading.expect(f"{named.name}: ")
+        fields.append(replace(named, type=reading.type(named.type)))
+    reading.expect(">")
+    return t.Struct(tuple(fields))
+
+
+def _map(reading: _Reading, usual: t.DataType) -> t.DataType:
+    if not isinstance(usual, t.Map):
+        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+    key = replace(usual.key, type=reading.type(usual.key.type))
+    reading.expect(", ")
+    value = replace(usual.item, type=reading.type(usual.item.type))
+    reading.expect(">")
+    return t.Map(replace(usual.entries, type=t.Struct((key, value))))
+
+
+def _number(reading: _Reading) -> t.Int:
+    number = reading.type(t.int64)
+    if not isinstance(number, t.Int):
+        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+    reading.expect(", ")
+    return number
+
+
+def _run_end_encoded(reading: _Reading, usual: t.DataType) -> t.DataType:
+    type_ = t.run_end_encoded(_number(reading), reading.type(usual))
+    reading.expect(">")
+    return type_
+
+
+def _dictionary(reading: _Reading, usual: t.DataType) -> t.DataType:
+    type_ = t.dictionary(_number(reading), reading.type(usual))
+    reading.expect(">")
+    return type_
+
+
+def _union(reading: _Reading, usual: t.DataType) -> t.DataType:
+    """Return the struct that a union has become; its own text goes to the bracket that closes it."""
+    depth = 1
+    while depth:
+        if reading.at >= len(reading.text):
+            raise ValueError(reading.text)
+        depth += {"<": 1, ">": -1}.get(reading.text[reading.at], 0)
+        reading.at += 1
+    return usual
+
+
+_READ: Final[Mapping[str, Callable[[_Reading, t.DataType], t.DataType]]] = {
+    "list": _list(t.List),
+    "large_list": _list(t.LargeList),
+    "list_view": _list(t.ListView),
+    "large_list_view": _list(t.LargeListView),
+    "fixed_size_list": _fixed_size_list,
+    "struct": _struct,
+    "map": _map,
+    "run_end_encoded": _run_end_encoded,
+    "dictionary": _dictionary,
+    "sparse_union": _union,
+    "dense_union": _union,
+}
+"""Types with children, by the word before the bracket."""
+
+_NESTED: Final = re.compile(f"({'|'.join(_READ)})<")
+
+
+def storage_text(type_: t.DataType) -> str:
+    """Return the note of a type: without nullability and the names of list elements."""
+    text = _TEXTS.get(type(type_))
+    return text(type_) if text is not None else str(type_)
+
+
+def _fields_text(fields: tuple[t.Field, ...]) -> str:
+    return ", ".join(f"{field.name}: {storage_text(field.type)}" for field in fields)
+
+
+def _list_text(name: str) -> Callable[[Any], str]:
+    return lambda type_: f"{name}<{storage_text(type_.value.type)}>"
+
+
+_TEXTS: Mapping[type[t.DataType], Callable[[Any], str]] = {
+    t.List: _list_text("list"),
+    t.LargeList: _list_text("large_list"),
+    t.ListView: _list_text("list_view"),
+    t.LargeListView: _list_text("large_list_view"),
+    t.FixedSizeList: lambda type_: f"fixed_size_list<{storage_text(type_.value.type)}>[{type_.list_size}]",
+    t.Struct: lambda type_: f"struct<{_fields_text(type_.fields)}>",
+    t.Map: lambda type_: f"map<{storage_text(type_.key.type)}, {storage_text(type_.item.type)}>",
+    t.RunEndEncoded: lambda type_: (
+        f"run_end_encoded<{storage_text(type_.run_ends.type)}, {storage_text(type_.values.type)}>"
+    ),
+    t.Dictionary: lambda type_: f"dictionary<{type_.index}, {storage_text(type_.value)}>",
+}
