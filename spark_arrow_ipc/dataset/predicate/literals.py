@@ -44,8 +44,10 @@ _FALSE: Final = ("f", "false", "n", "no", "0")
 _EXACT: Final = Context(prec=1000, rounding=ROUND_HALF_UP)
 
 _SUFFIXED: Final = {"Y": t.int8, "S": t.int16, "L": t.int64}
-_INT_BITS: Final = {t.int8: 8, t.int16: 16, t.int32: 32, t.int64: 64}
 _MAX_EXPONENT: Final = 400
+_MAX_LENGTH: Final = 1000
+"""Characters of a number; Python's own limit for `int` is 4,300 digits."""
+
 _FLOAT_LIMIT: Final = 3.4028235677973366e38
 """Half a step above the greatest float: from here on a number rounds to infinity."""
 
@@ -60,30 +62,31 @@ def number(digits: str, suffix: str) -> Literal:
     """
     text = digits + suffix
     suffix = suffix.upper()
+    if len(digits) > _MAX_LENGTH:
+        raise _refused(f"{len(digits):,}", f"a number of at most {_MAX_LENGTH} characters")
     is_integer = _INTEGER.fullmatch(digits) is not None
     if suffix in ("D", "F") or (not suffix and "e" in digits.lower()):
         return _floating(digits, text, is_single=suffix == "F")
     if suffix in _SUFFIXED or (not suffix and is_integer):
         if not is_integer:
-            raise OptionError(_refused(text, "a whole number"))
+            raise _refused(text, "a whole number")
         return _whole(int(digits), suffix, text)
     return _decimal(digits, text)
 
 
 def _whole(value: int, suffix: str, text: str) -> Literal:
-    types = (_SUFFIXED[suffix],) if suffix else (t.int32, t.int64)
-    for type_ in types:
-        if -(1 << (_INT_BITS[type_] - 1)) <= value < 1 << (_INT_BITS[type_] - 1):
+    for type_ in (_SUFFIXED[suffix],) if suffix else (t.int32, t.int64):
+        if -1 <= value >> (type_.bit_width - 1) <= 0:
             return Literal(type_, value, text)
     if suffix or precision_of(value) > MAX_PRECISION:
-        raise OptionError(_refused(text, "a number within its type's range"))
+        raise _refused(text, "a number within its type's range")
     return Literal(t.Decimal(precision_of(value), 0), value, text)
 
 
 def _floating(digits: str, text: str, *, is_single: bool) -> Literal:
     value = float(digits)
     if abs(value) == float("inf") or (is_single and abs(value) >= _FLOAT_LIMIT):
-        raise OptionError(_refused(text, "a number within its type's range"))
+        raise _refused(text, "a number within its type's range")
     if is_single:
         # Java rounds the text to a float at once; by way of a double it may be rounded twice.
         value = _nearest_single(Decimal(digits))
@@ -105,12 +108,12 @@ def _decimal(digits: str, text: str) -> Literal:
     _, parts, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if abs(exponent) > _MAX_EXPONENT:
-        raise OptionError(_refused(text, "a decimal of at most 38 digits"))
+        raise _refused(text, "a decimal of at most 38 digits")
     scale = max(0, -exponent)
     unscaled = int(value.scaleb(scale, _EXACT))
     precision = max(len(parts) + max(0, exponent), scale, 1)
     if precision > MAX_PRECISION:
-        raise OptionError(_refused(text, "a decimal of at most 38 digits"))
+        raise _refused(text, "a decimal of at most 38 digits")
     return Literal(t.Decimal(precision, scale), unscaled, text)
 
 
@@ -183,18 +186,18 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | None:
     try:
         widened_value = widen(value)
     except OverflowError as error:
-        raise OptionError(_refused(literal.text, "an instant of the years 1 to 9999")) from error
+        raise _refused(literal.text, "an instant of the years 1 to 9999") from error
     if isinstance(to, t.Decimal) and isinstance(widened_value, int) and precision_of(widened_value) > to.precision:
-        raise OptionError(_refused(literal.text, f"a value that fits {spark_name(to)}, as which it is compared"))
+        raise _refused(literal.text, f"a value that fits {spark_name(to)}, as which it is compared")
     return widened_value
 
 
-def _refused(text: str, expected: str) -> str:
-    return f"the option where: expected {expected}, found {text}"
+def _refused(text: str, expected: str) -> OptionError:
+    return OptionError("the option where", expected=expected, found=text)
 
 
 def _invalid(text: str, to: t.DataType) -> OptionError:
-    return OptionError(_refused(repr(text), f"a text that Spark casts to {spark_name(to)}"))
+    return _refused(repr(text), f"a string that Spark casts to {spark_name(to)}")
 
 
 def _needs_zone(text: str) -> str:
@@ -207,7 +210,7 @@ def _needs_zone(text: str) -> str:
 
 def _integer(text: str, to: t.Int, _zone: tzinfo | None) -> Raw:
     trimmed = text.strip(_BLANKS)
-    if _INTEGER.fullmatch(trimmed) is None:
+    if _INTEGER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
         raise _invalid(text, to)
     value = int(trimmed)
     if not -(1 << (to.bit_width - 1)) <= value < 1 << (to.bit_width - 1):
@@ -227,7 +230,7 @@ def _double(text: str, to: t.FloatingPoint, _zone: tzinfo | None) -> Raw:
 
 def _decimal_of_text(text: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
     trimmed = text.strip(_BLANKS)
-    if _NUMBER.fullmatch(trimmed) is None or len(trimmed) > _MAX_EXPONENT:
+    if _NUMBER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
         raise _invalid(text, to)
     value = Decimal(trimmed)
     if abs(value.adjusted()) > _MAX_EXPONENT:
@@ -259,7 +262,7 @@ def _timestamp(text: str, to: t.Timestamp, zone: tzinfo | None) -> int:
     if to.timezone is None:
         if parsed.tzinfo is not None:
             # Spark drops the zone in silence.
-            raise OptionError(_refused(repr(text), "a text without a zone, for a timestamp_ntz"))
+            raise _refused(repr(text), "a text without a zone, for a timestamp_ntz")
         return (parsed - EPOCH) // _MICROSECOND
     return _instant(parsed, repr(text), zone)
 
@@ -272,7 +275,7 @@ def _instant(moment: datetime, text: str, zone: tzinfo | None) -> int:
     try:
         utc = moment.astimezone(UTC)
     except OverflowError as error:
-        raise OptionError(_refused(text, "an instant of the years 1 to 9999")) from error
+        raise _refused(text, "an instant of the years 1 to 9999") from error
     return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
 
 
@@ -293,7 +296,7 @@ _DAY_TIME: Final = {"DAY": r"(?P<DAY>\d{1,9})", "HOUR": r"(?P<HOUR>\d{1,10})", "
 _QUANTITY: Final = re.compile(r"\s*([+-]?)(\d{1,13})(?:\.(\d{1,6}))?\s*")
 
 
-def interval(text: str, first: str, last: str | None) -> Literal:
+def interval(text: str, first: str, last: str | None = None) -> Literal:
     """Return the literal ``INTERVAL 'text' first TO last`` as microseconds; without `last` a number of one unit.
 
     Raises
@@ -309,7 +312,7 @@ def interval(text: str, first: str, last: str | None) -> Literal:
         last = last.upper().removesuffix("S")
         value = _day_time(text, first, last)
     if value is None or not -(1 << 63) <= value < 1 << 63:
-        raise OptionError(_refused(written, "a day-time interval such as INTERVAL '1 02:03:04' DAY TO SECOND"))
+        raise _refused(written, "a day-time interval such as INTERVAL '1 02:03:04' DAY TO SECOND")
     return Literal(t.Duration(t.TimeUnit.MICROSECOND), value, written)
 
 

@@ -24,12 +24,13 @@ from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate
+from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
 from spark_arrow_ipc.dataset.scan.scan import SelectedBlocks
 from spark_arrow_ipc.dataset.spark_datetime_text import zone
 from spark_arrow_ipc.dataset.statistics.collect import read_statistics
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 
@@ -131,7 +132,7 @@ def plan_selection(
         A column is not there.
     """
     with error_context(field_path="where"):
-        predicate = _parse(text)
+        predicate = parse(text)
     positions: dict[str, int] = {}
     fields: dict[str, s.StructField] = {}
     found = {column.path: _found(asked, column.path) for column in p.columns(predicate)}
@@ -179,20 +180,3 @@ def _found(asked: s.StructType, path: Sequence[str]) -> int | None:
         first = position if first is None else first
         type_ = type_.fields[position].dataType
     return first
-
-
-def _parse(text: str) -> p.Predicate:
-    """Return the predicate of an SQL text in Spark's dialect.
-
-    Raises
-    ------
-    OptionError
-        The text is no SQL, holds what `where` does not take (the message says what it does), or sqlglot is missing.
-    """
-    try:
-        from spark_arrow_ipc.dataset.predicate import parser
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "sqlglot":
-            raise
-        raise OptionError("the option where needs sqlglot: pip install 'spark-arrow-ipc[where]'") from error
-    return parser.parse(text)

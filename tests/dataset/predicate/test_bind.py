@@ -12,8 +12,6 @@ from spark_arrow_ipc.dataset.predicate.bound import Constant, IsNull, Negated, N
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
-pytest.importorskip("sqlglot", reason="the extra 'where' is missing")
-
 US = t.TimeUnit.MICROSECOND
 FIELDS = tuple(
     t.field(name, type_)

@@ -1,0 +1,195 @@
+"""The tokens of a predicate's SQL, by the rules of Spark's lexer, and errors that point at one of them.
+
+Strategy
+--------
+`Tokens` is a cursor: it describes the token that is next, and `advance` finds the one after it, so that a string of
+any length needs the memory of one token. A character that begins no token is one of kind ``other``, which no
+grammar takes; `Tokens.error` explains it. Comments, hints and parameters are such characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from spark_arrow_ipc.errors import OptionError
+
+__all__ = ["STRINGS", "Tokens"]
+
+_ALLOWED: Final = (
+    "where takes comparisons (=, <=>, <>, !=, <, <=, >, >=), IN with a list of literals, BETWEEN, LIKE with % at the "
+    "ends or once inside, IS [NOT] NULL, AND, OR, NOT and boolean columns, over columns, fields of structs (a.b) and "
+    "literals; filter the DataFrame for everything else"
+)
+_EXCERPT: Final = 20
+"""Characters shown on each side of a mistake."""
+
+_BLANKS: Final = " \t\n\f\r\v\u00a0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000"
+"""``WS`` of Spark's lexer."""
+
+_TOKEN: Final = re.compile(
+    rf"""[{_BLANKS}]*+(?:
+    (?P<string>'[^'\\]*+(?:\\.[^'\\]*+)*+' | "[^"\\]*+(?:\\.[^"\\]*+)*+")
+    | (?P<raw>[rR](?:'[^']*+'|"[^"]*+"))
+    | (?P<binary>[xX](?:'[^']*+'|"[^"]*+"))
+    | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[yYsSlLdDfF])?(?!\w))
+    | (?P<comment>--|/\*)
+    | (?P<symbol><=>|<>|!=|==|<=|>=|[=<>!(),.+\-])
+    | (?P<word>[^\W\d]\w*+)
+    | (?P<name>`(?:[^`]|``)*+`)
+    | (?P<end>\Z)
+    | (?P<other>.)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_PLAIN_ITEM: Final = re.compile(rf"[{_BLANKS}]*+(-?[0-9]{{1,18}}+|'[^'\\]*+')[{_BLANKS}]*+,")
+"""A whole number or a string without escapes, and the comma after it."""
+
+_NUMBER: Final = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
+"""Digits and suffix."""
+
+STRINGS: Final = ("string", "raw")
+"""Kinds of tokens that are string literals."""
+
+_ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+"""``SparkParserUtils.unescapeSQLString``: all other characters stand for themselves."""
+
+_UNCLOSED: Final = {
+    "'": "a string that is not closed",
+    '"': "a string that is not closed",
+    "`": "a name in backticks that is not closed",
+}
+
+
+class Tokens:
+    """A cursor over the tokens of one SQL string.
+
+    Attributes
+    ----------
+    kind
+        Name of the group of `_TOKEN`: ``string``, ``raw``, ``binary``, ``number``, ``comment``, ``symbol``, ``word``,
+        ``name`` (in backticks), ``end`` or ``other``.
+    token
+        Its characters.
+    key
+        A symbol, or a word in capitals; empty for all other kinds, so that a name in backticks is no keyword.
+    start, stop
+        Its range in the string.
+    """
+
+    __slots__ = ("_sql", "key", "kind", "start", "stop", "token")
+
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
+        self.stop = 0
+        self.advance()
+
+    def advance(self) -> None:
+        """Go to the next token."""
+        match = _TOKEN.match(self._sql, self.stop)
+        assert match is not None
+        assert match.lastgroup is not None
+        self.kind = kind = match.lastgroup
+        self.start, self.stop = match.span(kind)
+        self.token = match[kind]
+        self.key = self.token if kind == "symbol" else self.token.upper() if kind == "word" else ""
+
+    def following(self) -> tuple[str, str]:
+        """Return kind and characters of the token after this one."""
+        match = _TOKEN.match(self._sql, self.stop)
+        assert match is not None
+        assert match.lastgroup is not None
+        return match.lastgroup, match[match.lastgroup]
+
+    def plain_item(self) -> str | None:
+        """Go past a whole number or string and its comma, both after this token, or return None.
+
+        Two tokens at a time make a long list twice as fast.
+        """
+        match = _PLAIN_ITEM.match(self._sql, self.stop)
+        if match is None:
+            return None
+        self.stop = match.end()
+        return match[1]
+
+    def skip(self, key: str) -> bool:
+        """Go past a keyword or symbol if it is next; returns whether it was."""
+        if self.key != key:
+            return False
+        self.advance()
+        return True
+
+    def take(self, key: str, expected: str | None = None) -> None:
+        """Go past a keyword or symbol that must be next."""
+        if self.key != key:
+            raise self.error(expected or key)
+        self.advance()
+
+    def take_number(self) -> tuple[str, str]:
+        """Go past a number; returns its digits and its suffix."""
+        match = _NUMBER.fullmatch(self.token)
+        assert match is not None
+        self.advance()
+        return match[1], match[2]
+
+    def take_string(self, expected: str) -> str:
+        """Go past a string literal; returns its value."""
+        kind, token, start = self.kind, self.token, self.start
+        if kind not in STRINGS:
+            raise self.error(expected)
+        self.advance()
+        if self.kind in STRINGS:
+            # Spark joins strings that stand side by side, other dialects take two quotes for one.
+            raise self.error("one string (write \\' for a quote)", "two strings side by side")
+        if kind == "raw":
+            return token[2:-1]
+        value = token[1:-1]
+        return _ESCAPED.sub(lambda escape: self._unescaped(escape, start), value) if "\\" in value else value
+
+    def _unescaped(self, match: re.Match[str], start: int) -> str:
+        escape = match[1]
+        if len(escape) == 1:
+            return _ESCAPES.get(escape, escape)
+        code = int(escape, 8) if escape[0] in "0123" else int(escape[1:], 16)
+        if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+            raise self.error("a whole character", match[0], start + 1 + match.start())
+        return chr(code)
+
+    def take_binary(self) -> bytes:
+        """Go past a binary literal; returns its value."""
+        digits, start = self.token[2:-1], self.start
+        if re.fullmatch("[0-9a-fA-F]*", digits) is None:
+            raise self.error("hexadecimal digits", self.token, start)
+        self.advance()
+        return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
+
+    def error(self, expected: str, found: str | None = None, start: int | None = None) -> OptionError:
+        """Return the error for this token, or for what begins at `start`."""
+        start = self.start if start is None else start
+        first, stop = max(0, start - _EXCERPT), start + _EXCERPT
+        near = " ".join(self._sql[first:stop].split())
+        excerpt = ("..." if first else "") + near + ("..." if stop < len(self._sql) else "")
+        return OptionError(
+            self.place(start), expected=expected, found=f"{found or self._shown()} (near {excerpt!r}); {_ALLOWED}"
+        )
+
+    def place(self, start: int) -> str:
+        """Return the words for a place in the string, as errors begin with them."""
+        line = self._sql.count("\n", 0, start)
+        column = start - self._sql.rfind("\n", 0, start)
+        return f"the option where, line {line + 1}, column {column}" if line else f"the option where, column {column}"
+
+    def _shown(self) -> str:
+        if self.kind == "end":
+            return "the end"
+        if self.kind == "comment":
+            return "a comment"
+        if self.kind == "other" and self.token.isdigit():
+            return "a name that begins with a digit, without backticks"
+        if self.kind == "other":
+            return _UNCLOSED.get(self.token, self.token)
+        shown = self.token if len(self.token) <= _EXCERPT else f"{self.token[:_EXCERPT]}..."
+        if self.kind in STRINGS:
+            return f"the string {shown}"
+        return f"the function {shown}" if self.kind == "word" and self.following()[1] == "(" else shown
