@@ -26,8 +26,9 @@ from spark_arrow_ipc.dataset import spark_datetime_text
 from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, read_statistics
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
+from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform
@@ -631,7 +632,7 @@ def run(spark, count, seed, coverage):
 EXPECTED_REFUSALS = (
     "does not cast the string column",
     "does not compare the columns",
-    "a text that Spark casts to",
+    "a string that Spark casts to",
     "of types that are compared",
     "a value that fits decimal",
     "does not cast the timestamp_ntz column",

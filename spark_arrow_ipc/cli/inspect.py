@@ -12,7 +12,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
-from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, read_statistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
 from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = ["add_arguments", "run"]

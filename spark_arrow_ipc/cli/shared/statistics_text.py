@@ -9,8 +9,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
-from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 
 __all__ = ["describe_statistics", "statistics_json", "without_statistics"]
 

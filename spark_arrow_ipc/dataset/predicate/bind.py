@@ -1,10 +1,10 @@
-"""`bind`: a predicate and the columns that it speaks of become one that can be evaluated without knowing SQL.
+"""Bind a predicate to columns: the result can be evaluated without SQL's type rules.
 
 Strategy
 --------
-All of Spark's type rules end here: which types compare (`predicate_types.common_type`), what a literal becomes
-(`predicate_values.cast`), and what that says of the column's own values (`predicate_types.cut`). Where Spark's
-analyzer or optimizer does something that SQL would not, the function that follows it says so.
+All of Spark's type rules end here: the types that compare (`coercion.common_type`), the cast of a literal
+(`literals.cast`), and its place among the column's own values (`coercion.cut`). A function that follows Spark's
+analyzer or optimizer, against SQL, says so.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ __all__ = ["bind"]
 
 
 def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None = None) -> BoundPredicate:
-    """Return a predicate over columns that are there, with every constant in its column's own type.
+    """Return a predicate over resolved columns, each constant in its column's own type.
 
     Parameters
     ----------
     predicate
-        From `parse`.
+        A result of `parse`.
     fields
-        The columns as Spark sees them, in the Arrow types that `conform` gives it; hive columns among them.
+        The columns as Spark sees them, in the Arrow types that `conform` gives it, and hive columns.
     zone
-        The session's time zone, if the user told it (``dataset.instants.zone``).
+        The session's time zone, if the option timeZone is set.
 
     Raises
     ------
     ColumnNotFoundError
-        A column is not there, or its name stands for several.
+        A column does not exist, or its name is ambiguous.
     OptionError
-        Types that Spark does not compare, a text that is no value of the type it is compared as, or an instant
-        that only a time zone would tell.
+        Types that Spark does not compare, a string that is no value of the type it is compared as, or an instant
+        that depends on the unknown time zone.
     """
     return _Binder(fields, zone).predicate(predicate)
 
@@ -195,10 +195,10 @@ class _Binder:
         self._check_castable(column, common)
         value = cast(literal, common, self._zone)
         assert value is not None
-        found = cut(column.type, common, value, self._zone)
-        if found is None:
+        place = cut(column.type, common, value, self._zone)
+        if place is None:
             raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
-        return found
+        return place
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -211,9 +211,9 @@ class _Binder:
                 cast(option, common, self._zone)
             if not isinstance(operand, p.Literal) or operand.value is None:
                 return Constant(None)
-            found = cast(operand, common, self._zone)
+            left = cast(operand, common, self._zone)
             return Any_(
-                tuple(self._constant(Operator.EQ, found, cast(option, common, self._zone)) for option in options)
+                tuple(self._constant(Operator.EQ, left, cast(option, common, self._zone)) for option in options)
             )
         parts: list[BoundPredicate] = []
         points: dict[Raw, None] = {}
@@ -231,8 +231,8 @@ class _Binder:
             parts.append(OneOf(operand, tuple(points)))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
-    def _literal(self, literal: p.Literal | p.TimestampText) -> p.Literal:
-        return timestamp(literal, self._zone) if isinstance(literal, p.TimestampText) else literal
+    def _literal(self, literal: p.Literal | p.TimestampLiteral) -> p.Literal:
+        return timestamp(literal, self._zone) if isinstance(literal, p.TimestampLiteral) else literal
 
     def _operand(self, operand: p.Operand) -> _Known:
         return self._column(operand) if isinstance(operand, p.Column) else self._literal(operand)
@@ -265,7 +265,7 @@ def _is_nan(value: Raw) -> bool:
 
 
 def _narrowest(operand: _Known, other: _Known) -> t.DataType:
-    """Return the type of an operand, of a whole number beside a decimal the decimal of just its digits.
+    """Return the type of an operand; beside a decimal, a whole number is a decimal of just its digits.
 
     As ``DecimalPrecisionTypeCoercion`` does for literals of smallint, int and bigint; a tinyint keeps three digits.
     """
@@ -281,9 +281,9 @@ def _narrowest(operand: _Known, other: _Known) -> t.DataType:
 
 
 def _beyond_long(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool | None:
-    """Return what Spark makes of an order between whole numbers and a decimal that no bigint reaches, else None.
+    """Return the constant for an order between whole numbers and a decimal beyond bigint, or None.
 
-    ``DecimalPrecisionTypeCoercion`` puts true or false in its place, for nulls too, which SQL would not.
+    ``DecimalPrecisionTypeCoercion`` puts true or false in its place, even for nulls, against SQL.
     """
     if operator not in _ORDERS or not isinstance(column.type, t.Int) or not isinstance(literal.type, t.Decimal):
         return None
@@ -303,11 +303,11 @@ _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     """Return the type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``: strings first.
 
-    None where Spark refuses them, or where nobody can tell.
+    None if Spark refuses them, or its choice is unpredictable.
     """
     classes = set(map(type, types))
     if {t.Utf8, t.Int, t.Decimal} <= classes and t.FloatingPoint not in classes:
-        # bigint with decimals is decimal, strings with decimals are double: Spark's choice hangs on a hash order.
+        # bigint with decimals is decimal, strings with decimals are double: Spark's choice depends on a hash order.
         return None
     common: t.DataType | None = t.null
     for type_ in sorted(types, key=lambda type_: not isinstance(type_, t.Utf8)):
@@ -332,41 +332,41 @@ def _from(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPre
     return Range(column, None if is_least else lower, None)
 
 
-def _equal(column: BoundColumn, found: Cut) -> Range:
-    if found.lower is None:
-        # Nothing reaches the constant: an empty range, of the same kind as any other.
+def _equal(column: BoundColumn, place: Cut) -> Range:
+    if place.lower is None:
+        # No value reaches the constant: an empty range.
         return Range(column, *_EMPTY)
-    return Range(column, found.lower, found.upper, is_point=_is_point(column.type, found))
+    return Range(column, place.lower, place.upper, is_point=_is_point(column.type, place))
 
 
 _EMPTY: Final = (1, 1)
-"""Bounds that no value lies between, for every type: `is_empty` knows them before a value is compared."""
+"""Bounds of an empty range, for every type: `is_empty` sees it before a value is compared."""
 
 
-def _is_point(type_: t.DataType, found: Cut) -> bool:
-    if isinstance(found.lower, bytes):
+def _is_point(type_: t.DataType, place: Cut) -> bool:
+    if isinstance(place.lower, bytes):
         return True
-    if isinstance(found.lower, float):
+    if isinstance(place.lower, float):
         assert isinstance(type_, t.FloatingPoint)
-        if found.upper is None:
-            return _is_nan(found.lower)
-        exact = cut(type_, type_, found.lower)
-        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(found.upper)
-    if found.upper is None:
+        if place.upper is None:
+            return _is_nan(place.lower)
+        exact = cut(type_, type_, place.lower)
+        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(place.upper)
+    if place.upper is None:
         # The greatest value of the type, or a lossy cast that brings several to the constant.
-        exact = cut(type_, type_, found.lower) if found.lower is not None else None
+        exact = cut(type_, type_, place.lower) if place.lower is not None else None
         return exact is not None and exact.upper is None
-    assert isinstance(found.upper, int)
-    return found.lower is not None and found.upper - found.lower == 1
+    assert isinstance(place.upper, int)
+    return place.lower is not None and place.upper - place.lower == 1
 
 
 _RANGES: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] = {
     Operator.EQ: _equal,
     Operator.NULL_SAFE_EQ: _equal,
-    Operator.NE: lambda column, found: Negated(_equal(column, found)),
-    Operator.LT: lambda column, found: _below(column, found.lower, is_least=found.is_least),
-    Operator.GE: lambda column, found: _from(column, found.lower, is_least=found.is_least),
-    Operator.LE: lambda column, found: _below(column, found.upper, is_least=False),
-    Operator.GT: lambda column, found: _from(column, found.upper, is_least=False),
+    Operator.NE: lambda column, place: Negated(_equal(column, place)),
+    Operator.LT: lambda column, place: _below(column, place.lower, is_least=place.is_least),
+    Operator.GE: lambda column, place: _from(column, place.lower, is_least=place.is_least),
+    Operator.LE: lambda column, place: _below(column, place.upper, is_least=False),
+    Operator.GT: lambda column, place: _from(column, place.upper, is_least=False),
 }
-"""What a comparison with a constant says of the column's own values."""
+"""By operator: the predicate over the column's own values for a comparison with a constant."""

@@ -1,12 +1,12 @@
-"""Predicates that know their columns and types: what evaluators see.
+"""Predicates over resolved columns, in the columns' own types: the input of evaluators.
 
 Strategy
 --------
-`dataset.predicate_binding` makes these. `Range`, `OneOf` and `Like` look at one column in that column's own type,
-`Pair` at two; evaluators (``dataset/predicate/prune.py``, ``spark/read/row_filter.py``) have a row for each class here and know
-nothing of SQL and Spark's casts.
+`bind` makes these. `Range`, `OneOf` and `Like` compare one column in its own type, `Pair` compares two. Evaluators
+(``dataset/predicate/prune.py``, ``spark/read/row_filter.py``) have a row for each class here and know neither SQL nor
+Spark's casts.
 
-Truth is three-valued as in SQL: true, false, unknown. A leaf over a null is unknown, save `IsNull` and `NullSafe`.
+Truth is three-valued as in SQL: true, false, unknown. A leaf over a null is unknown, except `IsNull` and `NullSafe`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BoundColumn:
-    """A column, or a field of a struct, that is there.
+    """A resolved column or field of a struct.
 
     Parameters
     ----------
     path
-        Names as the schema has them.
+        Its names in the schema.
     type
         Its type as Spark sees it.
     """
@@ -59,7 +59,7 @@ class BoundColumn:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """True, false, or unknown (None), whatever the row."""
+    """True, false, or unknown (None), for every row."""
 
     truth: bool | None
 
@@ -68,7 +68,7 @@ class Constant:
 class Range:
     """``lower <= value < upper`` in the order of the column's type; None is no bound.
 
-    `is_point` says that `lower` is the only value inside.
+    With `is_point`, `lower` is the only value inside.
     """
 
     column: BoundColumn
@@ -79,7 +79,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The value is one of several, of the column's type; none of them is NaN."""
+    """The value is one of `values`, of the column's type; none of them is NaN."""
 
     column: BoundColumn
     values: tuple[Raw, ...]
@@ -87,7 +87,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """The text begins with `prefix`, ends with `suffix` behind it, and has `infix` in it."""
+    """The string starts with `prefix`, ends with `suffix` after it, and contains `infix`."""
 
     column: BoundColumn
     prefix: bytes
@@ -151,7 +151,7 @@ def is_empty(bound: Range) -> bool:
 
 
 def bound_columns(bound: BoundPredicate) -> tuple[BoundColumn, ...]:
-    """Return the columns that must be known to evaluate a predicate, each once."""
+    """Return the columns of a predicate, each once."""
     return tuple(dict.fromkeys(_columns(bound)))
 
 

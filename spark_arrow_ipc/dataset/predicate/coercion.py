@@ -1,17 +1,17 @@
-"""Spark's types in comparisons: which type two sides are brought to, and what a constant means in a column's own.
+"""The common type of two sides of a comparison, and constants in a column's own type.
 
 Strategy
 --------
 Types are Arrow's, as `conform` gives them to Spark: signed integers, single and double precision, 128-bit decimals,
-Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. All others can only be null or not.
+Utf8, Binary, Bool, Date32, Timestamp and Duration of microseconds. Of all others only nulls are known.
 
 In ANSI mode, Spark's default, each side of a comparison is cast to a common type (`common_type`, which
 ``AnsiTypeCoercion`` and ``DecimalPrecisionTypeCoercion`` of Spark's analyzer define). Instead of casting a column,
-the constant is taken back through the cast: all casts that can happen to a column here keep the order (`WIDENED`),
-so the values that equal the constant after it are one interval of the column's own values, found by bisection.
-`cut` gives it. That holds for lossy casts too (bigint to double), needs no copy of a column, and serves statistics.
+`cut` takes the constant back through the cast: all casts of columns here keep the order (`WIDENED`), so the values
+that equal the constant after the cast are one interval of the column's own values. Bisection finds it. That holds for
+lossy casts too (bigint to double), needs no copy of a column, and works on statistics.
 
-The order of all values is Spark's: NaN equals NaN and is the largest, -0.0 equals 0.0, text compares by its bytes.
+The order of all values is Spark's: NaN equals NaN and is the largest, -0.0 equals 0.0, strings compare by their bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 
 __all__ = [
-    "COLLATED_TEXT",
+    "COLLATED_STRING",
     "DAY_MICROSECONDS",
     "EPOCH",
     "UTC_TIMESTAMP",
@@ -55,9 +55,9 @@ EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps wi
 UTC_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 LOCAL_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND)
 
-COLLATED_TEXT: Final = t.Utf8View()
+COLLATED_STRING: Final = t.Utf8View()
 VARIANT: Final = t.DenseUnion((), ())
-"""What stands for types that no comparison knows; no Spark type is brought to Python as these."""
+"""Stand-ins for types without comparisons here; no Spark type is brought to Python as one of these."""
 
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 """Precision of the decimal that Spark takes for an integer column (``DecimalType.forType``)."""
@@ -69,16 +69,16 @@ _LAST_DAY: Final = date(9999, 12, 29).toordinal() - date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a constant lies among the values of a column.
+    """The place of a constant among the values of a column.
 
     Parameters
     ----------
     lower
-        The least value that is, once cast, not below the constant; None where all are below.
+        The least value that the cast does not bring below the constant; None if there is none.
     upper
-        The least value that is, once cast, above the constant; None where none is.
+        The least value that the cast brings above the constant; None if there is none.
     is_least
-        Whether `lower` is the least value there is: nothing is below the constant.
+        Whether `lower` is the least value of the type: nothing is below the constant.
     """
 
     lower: Raw | None
@@ -113,7 +113,7 @@ _NAMES: Final[Mapping[type[t.DataType], Callable[[Any], str]]] = {
 
 
 def is_comparable(type_: t.DataType) -> bool:
-    """Return whether values of a type can be compared in a predicate; all others can only be null or not."""
+    """Return whether values of a type can be compared in a predicate."""
     return type(type_) in _COMPARABLE
 
 
@@ -123,12 +123,12 @@ _COMPARABLE: Final = frozenset(
 
 
 def order_key(value: Raw) -> Any:
-    """Return what orders a value among others of its type as Spark does."""
+    """Return a key that sorts values of one type in Spark's order."""
     return (value != value, 0.0 if value != value else value) if isinstance(value, float) else value  # noqa: PLR0124
 
 
 def decimal_of(type_: t.Int) -> t.Decimal:
-    """Return the decimal type that Spark brings a column of integers to."""
+    """Return the decimal type that Spark casts a column of integers to."""
     return t.Decimal(_INTEGER_DIGITS[type_.bit_width], 0)
 
 
@@ -138,7 +138,7 @@ def precision_of(value: int) -> int:
 
 
 def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
-    """Return the decimal that holds both, integral digits first where 38 do not do for all.
+    """Return the decimal type that holds both; above 38 digits, integral digits come first.
 
     As ``DecimalPrecisionTypeCoercion.widerDecimalType`` with ``DecimalType.boundedPreferIntegralDigits``.
     """
@@ -146,12 +146,12 @@ def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
     integral = max(left.precision - left.scale, right.precision - right.scale)
     if integral + scale <= MAX_PRECISION:
         return t.Decimal(integral + scale, scale)
-    # Digits behind the point give way, down to six of them (DecimalType.MINIMUM_ADJUSTED_SCALE is for arithmetic).
+    # Fractional digits give way. DecimalType.MINIMUM_ADJUSTED_SCALE is for arithmetic alone.
     return t.Decimal(MAX_PRECISION, max(0, MAX_PRECISION - integral))
 
 
 def common_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
-    """Return the type that both sides of a comparison are cast to, or None where Spark refuses to compare them."""
+    """Return the type that both sides of a comparison are cast to, or None if Spark does not compare them."""
     if left == right:
         return left
     if isinstance(left, t.Null) or isinstance(right, t.Null):
@@ -194,11 +194,11 @@ _COMMON: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], _Common]] = {
     (t.Utf8, t.Date): _other,
     (t.Utf8, t.Timestamp): _other,
 }
-"""By the classes of both sides, one order of them: types that differ. What is absent is refused."""
+"""By the classes of both sides, in one order: types that differ. Spark refuses other pairs."""
 
 
 def rescaled(value: int, from_scale: int, to_scale: int) -> int:
-    """Return an unscaled decimal in another scale, rounded half up (away from zero) where digits go."""
+    """Return an unscaled decimal in another scale, rounded half up (away from zero) if digits are lost."""
     if to_scale >= from_scale:
         power: int = 10 ** (to_scale - from_scale)
         return value * power
@@ -208,11 +208,14 @@ def rescaled(value: int, from_scale: int, to_scale: int) -> int:
 
 
 def midnight(day: int, zone: tzinfo) -> int:
-    """Return the first instant of a day in a zone, in microseconds: of a gap the end, of an overlap the beginning."""
+    """Return the first instant of a day in a zone, in microseconds.
+
+    The end of a gap over midnight, the beginning of an overlap.
+    """
     local = EPOCH + timedelta(days=day)
     instant = _instant(local, zone)
     if instant.astimezone(zone).replace(tzinfo=None) != local:
-        # Clocks jumped over midnight. java.time gives the jump itself, between these two.
+        # Clocks jump over midnight. java.time gives the jump itself, which is between these two.
         before, at = _instant(local.replace(fold=1), zone), instant
         while at - before > timedelta(seconds=1):
             middle = before + (at - before) // 2
@@ -233,14 +236,14 @@ _Widen = Callable[[Any], Raw]
 
 
 def widened(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
-    """Return the cast of values of one type to a common type; it keeps the order. None where there is none.
+    """Return the cast of a type's values to a common type, or None; it keeps the order.
 
     Parameters
     ----------
     from_
         Type of the values.
     to
-        A type that `common_type` gave for it.
+        A `common_type` of it.
     zone
         The session's time zone, for dates that become instants.
     """
@@ -276,15 +279,15 @@ WIDENED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any,
     (t.Utf8, t.Binary): lambda _from, _to, _zone: _same,
     (t.Date, t.Timestamp): _of_date,
 }  # fmt: skip
-"""By the classes of the types: the casts of a column that a comparison can bring. A timestamp_ntz does not keep its
-order where it becomes an instant (clocks are put forward), so it has no row, and a string becomes nothing else."""
+"""By the classes of the types: the casts of columns in comparisons. A timestamp_ntz that becomes an instant does not
+keep its order (clocks are put forward), so it has no row; strings have none either."""
 
 
 def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | None = None) -> Cut | None:
-    """Return where a constant of the common type lies among the values of a column's own type.
+    """Return the place of a constant of the common type among the values of a column's own type.
 
-    None where the column has no cast to the common type that keeps the order, and for instants so far off that no
-    date can be placed beside them. O(bits of a value).
+    None if no cast of the column to the common type keeps the order, and for instants too far off to compare with
+    any date. O(bits of a value).
     """
     widen = widened(column, common, zone)
     if widen is None:
@@ -305,7 +308,7 @@ def cut(column: t.DataType, common: t.DataType, constant: Raw, zone: tzinfo | No
 
 
 def _range(column: t.DataType, common: t.DataType) -> tuple[int, int]:
-    """Return the least and the greatest value of a type that is counted in whole numbers."""
+    """Return the least and the greatest value of a type whose raw values are whole numbers."""
     if isinstance(column, t.Date) and isinstance(common, t.Timestamp) and common.timezone is not None:
         return _FIRST_DAY, _LAST_DAY
     if isinstance(column, t.Decimal):
@@ -318,7 +321,7 @@ def _range(column: t.DataType, common: t.DataType) -> tuple[int, int]:
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """Return the least number from `low` to `high` for which a condition holds that stays true; None for none."""
+    """Return the least number in [low, high] for which a monotonic condition holds, or None."""
     if not holds(high):
         return None
     while low < high:

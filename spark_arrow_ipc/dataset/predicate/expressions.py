@@ -1,10 +1,10 @@
-"""The predicates of the option `where`, as frozen values: what was written, before anything is known of columns.
+"""The predicates of the option `where` as values, as written: no column is resolved yet.
 
 Strategy
 --------
-`parser` makes these of SQL text, `bind` gives them types. A predicate is a tree of `And`,
-`Or` and `Not` over comparisons of columns with literals or with other columns. Whatever SQL has beyond that is no
-value here, so that nothing can be half understood.
+`parser` makes these from SQL, `bind` gives them types. A predicate is a tree of `And`, `Or` and `Not` over
+comparisons of columns with literals or with other columns. There is no class for anything else of SQL, so nothing
+can be understood in part.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = [
     "Or",
     "Predicate",
     "Raw",
-    "TimestampText",
+    "TimestampLiteral",
     "columns",
 ]
 
 Raw: TypeAlias = int | float | bytes
-"""A value in the unit of its type, as it lies in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals,
-days, microseconds), floating point numbers, and bytes, which text is by its UTF-8."""
+"""A value in the unit of its type, as in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals, days,
+microseconds), floating point numbers, and bytes (of a string, its UTF-8)."""
 
 
 class Operator(Enum):
@@ -61,12 +61,12 @@ MIRRORED: Mapping[Operator, Operator] = {
     Operator.GT: Operator.LT,
     Operator.GE: Operator.LE,
 }
-"""The comparison that says the same with its sides exchanged."""
+"""The comparison with the same meaning when its sides are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field of a struct, by the names as they were written."""
+    """A column, or a field of a struct, by its names as written."""
 
     path: tuple[str, ...]
 
@@ -81,25 +81,25 @@ class Literal:
     Parameters
     ----------
     type
-        Spark's type of it, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`,
+        Its type in Spark, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`,
         `Utf8`, `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds.
     value
         None for `Null` only.
-    text
-        As it was written.
+    sql
+        The literal as written.
     """
 
     type: t.DataType
     value: Raw | None
-    text: str
+    sql: str
 
     def __str__(self) -> str:
-        return self.text
+        return self.sql
 
 
 @dataclass(frozen=True, slots=True)
-class TimestampText:
-    """A literal ``TIMESTAMP '...'``: which instant it is, the time zone says, where the text does not."""
+class TimestampLiteral:
+    """A literal ``TIMESTAMP '...'``, whose instant may depend on the session's time zone."""
 
     value: str
 
@@ -107,12 +107,12 @@ class TimestampText:
         return f"TIMESTAMP {self.value!r}"
 
 
-Operand: TypeAlias = Column | Literal | TimestampText
+Operand: TypeAlias = Column | Literal | TimestampLiteral
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two operands and how they compare."""
+    """A comparison of two operands."""
 
     operator: Operator
     left: Operand
@@ -127,7 +127,7 @@ class In:
     """An operand and the literals of a list."""
 
     operand: Operand
-    options: tuple[Literal | TimestampText, ...]
+    options: tuple[Literal | TimestampLiteral, ...]
 
     def __str__(self) -> str:
         return f"{self.operand} IN ({', '.join(map(str, self.options))})"
@@ -140,9 +140,9 @@ class Like:
     Parameters
     ----------
     operand
-        What is looked at.
+        The column.
     parts
-        The texts between the ``%``, as UTF-8: one is an exact match, ``(b"a", b"")`` is ``a%``, ``(b"", b"a", b"")``
+        The strings between the ``%``, as UTF-8: one is an exact match, ``(b"a", b"")`` is ``a%``, ``(b"", b"a", b"")``
         is ``%a%``. None for the pattern NULL.
     """
 
@@ -175,21 +175,21 @@ class Bare:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Negation: unknown stays unknown."""
+    """NOT; unknown stays unknown."""
 
     part: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of two or more."""
+    """AND of two or more predicates."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of two or more."""
+    """OR of two or more predicates."""
 
     parts: tuple[Predicate, ...]
 
@@ -198,10 +198,7 @@ Predicate: TypeAlias = Comparison | In | Like | IsNull | Bare | Not | And | Or
 
 
 def columns(predicate: Predicate) -> tuple[Column, ...]:
-    """Return the columns that a predicate names, each once, in the order of the text.
-
-    What is read for it must hold these beside the columns that are asked for.
-    """
+    """Return the columns that a predicate names, each once, in the order of the SQL."""
     return tuple(dict.fromkeys(_columns(predicate)))
 
 

@@ -1,10 +1,10 @@
-"""Constants of a predicate: texts of literals to values, and the casts that bring a literal to another type.
+"""Make the constants of a predicate from SQL literals, and cast them to the type of a comparison.
 
 Strategy
 --------
-Values are `Raw`: in the unit of their type. The casts are those of Spark's ANSI mode, so a text that is no value of
-the type is an error here, at planning, where Spark raises CAST_INVALID_INPUT. Where Spark takes odd spellings
-(hexadecimal floating point numbers, 'today') this refuses them: it never takes what Spark refuses.
+Values are `Raw`: in the unit of their type. The casts are those of Spark's ANSI mode, so a string that is not a value
+of the type is an error here, at planning, where Spark raises CAST_INVALID_INPUT. Some spellings that Spark takes are
+refused (hexadecimal floating point numbers, 'today'); nothing that Spark refuses is taken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     spark_name,
     widened,
 )
-from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, TimestampText
+from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, TimestampLiteral
 from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timestamp
 from spark_arrow_ipc.errors import OptionError
 
@@ -34,7 +34,7 @@ __all__ = ["cast", "date_literal", "interval", "local_timestamp", "number", "tim
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _BLANKS: Final = "".join(map(chr, range(33)))
-"""What Spark trims before it casts a text: the blank and all control characters below it."""
+"""Characters that Spark trims before it casts a string: the blank and all control characters below it."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -53,100 +53,100 @@ _FLOAT_LIMIT: Final = 3.4028235677973366e38
 
 
 def number(digits: str, suffix: str) -> Literal:
-    """Return the literal of a number as it is written: digits with a sign, a point, an exponent, and a suffix.
+    """Return the literal of a number: digits with a sign, a point or an exponent, and a suffix.
 
     Raises
     ------
     OptionError
         The number is outside the range of its type.
     """
-    text = digits + suffix
+    sql = digits + suffix
     suffix = suffix.upper()
     if len(digits) > _MAX_LENGTH:
         raise _refused(f"{len(digits):,}", f"a number of at most {_MAX_LENGTH} characters")
     is_integer = _INTEGER.fullmatch(digits) is not None
     if suffix in ("D", "F") or (not suffix and "e" in digits.lower()):
-        return _floating(digits, text, is_single=suffix == "F")
+        return _floating(digits, sql, is_single=suffix == "F")
     if suffix in _SUFFIXED or (not suffix and is_integer):
         if not is_integer:
-            raise _refused(text, "a whole number")
-        return _whole(int(digits), suffix, text)
-    return _decimal(digits, text)
+            raise _refused(sql, "a whole number")
+        return _whole(int(digits), suffix, sql)
+    return _decimal(digits, sql)
 
 
-def _whole(value: int, suffix: str, text: str) -> Literal:
+def _whole(value: int, suffix: str, sql: str) -> Literal:
     for type_ in (_SUFFIXED[suffix],) if suffix else (t.int32, t.int64):
         if -1 <= value >> (type_.bit_width - 1) <= 0:
-            return Literal(type_, value, text)
+            return Literal(type_, value, sql)
     if suffix or precision_of(value) > MAX_PRECISION:
-        raise _refused(text, "a number within its type's range")
-    return Literal(t.Decimal(precision_of(value), 0), value, text)
+        raise _refused(sql, "a number within its type's range")
+    return Literal(t.Decimal(precision_of(value), 0), value, sql)
 
 
-def _floating(digits: str, text: str, *, is_single: bool) -> Literal:
+def _floating(digits: str, sql: str, *, is_single: bool) -> Literal:
     value = float(digits)
     if abs(value) == float("inf") or (is_single and abs(value) >= _FLOAT_LIMIT):
-        raise _refused(text, "a number within its type's range")
+        raise _refused(sql, "a number within its type's range")
     if is_single:
-        # Java rounds the text to a float at once; by way of a double it may be rounded twice.
+        # Java rounds the digits to a float at once; a detour over a double may round twice.
         value = _nearest_single(Decimal(digits))
-    return Literal(t.float32 if is_single else t.float64, value, text)
+    return Literal(t.float32 if is_single else t.float64, value, sql)
 
 
 def _nearest_single(value: Decimal) -> float:
     near = np.float32(float(value))
     around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
     finite = [x for x in around if np.isfinite(x)]
-    # Of two that are as near, the one with an even significand.
+    # Of two equally near floats, the one with an even significand.
     return float(
         min(finite, key=lambda x: (abs(_EXACT.subtract(Decimal(float(x)), value)), int(x.view(np.uint32)) & 1))
     )
 
 
-def _decimal(digits: str, text: str) -> Literal:
+def _decimal(digits: str, sql: str) -> Literal:
     value = Decimal(digits)
     _, parts, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if abs(exponent) > _MAX_EXPONENT:
-        raise _refused(text, "a decimal of at most 38 digits")
+        raise _refused(sql, "a decimal of at most 38 digits")
     scale = max(0, -exponent)
     unscaled = int(value.scaleb(scale, _EXACT))
     precision = max(len(parts) + max(0, exponent), scale, 1)
     if precision > MAX_PRECISION:
-        raise _refused(text, "a decimal of at most 38 digits")
-    return Literal(t.Decimal(precision, scale), unscaled, text)
+        raise _refused(sql, "a decimal of at most 38 digits")
+    return Literal(t.Decimal(precision, scale), unscaled, sql)
 
 
-def date_literal(text: str) -> Literal:
-    """Return the literal ``DATE 'text'``.
+def date_literal(string: str) -> Literal:
+    """Return the literal ``DATE 'string'``.
 
     Raises
     ------
     OptionError
-        The text is no date.
+        The string is no date.
     """
-    return Literal(t.date32, _date(text, t.date32, None), f"DATE {text!r}")
+    return Literal(t.date32, _date(string, t.date32, None), f"DATE {string!r}")
 
 
-def local_timestamp(text: str) -> Literal:
-    """Return the literal ``TIMESTAMP_NTZ 'text'``.
+def local_timestamp(string: str) -> Literal:
+    """Return the literal ``TIMESTAMP_NTZ 'string'``.
 
     Raises
     ------
     OptionError
-        The text is no timestamp, or names a zone.
+        The string is no timestamp, or names a zone.
     """
     type_ = t.Timestamp(t.TimeUnit.MICROSECOND)
-    return Literal(type_, _timestamp(text, type_, None), f"TIMESTAMP_NTZ {text!r}")
+    return Literal(type_, _timestamp(string, type_, None), f"TIMESTAMP_NTZ {string!r}")
 
 
-def timestamp(literal: TimestampText, zone: tzinfo | None) -> Literal:
-    """Return the literal ``TIMESTAMP 'text'``: an instant.
+def timestamp(literal: TimestampLiteral, zone: tzinfo | None) -> Literal:
+    """Return the literal ``TIMESTAMP 'string'``: an instant.
 
     Raises
     ------
     OptionError
-        The text is no timestamp, or names no zone while `zone` is None.
+        The string is no timestamp, or names no zone while `zone` is None.
     """
     return Literal(UTC_TIMESTAMP, _timestamp(literal.value, UTC_TIMESTAMP, zone), str(literal))
 
@@ -157,11 +157,11 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | None:
     Parameters
     ----------
     literal
-        Not cast where it is of the type already.
+        The constant.
     to
-        What `common_type` gave for the comparison.
+        The `common_type` of the comparison.
     zone
-        The session's time zone, if the user told.
+        The session's time zone, if the option timeZone is set.
 
     Raises
     ------
@@ -173,121 +173,121 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | None:
         return value
     if isinstance(literal.type, t.Utf8) and not isinstance(to, t.Binary):
         assert isinstance(value, bytes)
-        read = _FROM_TEXT.get(type(to))
+        read = _FROM_STRING.get(type(to))
         assert read is not None, to
         return read(value.decode(), to, zone)
     if isinstance(literal.type, t.Timestamp) and isinstance(to, t.Timestamp):
         assert isinstance(value, int)
-        return _instant(EPOCH + timedelta(microseconds=value), literal.text, zone)
+        return _instant(EPOCH + timedelta(microseconds=value), literal.sql, zone)
     if isinstance(literal.type, t.Date) and isinstance(to, t.Timestamp) and to.timezone is not None and zone is None:
-        raise OptionError(_needs_zone(literal.text))
+        raise OptionError(_needs_zone(literal.sql))
     widen = widened(literal.type, to, zone)
     assert widen is not None, (literal.type, to)
     try:
         widened_value = widen(value)
     except OverflowError as error:
-        raise _refused(literal.text, "an instant of the years 1 to 9999") from error
+        raise _refused(literal.sql, "an instant of the years 1 to 9999") from error
     if isinstance(to, t.Decimal) and isinstance(widened_value, int) and precision_of(widened_value) > to.precision:
-        raise _refused(literal.text, f"a value that fits {spark_name(to)}, as which it is compared")
+        raise _refused(literal.sql, f"a value that fits {spark_name(to)}, as which it is compared")
     return widened_value
 
 
-def _refused(text: str, expected: str) -> OptionError:
-    return OptionError("the option where", expected=expected, found=text)
+def _refused(string: str, expected: str) -> OptionError:
+    return OptionError("the option where", expected=expected, found=string)
 
 
-def _invalid(text: str, to: t.DataType) -> OptionError:
-    return _refused(repr(text), f"a string that Spark casts to {spark_name(to)}")
+def _invalid(string: str, to: t.DataType) -> OptionError:
+    return _refused(repr(string), f"a string that Spark casts to {spark_name(to)}")
 
 
-def _needs_zone(text: str) -> str:
+def _needs_zone(string: str) -> str:
     return (
-        f"the option where: which instant {text} means depends on the session's time zone, which the planner of a "
+        f"the option where: which instant {string} means depends on the session's time zone, which the planner of a "
         "Python data source cannot see: set the option timeZone (for example timeZone=Europe/Berlin), or write the "
         "zone into the literal ('2024-01-31 12:00:00+01:00')"
     )
 
 
-def _integer(text: str, to: t.Int, _zone: tzinfo | None) -> Raw:
-    trimmed = text.strip(_BLANKS)
+def _integer(string: str, to: t.Int, _zone: tzinfo | None) -> Raw:
+    trimmed = string.strip(_BLANKS)
     if _INTEGER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     value = int(trimmed)
     if not -(1 << (to.bit_width - 1)) <= value < 1 << (to.bit_width - 1):
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     return value
 
 
-def _double(text: str, to: t.FloatingPoint, _zone: tzinfo | None) -> Raw:
-    trimmed = text.strip(_BLANKS)
+def _double(string: str, to: t.FloatingPoint, _zone: tzinfo | None) -> Raw:
+    trimmed = string.strip(_BLANKS)
     special = _SPECIAL.get(trimmed.lower().lstrip("+-")) if trimmed[1:2] not in ("+", "-") else None
     if special is not None and not (special == "nan" and trimmed[:1] in "+-"):
         return float(("-" if trimmed.startswith("-") else "") + special)
     if _NUMBER.fullmatch(trimmed) is None:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     return float(trimmed)
 
 
-def _decimal_of_text(text: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
-    trimmed = text.strip(_BLANKS)
+def _decimal_of_string(string: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
+    trimmed = string.strip(_BLANKS)
     if _NUMBER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     value = Decimal(trimmed)
     if abs(value.adjusted()) > _MAX_EXPONENT:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     unscaled = int(value.scaleb(to.scale, _EXACT).quantize(Decimal(1), context=_EXACT))
     if precision_of(unscaled) > to.precision:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     return unscaled
 
 
-def _boolean(text: str, to: t.Bool, _zone: tzinfo | None) -> Raw:
-    word = text.strip(_BLANKS).lower()
+def _boolean(string: str, to: t.Bool, _zone: tzinfo | None) -> Raw:
+    word = string.strip(_BLANKS).lower()
     if word not in (*_TRUE, *_FALSE):
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     return int(word in _TRUE)
 
 
-def _date(text: str, to: t.Date, _zone: tzinfo | None) -> int:
-    parsed = parse_date(text.strip(_BLANKS))
+def _date(string: str, to: t.Date, _zone: tzinfo | None) -> int:
+    parsed = parse_date(string.strip(_BLANKS))
     if parsed is None:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     return parsed.toordinal() - date(1970, 1, 1).toordinal()
 
 
-def _timestamp(text: str, to: t.Timestamp, zone: tzinfo | None) -> int:
-    parsed = parse_timestamp(text.strip(_BLANKS))
+def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int:
+    parsed = parse_timestamp(string.strip(_BLANKS))
     if parsed is None:
-        raise _invalid(text, to)
+        raise _invalid(string, to)
     if to.timezone is None:
         if parsed.tzinfo is not None:
             # Spark drops the zone in silence.
-            raise _refused(repr(text), "a text without a zone, for a timestamp_ntz")
+            raise _refused(repr(string), "a string without a zone, for a timestamp_ntz")
         return (parsed - EPOCH) // _MICROSECOND
-    return _instant(parsed, repr(text), zone)
+    return _instant(parsed, repr(string), zone)
 
 
-def _instant(moment: datetime, text: str, zone: tzinfo | None) -> int:
+def _instant(moment: datetime, string: str, zone: tzinfo | None) -> int:
     if moment.tzinfo is None:
         if zone is None:
-            raise OptionError(_needs_zone(text))
+            raise OptionError(_needs_zone(string))
         moment = moment.replace(tzinfo=zone)
     try:
         utc = moment.astimezone(UTC)
     except OverflowError as error:
-        raise _refused(text, "an instant of the years 1 to 9999") from error
+        raise _refused(string, "an instant of the years 1 to 9999") from error
     return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
 
 
-_FROM_TEXT: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None], Raw]]] = {
+_FROM_STRING: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None], Raw]]] = {
     t.Int: _integer,
     t.FloatingPoint: _double,
-    t.Decimal: _decimal_of_text,
+    t.Decimal: _decimal_of_string,
     t.Bool: _boolean,
     t.Date: _date,
     t.Timestamp: _timestamp,
 }
-"""By the class of the common type: how Spark casts a text to it."""
+"""By the class of the common type: Spark's cast of a string."""
 
 _UNITS: Final = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "WEEK": 604_800_000_000}  # fmt: skip
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
@@ -296,45 +296,45 @@ _DAY_TIME: Final = {"DAY": r"(?P<DAY>\d{1,9})", "HOUR": r"(?P<HOUR>\d{1,10})", "
 _QUANTITY: Final = re.compile(r"\s*([+-]?)(\d{1,13})(?:\.(\d{1,6}))?\s*")
 
 
-def interval(text: str, first: str, last: str | None = None) -> Literal:
-    """Return the literal ``INTERVAL 'text' first TO last`` as microseconds; without `last` a number of one unit.
+def interval(string: str, first: str, last: str | None = None) -> Literal:
+    """Return the literal ``INTERVAL 'string' first TO last`` as microseconds; without `last` a number of one unit.
 
     Raises
     ------
     OptionError
-        The units are not of a day-time interval, or the text does not fit them.
+        The units are not of a day-time interval, or the string does not fit them.
     """
     first = first.upper().removesuffix("S")
-    written = f"INTERVAL {text!r} {first}" + (f" TO {last}" if last else "")
+    written = f"INTERVAL {string!r} {first}" + (f" TO {last}" if last else "")
     if last is None:
-        value = _quantity(text, first)
+        value = _quantity(string, first)
     else:
         last = last.upper().removesuffix("S")
-        value = _day_time(text, first, last)
+        value = _day_time(string, first, last)
     if value is None or not -(1 << 63) <= value < 1 << 63:
         raise _refused(written, "a day-time interval such as INTERVAL '1 02:03:04' DAY TO SECOND")
     return Literal(t.Duration(t.TimeUnit.MICROSECOND), value, written)
 
 
-def _quantity(text: str, unit: str) -> int | None:
-    found = _QUANTITY.fullmatch(text)
-    if found is None or unit not in _UNITS or (found[3] is not None and unit != "SECOND"):
+def _quantity(string: str, unit: str) -> int | None:
+    match = _QUANTITY.fullmatch(string)
+    if match is None or unit not in _UNITS or (match[3] is not None and unit != "SECOND"):
         return None
-    value = int(found[2]) * _UNITS[unit] + int(f"{found[3] or 0:0<6}")
-    return -value if found[1] == "-" else value
+    value = int(match[2]) * _UNITS[unit] + int(f"{match[3] or 0:0<6}")
+    return -value if match[1] == "-" else value
 
 
-def _day_time(text: str, first: str, last: str) -> int | None:
+def _day_time(string: str, first: str, last: str) -> int | None:
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
         return None
     fields = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     pattern = _DAY_TIME[fields[0]]
     for field in fields[1:]:
         pattern += ("[ ]" if field == "HOUR" else ":") + _DAY_TIME[field]
-    found = re.fullmatch(rf"(?P<SIGN>[+-]?){pattern}", text, re.ASCII)
-    if found is None or any(int(found[field]) > _FIELD_LIMITS[field] for field in fields[1:]):
+    match = re.fullmatch(rf"(?P<SIGN>[+-]?){pattern}", string, re.ASCII)
+    if match is None or any(int(match[field]) > _FIELD_LIMITS[field] for field in fields[1:]):
         return None
-    value = sum(int(found[field]) * _UNITS[field] for field in fields)
+    value = sum(int(match[field]) * _UNITS[field] for field in fields)
     if "SECOND" in fields:
-        value += int(f"{found['FRACTION'] or 0:0<6}"[:6])
-    return -value if found["SIGN"] == "-" else value
+        value += int(f"{match['FRACTION'] or 0:0<6}"[:6])
+    return -value if match["SIGN"] == "-" else value

@@ -32,7 +32,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operator,
     Or,
     Predicate,
-    TimestampText,
+    TimestampLiteral,
 )
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
@@ -65,10 +65,10 @@ _WORDS: Final[Mapping[str, Literal]] = {
     "TRUE": Literal(t.bool_, 1, "TRUE"),
     "FALSE": Literal(t.bool_, 0, "FALSE"),
 }
-_TYPED: Final[Mapping[str, Callable[[str], Literal | TimestampText]]] = {
+_TYPED: Final[Mapping[str, Callable[[str], Literal | TimestampLiteral]]] = {
     "DATE": literals.date_literal,
-    "TIMESTAMP": TimestampText,
-    "TIMESTAMP_LTZ": TimestampText,
+    "TIMESTAMP": TimestampLiteral,
+    "TIMESTAMP_LTZ": TimestampLiteral,
     "TIMESTAMP_NTZ": literals.local_timestamp,
 }
 """Types of ``DATE '...'`` and ``CAST('...' AS DATE)``."""
@@ -176,10 +176,10 @@ def _in_between_like(tokens: Tokens, operand: Operand, start: int) -> Predicate:
     return _like(tokens, operand)
 
 
-def _list(tokens: Tokens) -> tuple[Literal | TimestampText, ...]:
+def _list(tokens: Tokens) -> tuple[Literal | TimestampLiteral, ...]:
     if tokens.key != "(":
         raise tokens.error("a list of literals in parentheses after IN")
-    options: list[Literal | TimestampText] = []
+    options: list[Literal | TimestampLiteral] = []
     while True:
         while item := tokens.plain_item():
             options.append(_plain_literal(item))
@@ -235,7 +235,7 @@ def _parts(pattern: str, escape: str) -> tuple[tuple[bytes, ...], str | None]:
     return tuple(part.encode() for part in parts), None
 
 
-def _literal(tokens: Tokens) -> Literal | TimestampText:
+def _literal(tokens: Tokens) -> Literal | TimestampLiteral:
     start = tokens.start
     operand = _operand(tokens, "a literal")
     if isinstance(operand, Column):
@@ -348,7 +348,7 @@ def _interval(tokens: Tokens, sign: str) -> Literal:
         units.append(_unit(tokens))
     literal = _located(tokens, start, literals.interval, inner + quantity, *units)
     assert isinstance(literal.value, int)
-    return Literal(literal.type, -literal.value, f"-{literal.text}") if sign else literal
+    return Literal(literal.type, -literal.value, f"-{literal.sql}") if sign else literal
 
 
 def _unit(tokens: Tokens) -> str:

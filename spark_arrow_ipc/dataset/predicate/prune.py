@@ -1,11 +1,11 @@
-"""May a row match? Predicates over what is known of many rows at once: statistics of a block, values of a path.
+"""Evaluate predicates over min/max/null summaries to skip blocks and partitions.
 
 Strategy
 --------
-What is known of a column in a set of rows is a `Summary`: bounds of its values, and whether there may be nulls and
-values at all. A predicate over it gives not one truth but a set of those that rows may have, as bits; connectives
-combine sets (`_CONNECTED`). The sets may be larger than the truth, never smaller: where ``TRUE`` is not in it, no
-row matches. What is not known (`UNKNOWN`) allows everything.
+A `Summary` has the bounds of a column's values in a set of rows, and whether there may be nulls and values at all. A
+predicate over it has not one truth but a set of the truths that rows may have, as bits; connectives combine sets
+(`_connected`). A set may be too large, never too small: without ``TRUE`` in it, no row matches. `UNKNOWN` allows
+everything.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ ANYTHING: Final = TRUE | FALSE | NULL
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is known of the values of a column in some rows.
+    """Bounds and nulls of a column in a set of rows.
 
     Parameters
     ----------
     least, greatest
-        No value is below or above these in Spark's order; None where nothing is known.
+        Bounds of the values in Spark's order; None if unknown.
     may_be_null, may_be_valid
         Whether some row may be null, and whether some may be not.
     """
@@ -65,27 +65,26 @@ class Summary:
 
 
 UNKNOWN: Final = Summary()
-"""Nothing is known."""
+"""The summary of a column without statistics."""
 
 Lookup = Callable[[BoundColumn], Summary]
-"""Gives what is known of a column."""
+"""Gives the summary of a column."""
 
 
 def keeps(bound: BoundPredicate, lookup: Lookup) -> bool:
-    """Return False where no row of a set can match."""
+    """Return False if no row of a set can match."""
     return bool(truths(bound, lookup) & TRUE)
 
 
 def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool:
-    """Return False where no row of a hive partition can match.
+    """Return False if no row of a hive partition can match.
 
     Parameters
     ----------
     bound
         The predicate.
     values
-        The partition's columns by name, as Python values of the columns' types; None for null. Columns that are not
-        there are not known.
+        Python values of the partition's columns by name; None for null. Other columns are unknown.
     """
 
     def lookup(column: BoundColumn) -> Summary:
@@ -97,7 +96,7 @@ def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool
 
 
 def summary_of_value(value: object, type_: t.DataType) -> Summary:
-    """Return what is known of a column that has one value in all rows, given as a Python value of its type."""
+    """Return the summary of a column with the same Python value in all rows."""
     if value is None:
         return Summary(may_be_valid=False)
     convert = _RAW.get(type(type_))
@@ -127,16 +126,16 @@ _RAW: Final[Mapping[type[t.DataType], Callable[[Any, Any], Raw | None]]] = {
     ),
     t.Timestamp: _raw_timestamp,
 }
-"""By type class: the unit of a Python value. Of other types nothing is known."""
+"""By type class: a Python value in the unit of its type. Values of other types are unknown."""
 
 
 def truths(bound: BoundPredicate, lookup: Lookup) -> int:
-    """Return which truths rows may have, as bits: 1 true, 2 false, 4 unknown."""
+    """Return the set of truths that rows may have, as bits: 1 true, 2 false, 4 unknown."""
     return _TRUTHS[type(bound)](bound, lookup)
 
 
 def _connected(combine: Callable[[int, int], int]) -> Mapping[tuple[int, int], int]:
-    """Return the table of a connective over sets of truths, from that over single truths."""
+    """Return the table of a connective over sets of truths, from the one over single truths."""
     table: dict[tuple[int, int], int] = {}
     bits = (TRUE, FALSE, NULL)
     for left in range(8):
@@ -159,27 +158,27 @@ _ORS: Final = _connected(_or)
 
 
 def _all(bound: All, lookup: Lookup) -> int:
-    found = TRUE
+    possible = TRUE
     for part in bound.parts:
-        found = _ANDS[found, truths(part, lookup)]
-    return found
+        possible = _ANDS[possible, truths(part, lookup)]
+    return possible
 
 
 def _any(bound: Any_, lookup: Lookup) -> int:
-    found = FALSE
+    possible = FALSE
     for part in bound.parts:
-        found = _ORS[found, truths(part, lookup)]
-    return found
+        possible = _ORS[possible, truths(part, lookup)]
+    return possible
 
 
 def _negated(bound: Negated, lookup: Lookup) -> int:
-    found = truths(bound.part, lookup)
-    return (found & NULL) | (FALSE if found & TRUE else 0) | (TRUE if found & FALSE else 0)
+    possible = truths(bound.part, lookup)
+    return (possible & NULL) | (FALSE if possible & TRUE else 0) | (TRUE if possible & FALSE else 0)
 
 
 def _null_safe(bound: NullSafe, lookup: Lookup) -> int:
-    found = truths(bound.part, lookup)
-    return (found & ~NULL) | (FALSE if found & NULL else 0)
+    possible = truths(bound.part, lookup)
+    return (possible & ~NULL) | (FALSE if possible & NULL else 0)
 
 
 def _constant(bound: Constant, _lookup: Lookup) -> int:
@@ -201,7 +200,7 @@ def _range(bound: Range, lookup: Lookup) -> int:
 
 
 def _of_range(known: Summary, lower: Raw | None, upper: Raw | None) -> int:
-    """Return the truths of values that lie within a summary's bounds."""
+    """Return the truths of values within a summary's bounds."""
     least, greatest = known.least, known.greatest
     is_above = lower is None or (least is not None and order_key(least) >= order_key(lower))
     is_below = upper is None or (greatest is not None and order_key(greatest) < order_key(upper))
@@ -238,14 +237,14 @@ def _like(bound: Like, lookup: Lookup) -> int:
         if known.least is not None and known.least == known.greatest:
             assert isinstance(known.least, bytes)
             return TRUE if matches(bound, known.least) else FALSE
-        found = _of_range(known, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
-        return found if not (bound.suffix or bound.infix) else found | FALSE
+        possible = _of_range(known, bound.prefix, prefix_end(bound.prefix)) if bound.prefix else TRUE
+        return possible if not (bound.suffix or bound.infix) else possible | FALSE
 
     return _leaf(known, of_values)
 
 
 def matches(bound: Like, value: bytes) -> bool:
-    """Return whether a text is like a pattern."""
+    """Return whether a string matches a pattern."""
     return (
         len(value) >= len(bound.prefix) + len(bound.suffix)
         and value.startswith(bound.prefix)
@@ -255,7 +254,7 @@ def matches(bound: Like, value: bytes) -> bool:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least bytes above all that begin with `prefix`, or None."""
+    """Return the least bytes above all that start with `prefix`, or None."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
@@ -264,16 +263,16 @@ def _pair(bound: Pair, lookup: Lookup) -> int:
     left, right = lookup(bound.left), lookup(bound.right)
     nulls = NULL if left.may_be_null or right.may_be_null else 0
     both = left.may_be_valid and right.may_be_valid
-    found = nulls | (_of_pair(bound, left, right) if both else 0)
+    possible = nulls | (_of_pair(bound, left, right) if both else 0)
     if bound.operator is not Operator.NULL_SAFE_EQ:
-        return found
+        return possible
     both_null = TRUE if left.may_be_null and right.may_be_null else 0
     one_null = FALSE if (left.may_be_null and right.may_be_valid) or (right.may_be_null and left.may_be_valid) else 0
-    return (found & ~NULL) | both_null | one_null
+    return (possible & ~NULL) | both_null | one_null
 
 
 def _of_pair(bound: Pair, left: Summary, right: Summary) -> int:
-    """Return the truths of two columns that are not null; only equal single values are judged."""
+    """Return the truths of two columns without nulls; both are evaluated only if each has one value."""
     if left.least is None or left.least != left.greatest or right.least is None or right.least != right.greatest:
         return TRUE | FALSE
     widen = widened(bound.left.type, bound.common), widened(bound.right.type, bound.common)

@@ -1,1 +1,1 @@
-"""Null counts, minima and maxima of each record batch: collect, store in the footer, read, skip blocks."""
+"""Minima, maxima and null counts of each record batch: collect, store in the footer, read, skip blocks."""

@@ -1,4 +1,4 @@
-"""What the headers of a file say of its record batches: where each lies, its rows, and its statistics.
+"""Describe the record batches of a file by its headers: place, rows, compression, statistics.
 
 No body is read. A file in the file format costs its footer and one small read a block; a stream costs one small
 read a message.
@@ -13,8 +13,8 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
-from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, read_statistics
 from spark_arrow_ipc.dataset.statistics.format import array_of
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.metadata.footer import Block
@@ -27,7 +27,7 @@ _DEFAULT_LIMITS: Final = ipc.Limits()
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What the statistics say of a column in one block; bounds as text."""
+    """Statistics of a column in one block, the bounds as strings."""
 
     nulls: int
     least: str | None
@@ -45,13 +45,11 @@ class FileBlock:
     block
         Its number, from 0.
     place
-        Where its message lies.
-    rows
-        In it.
+        The range of its message in the file.
     compression
         ``lz4``, ``zstd`` or ``none``.
     statistics
-        By column path (names with dots between); None where the file has none.
+        By column path (names with dots between); None if the file has none.
     """
 
     format: str
@@ -75,7 +73,7 @@ def file_blocks(source: Openable, *, limits: ipc.Limits = _DEFAULT_LIMITS) -> It
     Raises
     ------
     InvalidArrowError, UnsupportedError, LimitError, OSError
-        What opening the file and reading its headers can say.
+        The file cannot be opened, or its headers cannot be read.
     """
     with ipc.open(source, limits=limits) as reader, error_context(path=reader.path):
         if isinstance(reader, ipc.FileReader):
@@ -105,10 +103,10 @@ def _word(compression: CompressionType | None) -> str:
 def _summaries(statistics: BlockStatistics) -> dict[str, list[ColumnSummary]]:
     """Return the summaries of all blocks, by column path."""
     return {
-        ".".join(path): list(map(ColumnSummary, c.null_counts, _texts(c.least, c.type), _texts(c.greatest, c.type)))
+        ".".join(path): list(map(ColumnSummary, c.null_counts, _strings(c.least, c.type), _strings(c.greatest, c.type)))
         for path, c in statistics.columns.items()
     }
 
 
-def _texts(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
+def _strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
     return [None if value is None else str(value) for value in array_of(values, type_).to_pylist()]

@@ -1,13 +1,13 @@
-"""How the statistics of a file lie in its footer: names, types, bounds, and values to arrays and back.
+"""The format of statistics in a footer: names, types, bounds, and values as arrays.
 
 Strategy
 --------
 One pair of the footer's custom metadata holds, as base64, an Arrow IPC stream with one row for each record batch of
 the file. Its first column counts rows; each other one is a struct that belongs to one scalar leaf column of the
-file, which its own custom metadata names, with the least and greatest value in the type of the data. Names are
-those of Arrow's statistics vocabulary, one in our own namespace beside them (Arrow has no count of NaNs).
+file, named by the struct field's custom metadata, with the least and greatest value in the type of the data. Names
+are those of Arrow's statistics vocabulary, and one in our own namespace (Arrow has no count of NaNs).
 
-Values are `Raw`. Only what is here and in `statistics_values` knows how they lie in buffers.
+Values are `Raw`; only this module and `min_max` know their buffers.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ NULL_COUNT: Final = "ARROW:null_count:exact"
 NAN_COUNT: Final = "spark_arrow_ipc:nan_count:exact"
 MIN: Final = ("ARROW:min_value:exact", "ARROW:min_value:approximate")
 MAX: Final = ("ARROW:max_value:exact", "ARROW:max_value:approximate")
-"""Exact, and where a text was cut."""
+"""Names of the exact bound and of one that was cut."""
 
 PATH_KEY: Final = "spark_arrow_ipc.path"
 """Pair of a struct's field: the JSON array of names that lead to the column."""
 
 DROPPED_KEY: Final = "spark_arrow_ipc.dropped"
-"""Pair of the stream's schema: the JSON array of the paths of columns that had no room."""
+"""Pair of the stream's schema: the JSON array of the paths of columns that were left out to bound the size."""
 
 Path: TypeAlias = tuple[str, ...]
 """Names from a top-level column down to a leaf."""
@@ -79,9 +79,9 @@ class Leaf:
     path
         Its names.
     positions
-        Where it is: of the top-level column, then of the field in each struct.
+        Position of the top-level column, then of the field in each struct.
     type
-        Type of its least and greatest value: that of the data, of a dictionary that of its values.
+        Type of its least and greatest value; of a dictionary, the type of its values.
     """
 
     path: Path
@@ -89,14 +89,14 @@ class Leaf:
     type: t.DataType
 
     @property
-    def is_text(self) -> bool:
-        """Whether values are text, cut at code points."""
+    def is_string(self) -> bool:
+        """Whether values are strings, which are cut at code points."""
         return type(self.type) in t.UTF8_CLASSES
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether values may be longer than what is kept of them."""
-        return self.is_text or isinstance(self.type, t.Binary | t.LargeBinary | t.BinaryView)
+        """Whether bounds may be shorter than the values."""
+        return self.is_string or isinstance(self.type, t.Binary | t.LargeBinary | t.BinaryView)
 
     def field(self) -> t.Field:
         """Return the field of the leaf's statistics."""
@@ -111,10 +111,10 @@ class Leaf:
 
 
 def leaves(schema: Schema) -> Iterator[Leaf]:
-    """Yield the scalar leaf columns of a schema in order, save those that another column has the same path as."""
-    found = list(_leaves(schema.fields, (), ()))
-    times = Counter(leaf.path for leaf in found)
-    yield from (leaf for leaf in found if times[leaf.path] == 1)
+    """Yield the scalar leaf columns of a schema in order, except those that share their path."""
+    every_leaf = list(_leaves(schema.fields, (), ()))
+    times = Counter(leaf.path for leaf in every_leaf)
+    yield from (leaf for leaf in every_leaf if times[leaf.path] == 1)
 
 
 def _leaves(fields: Sequence[t.Field], path: Path, positions: tuple[int, ...]) -> Iterator[Leaf]:
@@ -123,7 +123,7 @@ def _leaves(fields: Sequence[t.Field], path: Path, positions: tuple[int, ...]) -
         if isinstance(field.type, t.Struct) and field.extension_name is None:
             yield from _leaves(field.type.fields, (*path, field.name), (*positions, i))
         elif has_bounds(type_):
-            # A fixed width above what is kept would bring no bound: such values lie here like others of any length.
+            # A bound of a wide type would not fit the type once it is cut: it is stored as variable-length binary.
             wide = isinstance(type_, t.FixedSizeBinary) and type_.byte_width > MOST_BYTES
             yield Leaf((*path, field.name), (*positions, i), t.binary if wide else type_)
 
@@ -135,11 +135,11 @@ def _value_type(type_: t.DataType) -> t.DataType:
 
 
 def bound_below(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
-    """Return a value, or one below it that is short enough, or None; and whether it is the value itself."""
+    """Return a lower bound that is short enough, or None; and whether it is the value itself."""
     if not isinstance(value, bytes):
         return value, True
     kept = value[:MOST_BYTES]
-    if leaf.is_text:
+    if leaf.is_string:
         kept = _whole_characters(kept) if len(value) > MOST_BYTES else kept
         if not _is_utf8(kept):
             return None, True
@@ -147,19 +147,19 @@ def bound_below(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
 
 
 def bound_above(value: Raw | None, leaf: Leaf) -> tuple[Raw | None, bool]:
-    """Return a value, or one above it that is short enough, or None; and whether it is the value itself."""
+    """Return an upper bound that is short enough, or None; and whether it is the value itself."""
     if not isinstance(value, bytes) or len(value) <= MOST_BYTES:
         return bound_below(value, leaf)
     kept = value[:MOST_BYTES]
-    if leaf.is_text:
+    if leaf.is_string:
         kept = _whole_characters(kept)
-        return (_next_text(kept) if _is_utf8(kept) else None), False
+        return (_next_string(kept) if _is_utf8(kept) else None), False
     stem = kept.rstrip(b"\xff")
     return (stem[:-1] + bytes((stem[-1] + 1,)) if stem else None), False
 
 
 def _whole_characters(cut: bytes) -> bytes:
-    """Return UTF-8 that was cut anywhere, without the character that was cut."""
+    """Return cut UTF-8 without the incomplete character at its end."""
     end = len(cut)
     while end and len(cut) - end < 4 and cut[end - 1] & 0xC0 == 0x80:
         end -= 1
@@ -176,9 +176,9 @@ def _is_utf8(octets: bytes) -> bool:
     return True
 
 
-def _next_text(text: bytes) -> bytes | None:
-    """Return the least text that is above all that begin with `text`, of whole characters; None for none."""
-    characters = text.decode()
+def _next_string(string: bytes) -> bytes | None:
+    """Return the least string above all that start with `string`, as UTF-8, or None."""
+    characters = string.decode()
     while characters:
         code = ord(characters[-1]) + 1
         if code in _SURROGATES:
@@ -190,7 +190,7 @@ def _next_text(text: bytes) -> bytes | None:
 
 
 def array_of(values: Sequence[Raw | None], type_: t.DataType) -> Array:
-    """Return values in the unit of a type as an array of it; None is null."""
+    """Return an array of values in the unit of its type; None is null."""
     valid = [value is not None for value in values]
     null_count = len(valid) - sum(valid)
     validity = bitmap.pack(valid) if null_count else None
@@ -201,8 +201,8 @@ def array_of(values: Sequence[Raw | None], type_: t.DataType) -> Array:
 
 
 def _python(value: Raw | None, type_: t.DataType) -> Any:
-    is_text = type(type_) in t.UTF8_CLASSES
-    return value.decode() if is_text and isinstance(value, bytes) else value
+    is_string = type(type_) in t.UTF8_CLASSES
+    return value.decode() if is_string and isinstance(value, bytes) else value
 
 
 def _numbers(values: Sequence[Raw | None], type_: t.DataType) -> memoryview:
@@ -220,11 +220,11 @@ _BUFFERS: Final[Mapping[type[t.DataType], Callable[[Sequence[Raw | None], Any], 
     t.Decimal: _decimals,
     **dict.fromkeys((t.Int, t.FloatingPoint, t.Date, t.Time, t.Timestamp, t.Duration, t.IntervalYearMonth), _numbers),
 }
-"""By type class: the DATA buffer; the others are built from bytes and text."""
+"""By type class: the DATA buffer. Arrays of other types are built from bytes and strings."""
 
 
 def raws_of(array: Array) -> list[Raw | None]:
-    """Return the slots of an array in the unit of its type; None is null. `array_of` backwards."""
+    """Return the slots of an array in the unit of its type, None for null: the inverse of `array_of`."""
     if type(array.type) not in _BUFFERS:
         return [value.encode() if isinstance(value, str) else value for value in array.to_pylist()]
     values = nv.data_values(array)

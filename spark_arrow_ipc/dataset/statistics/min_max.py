@@ -1,13 +1,13 @@
-"""Nulls, NaNs, least and greatest value of an array: what a block's statistics say of one column.
+"""Count nulls and NaNs of an array, and find its least and greatest value.
 
 Strategy
 --------
 Whole buffers in numpy, never a Python value a slot. `_BOUNDS` has a row for each type class that has an order;
 dictionaries and runs are reduced to the values that their slots use.
 
-The order is Spark's: text and bytes by unsigned bytes, NaN apart (it is counted), -0.0 is 0.0. Text is compared by
-bytes: one pass finds the slots that share the least one, and only those go on to the next, up to `MOST_BYTES`; where
-texts seem to be alike, many bytes at once.
+The order is Spark's: strings and binaries by unsigned bytes, NaN apart (it is counted), -0.0 is 0.0. Strings are
+compared byte by byte: one pass finds the slots that share the least byte, and only those are compared further, up to
+`MOST_BYTES`. Strings that seem to be alike are compared by many bytes at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import Raw
 __all__ = ["MOST_BYTES", "Mask", "ValueSummary", "has_bounds", "summarise", "valid_slots"]
 
 MOST_BYTES: Final = 64
-"""Bytes of a text that are looked at and kept."""
+"""Bytes of a string that are compared and kept."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
 """One boolean a slot; None stands for all true."""
@@ -39,27 +39,27 @@ _Numbers: TypeAlias = npt.NDArray[Any]
 _Bounds: TypeAlias = tuple[Raw, Raw] | None
 
 _KEY: Final = 8
-"""Bytes of a text that are compared at once, as a number, where one byte would not tell much."""
+"""Bytes of a string that are compared at once, as a number, if one byte would not differ enough."""
 
 _FEW: Final = 16
-"""Texts that Python compares: it costs less than another pass of numpy."""
+"""Up to this many strings Python compares: cheaper than another pass of numpy."""
 
 _MANY: Final = 2048
-"""Texts from which on it pays to look at a few of them before."""
+"""From this many strings on, a sample is compared first."""
 
 _SOME: Final = 8
-"""Texts that tell whether all may be alike."""
+"""Strings in the sample."""
 
 _ALIKE: Final = 4
-"""Bytes in which those are alike, from which on eight bytes are compared at once."""
+"""From this many equal bytes in the sample on, eight bytes are compared at once."""
 
 _KEPT: Final = MOST_BYTES + _KEY
-"""Bytes of a text that are returned: enough to see that it was longer, and where its last code point begins."""
+"""Bytes of a string that are returned: enough to see that it is longer, and the start of its last code point."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSummary:
-    """What is known of the slots of an array.
+    """Nulls, NaNs and bounds of the slots of an array.
 
     Parameters
     ----------
@@ -68,8 +68,7 @@ class ValueSummary:
     nan_count
         Slots that are NaN; None for types that have none.
     least, greatest
-        In the unit of the type; None where no slot has a value. Texts above `MOST_BYTES` come longer than that, but
-        not whole.
+        In the unit of the type; None without any value. Strings above `MOST_BYTES` are longer than that, but cut.
     """
 
     null_count: int
@@ -79,12 +78,12 @@ class ValueSummary:
 
 
 def has_bounds(type_: t.DataType) -> bool:
-    """Return whether values of a type have an order that statistics know."""
+    """Return whether statistics have bounds for values of a type."""
     return type(type_) in _BOUNDS
 
 
 def valid_slots(array: Array, live: Mask) -> Mask:
-    """Return which slots are live (have no null above them) and not null themselves."""
+    """Return the mask of slots that are live (no null struct around them) and not null themselves."""
     valid = nv.validity_mask(array)
     if valid is None or live is None:
         return live if valid is None else valid
@@ -92,7 +91,7 @@ def valid_slots(array: Array, live: Mask) -> Mask:
 
 
 def summarise(array: Array, live: Mask = None) -> ValueSummary:
-    """Return what is known of an array, among the slots that are live. O(slots), in numpy."""
+    """Return nulls, NaNs and bounds of the live slots of an array. O(slots), in numpy."""
     special = _SPECIAL.get(type(array.type))
     if special is not None:
         return special(array, live)
@@ -106,12 +105,12 @@ def summarise(array: Array, live: Mask = None) -> ValueSummary:
         return ValueSummary(null_count, 0 if is_float else None)
     if is_float:
         return _floats(array, valid if null_count else None, null_count)
-    found = _BOUNDS[type(array.type)](array, valid if null_count else None)
-    return ValueSummary(null_count, None, *found) if found is not None else ValueSummary(null_count)
+    bounds = _BOUNDS[type(array.type)](array, valid if null_count else None)
+    return ValueSummary(null_count, None, *bounds) if bounds is not None else ValueSummary(null_count)
 
 
 def _filled(values: _Numbers, valid: Mask) -> _Numbers:
-    """Return the values with one of the valid ones in place of those that are not: cheaper than leaving them out."""
+    """Return the values, nulls replaced by a valid value: cheaper than filtering them out."""
     return values if valid is None else np.where(valid, values, values[valid.argmax()])
 
 
@@ -133,7 +132,7 @@ def _floats(array: Array, valid: Mask, null_count: int) -> ValueSummary:
             return ValueSummary(null_count, nan_count)
         finite = nv.data_values(array)[~nans if valid is None else valid & ~nans]
         least, greatest = finite.min(), finite.max()
-    # Adding zero makes 0.0 of -0.0.
+    # -0.0 + 0.0 is 0.0.
     return ValueSummary(null_count, nan_count, float(least) + 0.0, float(greatest) + 0.0)
 
 
@@ -170,7 +169,7 @@ def _offset_bytes(array: Array, valid: Mask) -> _Bounds:
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
         starts, lengths = starts[valid], lengths[valid]
-    return _text_bounds(nv.byte_values(buffer), starts, lengths)
+    return _string_bounds(nv.byte_values(buffer), starts, lengths)
 
 
 def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
@@ -179,11 +178,11 @@ def _fixed_bytes(array: Array, valid: Mask) -> _Bounds:
     count = array.length if valid is None else int(np.count_nonzero(valid))
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
     region = nv.byte_values(nv.buffer_of(array, Role.DATA))
-    return _text_bounds(region, (slots + array.offset) * width, np.full(count, width, np.int64))
+    return _string_bounds(region, (slots + array.offset) * width, np.full(count, width, np.int64))
 
 
 def _view_bytes(array: Array, valid: Mask) -> _Bounds:
-    """Return the bounds of views: their own bytes and all buffers behind them are laid side by side, a copy."""
+    """Return the bounds of views, from a copy of their inline bytes and all data buffers in one region."""
     slots = np.arange(array.length, dtype=np.int64) if valid is None else np.flatnonzero(valid)
     views = nv.views(array)[slots]
     regions = [nv.byte_values(buffer) for buffer in array.buffers[2:]]
@@ -194,34 +193,34 @@ def _view_bytes(array: Array, valid: Mask) -> _Bounds:
     starts = np.arange(len(views), dtype=np.int64) * nv.VIEW.itemsize + 4
     index = np.where(is_long, views["index"], 0)
     starts = np.where(is_long, begins[index] + views["offset"], starts)
-    return _text_bounds(np.concatenate([inline, *regions]), starts, lengths)
+    return _string_bounds(np.concatenate([inline, *regions]), starts, lengths)
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
-    """Texts that lie in a region."""
+class _Strings:
+    """Strings in a region of bytes."""
 
     region: npt.NDArray[np.uint8]
     starts: _Numbers
     lengths: _Numbers
 
-    def take(self, slots: _Numbers) -> _Texts:
-        return _Texts(self.region, self.starts.take(slots), self.lengths.take(slots))
+    def take(self, slots: _Numbers) -> _Strings:
+        return _Strings(self.region, self.starts.take(slots), self.lengths.take(slots))
 
-    def text(self, slot: int) -> bytes:
-        """Return the first `_KEPT` bytes of a text."""
+    def prefix(self, slot: int) -> bytes:
+        """Return the first `_KEPT` bytes of a string."""
         start, nbytes = int(self.starts[slot]), int(self.lengths[slot])
         return self.region[start : start + min(nbytes, _KEPT)].tobytes()
 
     def gather(self, done: int, nbytes: int) -> npt.NDArray[np.void]:
-        """Return so many bytes of each text behind the first `done`, which all have. One pass, whatever its width."""
+        """Return `nbytes` bytes of each string after the first `done`; all have them. One pass for any width."""
         count = len(self.region) - done - nbytes + 1
         windows = np.ndarray(count, f"V{nbytes}", self.region.data, done, strides=(1,))
         gathered: npt.NDArray[np.void] = windows[self.starts]
         return gathered
 
     def keys(self, done: int, nbytes: int) -> _Numbers:
-        """Return one byte, or up to eight, of each text behind the first `done` as numbers in the order of bytes."""
+        """Return one to eight bytes of each string after the first `done`, as numbers in the order of bytes."""
         if nbytes == 1:
             return self.region[done:].take(self.starts)
         words = self.gather(done, nbytes)
@@ -235,70 +234,70 @@ class _Texts:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """All texts are alike in `done` bytes, and differ in the keys of the `nbytes` that follow; or one ends there."""
+    """All strings share `done` bytes; then one ends, or they differ in `keys`, of the next `nbytes`."""
 
     done: int
     keys: _Numbers | None = None
     nbytes: int = 0
 
 
-def _text_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
-    """Return the least and greatest text, each by its first `_KEPT` bytes."""
-    texts = _Texts(region, starts.astype(np.int64, copy=False), lengths)
-    found = _difference(texts, 0)
-    return _extreme_text(texts, found, min), _extreme_text(texts, found, max)
+def _string_bounds(region: npt.NDArray[np.uint8], starts: _Numbers, lengths: _Numbers) -> _Bounds:
+    """Return the least and greatest string, each by its first `_KEPT` bytes."""
+    strings = _Strings(region, starts.astype(np.int64, copy=False), lengths)
+    difference = _difference(strings, 0)
+    return _extreme_string(strings, difference, min), _extreme_string(strings, difference, max)
 
 
-def _extreme_text(texts: _Texts, found: _Difference, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
-    """Return the least or greatest of texts whose first difference is known."""
+def _extreme_string(strings: _Strings, difference: _Difference, best: Callable[[Iterable[bytes]], bytes]) -> bytes:
+    """Return the least or greatest of strings whose first difference is known."""
     is_least = best is min
-    while len(texts.starts) > _FEW:
-        done, keys = found.done, found.keys
+    while len(strings.starts) > _FEW:
+        done, keys = difference.done, difference.keys
         if keys is not None:
-            texts = texts.take(np.flatnonzero(keys == (keys.min() if is_least else keys.max())))
-            done += found.nbytes
-        elif is_least or done >= _KEPT or int(texts.lengths.max()) <= done:
-            # A text that ends where others go on is the least; what goes on beyond what is kept is as good as another.
-            return texts.text(int(texts.lengths.argmin()))
+            strings = strings.take(np.flatnonzero(keys == (keys.min() if is_least else keys.max())))
+            done += difference.nbytes
+        elif is_least or done >= _KEPT or int(strings.lengths.max()) <= done:
+            # A string that ends first is the least; beyond the kept bytes any string will do.
+            return strings.prefix(int(strings.lengths.argmin()))
         else:
-            texts = texts.take(np.flatnonzero(texts.lengths > done))
-        if len(texts.starts) > _FEW:
-            found = _difference(texts, done)
-    return best([texts.text(slot) for slot in range(len(texts.starts))])
+            strings = strings.take(np.flatnonzero(strings.lengths > done))
+        if len(strings.starts) > _FEW:
+            difference = _difference(strings, done)
+    return best([strings.prefix(slot) for slot in range(len(strings.starts))])
 
 
-def _difference(texts: _Texts, done: int) -> _Difference:
-    """Return where texts that are alike in `done` bytes differ.
+def _difference(strings: _Strings, done: int) -> _Difference:
+    """Find the first difference of strings that share `done` bytes.
 
-    Most texts differ early, and one byte each is gathered eight times as fast as eight or more. But where a few texts
-    are alike for long, as addresses are, all may be: then many bytes are compared at once. Of less than `_MANY` texts
-    eight bytes cost as little as one.
+    Most strings differ early, and one byte of each is gathered eight times as fast as eight or more. If a sample has
+    a long common prefix, as addresses have, all may have it: then many bytes are compared at once. Below `_MANY`
+    strings, eight bytes cost as little as one.
     """
-    shortest = min(int(texts.lengths.min()), _KEPT)
-    is_many = len(texts.starts) > _MANY
+    shortest = min(int(strings.lengths.min()), _KEPT)
+    is_many = len(strings.starts) > _MANY
     while done < shortest:
-        alike = _alike_in_some(texts, done, shortest) if is_many else 0
+        alike = _alike_in_some(strings, done, shortest) if is_many else 0
         if alike >= _KEY:
             nbytes = alike // _KEY * _KEY
-            words = texts.gather(done, nbytes).view(np.uint64).reshape(-1, nbytes // _KEY)
+            words = strings.gather(done, nbytes).view(np.uint64).reshape(-1, nbytes // _KEY)
             if all(bool((words[:, i] == words[0, i]).all()) for i in range(words.shape[1])):
                 done += nbytes
                 continue
         nbytes = min(_KEY, shortest - done) if alike >= _ALIKE or not is_many else 1
-        keys = texts.keys(done, nbytes)
+        keys = strings.keys(done, nbytes)
         if keys.min() != keys.max():
             return _Difference(done, keys, nbytes)
         done += nbytes
     return _Difference(done)
 
 
-def _alike_in_some(texts: _Texts, done: int, end: int) -> int:
-    """Return how many of the bytes from `done` to `end` are the same in a few of the texts."""
-    some = texts.starts[:: max(1, len(texts.starts) // _SOME)].tolist()
-    pieces = {texts.region[start + done : start + end].tobytes() for start in some}
+def _alike_in_some(strings: _Strings, done: int, end: int) -> int:
+    """Return the number of bytes from `done`, up to `end`, that a sample of the strings shares."""
+    some = strings.starts[:: max(1, len(strings.starts) // _SOME)].tolist()
+    pieces = {strings.region[start + done : start + end].tobytes() for start in some}
     if len(pieces) == 1:
         return end - done
-    # What the least and the greatest share, all share.
+    # All share the common prefix of the least and the greatest.
     least, greatest = (np.frombuffer(piece, np.uint8) for piece in (min(pieces), max(pieces)))
     return int((least != greatest).argmax())
 
@@ -318,13 +317,13 @@ def _run_ends(array: Array, live: Mask) -> ValueSummary:
 
 
 def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
-    """Return what is known of slots that stand for some values, each by its position; the other slots are null."""
+    """Summarise slots that refer to values by position; the other slots are null."""
     used = np.zeros(values.length, np.bool_)
     used[positions] = True
-    found = summarise(values, used)
+    of_values = summarise(values, used)
     valid = valid_slots(values, None)
     present = len(positions) if valid is None else int(np.count_nonzero(valid[positions]))
-    nan_count = found.nan_count
+    nan_count = of_values.nan_count
     if nan_count and not isinstance(values.type, t.FloatingPoint):
         nan_count = None
     if nan_count:
@@ -332,14 +331,14 @@ def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
         nans = floats != floats  # noqa: PLR0124
         nans = nans if valid is None else nans & valid
         nan_count = int(np.count_nonzero(nans[positions]))
-    return ValueSummary(length - present, nan_count, found.least, found.greatest)
+    return ValueSummary(length - present, nan_count, of_values.least, of_values.greatest)
 
 
 _SPECIAL: Final[Mapping[type[t.DataType], Callable[[Array, Mask], ValueSummary]]] = {
     t.Dictionary: _dictionary,
     t.RunEndEncoded: _run_ends,
 }
-"""Types whose slots stand for values that lie elsewhere."""
+"""Types whose slots refer to values of a child or dictionary."""
 
 _BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
     t.Bool: _bools,
@@ -359,4 +358,4 @@ _BOUNDS: Final[Mapping[type[t.DataType], Callable[[Array, Mask], _Bounds]]] = {
     t.LargeUtf8: _offset_bytes,
     t.Utf8View: _view_bytes,
 }
-"""By type class: the least and the greatest of the slots that are valid, of which there is at least one."""
+"""By type class: the least and the greatest of the valid slots, of which there is at least one."""

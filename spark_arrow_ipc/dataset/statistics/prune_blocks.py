@@ -1,11 +1,11 @@
-"""Which blocks of a file may hold a row that matches, by the file's statistics.
+"""Skip the record batches of a file that cannot match, by the file's statistics.
 
 Strategy
 --------
-Statistics are typed as the file's data, a predicate as what Spark sees of it: uint64 as a decimal, nanoseconds as
-microseconds, a UUID as text. `_CONVERTED` has a row for each such step that keeps the order of values; bounds are
-brought through it. Where there is no row (arrow.bool8, whose negative numbers are true as 1 is), nothing is known
-of the values, and only nulls count.
+Statistics have the types of the file's data, a predicate those that Spark sees: uint64 as a decimal, nanoseconds as
+microseconds, a UUID as a string. `_CONVERTED` has a row for each conversion that keeps the order of values, and
+converts bounds by it. Without a row (arrow.bool8, whose negative numbers are true as 1 is) the values are unknown,
+and only nulls count.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate,
 from spark_arrow_ipc.dataset.predicate.coercion import DAY_MICROSECONDS, rescaled
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_value
-from spark_arrow_ipc.dataset.statistics.collect import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
 __all__ = ["BlockFilter", "block_filter"]
 
 BlockFilter = Callable[[int], bool]
-"""Whether block `i` may hold a row that matches."""
+"""Whether block `i` may have a matching row."""
 
 
 def block_filter(
@@ -37,18 +37,18 @@ def block_filter(
     statistics: BlockStatistics,
     partition: Mapping[str, object] | None = None,
 ) -> BlockFilter:
-    """Return what tells of each block of a file whether it must be read.
+    """Return a callback that says of each block of a file whether it must be read.
 
     Parameters
     ----------
     bound
         The predicate.
     schema
-        Of the file: names of the predicate are found in it as columns are.
+        Schema of the file, in which names of the predicate are resolved.
     statistics
-        Of the file.
+        Statistics of the file.
     partition
-        Hive columns of the file, which come before columns of the same name inside it: by name, as Python values.
+        Python values of the file's hive columns by name; they hide columns of the same name inside the file.
     """
     constants = partition or {}
     known: dict[BoundColumn, Callable[[int], Summary]] = {}
@@ -56,8 +56,8 @@ def block_filter(
         if len(column.path) == 1 and column.path[0] in constants:
             known[column] = _constant(summary_of_value(constants[column.path[0]], column.type))
             continue
-        found = statistics.columns.get(_path_in(schema, column.path) or ())
-        known[column] = _summaries(found, statistics.row_counts, column.type) if found is not None else _unknown
+        of_column = statistics.columns.get(_path_in(schema, column.path) or ())
+        known[column] = _unknown if of_column is None else _summaries(of_column, statistics.row_counts, column.type)
     return lambda i: keeps(bound, lambda column: known[column](i))
 
 
@@ -70,7 +70,7 @@ def _unknown(_: int) -> Summary:
 
 
 def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the names of a column as a file has them, or None where it is not there."""
+    """Return the names of a column in the case of the file, or None if the file has no such column."""
     try:
         positions = resolve(schema.fields, path)
     except ColumnNotFoundError:
@@ -92,7 +92,7 @@ def _summaries(
         if isinstance(statistics.type, t.FloatingPoint):
             nans = statistics.nan_counts[i]
             if nans is None or nans:
-                # NaN is above all numbers; where there is nothing else it is the least as well.
+                # NaN is above all numbers; without any number it is the least as well.
                 greatest = math.nan
                 least = math.nan if nans is not None and nans + nulls == rows else least
         return Summary(least, greatest, may_be_null=nulls > 0, may_be_valid=nulls < rows)
@@ -139,7 +139,7 @@ def _uuid(from_: t.FixedSizeBinary, _to: t.Utf8) -> _Convert | None:
     return lambda value: str(uuid.UUID(bytes=value)).encode() if len(value) == 16 else None
 
 
-_TEXTS: Final = (t.Utf8, t.LargeUtf8, t.Utf8View)
+_STRINGS: Final = (t.Utf8, t.LargeUtf8, t.Utf8View)
 _BYTES: Final = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
 
 _CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any], _Convert | None]]] = {
@@ -158,7 +158,7 @@ _CONVERTED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[A
     (t.Time, t.Int): _same,
     (t.IntervalYearMonth, t.Int): _same,
     (t.FixedSizeBinary, t.Utf8): _uuid,
-    **{(text, t.Utf8): _same for text in _TEXTS},
+    **{(string, t.Utf8): _same for string in _STRINGS},
     **{(octets, t.Binary): _same for octets in _BYTES},
 }
-"""From the class of a file's type to that of what Spark sees: the steps that keep the order of values."""
+"""By the classes of a file's type and of Spark's: the conversions that keep the order of values."""

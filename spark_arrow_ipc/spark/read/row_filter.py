@@ -37,7 +37,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Range,
     is_empty,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_TEXT, VARIANT
+from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, VARIANT
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
@@ -128,7 +128,7 @@ def _predicate_field(name: str, spark_type: s.DataType) -> t.Field:
     if isinstance(spark_type, s.StructType):
         return t.Field(name, t.Struct(predicate_fields(spark_type)))
     if isinstance(spark_type, s.StringType) and spark_type.collation != _PLAIN_COLLATION:
-        return t.Field(name, COLLATED_TEXT)
+        return t.Field(name, COLLATED_STRING)
     if isinstance(spark_type, s.VariantType):
         return t.Field(name, VARIANT)
     return t.Field(name, arrow_field(name, spark_type, {}, name).type)

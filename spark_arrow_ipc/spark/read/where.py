@@ -28,8 +28,8 @@ from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
 from spark_arrow_ipc.dataset.scan.scan import SelectedBlocks
 from spark_arrow_ipc.dataset.spark_datetime_text import zone
-from spark_arrow_ipc.dataset.statistics.collect import read_statistics
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
+from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields

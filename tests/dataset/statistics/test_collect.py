@@ -16,14 +16,10 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics import format as f
-from spark_arrow_ipc.dataset.statistics.collect import (
-    Statistics,
-    StatisticsCollector,
-    StatisticsWarning,
-    read_statistics,
-)
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.min_max import summarise
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
+from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, read_statistics
 
 
 def gathered(batches, which=Statistics.AUTO, file_nbytes=0):

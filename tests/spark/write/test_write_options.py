@@ -5,7 +5,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.statistics.collect import read_statistics
+from spark_arrow_ipc.dataset.statistics.read import read_statistics
 
 
 def save(frame, path, mode="append", **options):

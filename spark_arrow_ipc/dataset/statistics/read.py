@@ -1,0 +1,196 @@
+"""Read the statistics of a file from its footer.
+
+Strategy
+--------
+Statistics are claims of a file, used to skip record batches that cannot match. If they are malformed in any way, all
+of them are ignored, with a warning, and nothing is skipped. Well-formed statistics that are false give false
+answers, as false data do.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.predicate.coercion import order_key
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics.format import (
+    DROPPED_KEY,
+    KEY,
+    MAX,
+    MIN,
+    NAN_COUNT,
+    NULL_COUNT,
+    PATH_KEY,
+    ROW_COUNT,
+    Leaf,
+    Path,
+    leaves,
+    raws_of,
+)
+from spark_arrow_ipc.errors import ArrowIpcError
+
+__all__ = ["BlockStatistics", "ColumnStatistics", "StatisticsWarning", "read_statistics"]
+
+_MOST_NBYTES: Final = 64 << 20
+"""Characters of a value that is read; our writer's are far shorter."""
+
+_LIMITS: Final = ipc.Limits(max_batch_bytes=_MOST_NBYTES, max_metadata_bytes=_MOST_NBYTES, max_slots=1 << 24)
+
+
+class StatisticsWarning(UserWarning):
+    """The statistics of a file are malformed and not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Statistics of one leaf column, one value a block.
+
+    Parameters
+    ----------
+    type
+        Type of the values; of a dictionary, the type of its values.
+    nan_counts
+        None if unknown, and for types without NaN.
+    least, greatest
+        Bounds in the unit of `type`; None if unknown. NaN is outside them.
+    least_exact, greatest_exact
+        Whether a bound is a value of the block, not one that was cut.
+    """
+
+    type: t.DataType
+    null_counts: tuple[int, ...]
+    nan_counts: tuple[int | None, ...]
+    least: tuple[Raw | None, ...]
+    greatest: tuple[Raw | None, ...]
+    least_exact: tuple[bool, ...]
+    greatest_exact: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStatistics:
+    """Statistics of the record batches of a file.
+
+    Parameters
+    ----------
+    row_counts
+        Rows of each block.
+    columns
+        By path, in the order of the file.
+    dropped
+        Paths of columns that were left out to bound the size.
+    """
+
+    row_counts: tuple[int, ...]
+    columns: Mapping[Path, ColumnStatistics]
+    dropped: tuple[Path, ...] = ()
+
+
+def read_statistics(custom_metadata: t.CustomMetadata, schema: Schema, blocks: int) -> BlockStatistics | None:
+    """Return the statistics in a footer's custom metadata, or None without usable ones.
+
+    Parameters
+    ----------
+    custom_metadata
+        Custom metadata of the footer.
+    schema
+        Schema of the file, or a projection of it: other columns are left out.
+    blocks
+        Number of record batches of the file.
+
+    Warns
+    -----
+    StatisticsWarning
+        They are malformed.
+    """
+    values = [value for key, value in custom_metadata if key == KEY]
+    if not values:
+        return None
+    try:
+        if len(values) > 1 or len(values[0]) > _MOST_NBYTES:
+            raise ValueError("they are there twice, or too large")
+        return _read(values[0], schema, blocks)
+    except (ArrowIpcError, binascii.Error, ValueError, TypeError, KeyError) as error:
+        warnings.warn(f"the statistics of a file are not used: {error}", StatisticsWarning, stacklevel=2)
+        return None
+
+
+def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
+    stream = base64.b64decode(encoded, validate=True)
+    with ipc.open_stream(stream, limits=_LIMITS) as reader:
+        stored = reader.schema
+        batches = list(reader)
+    if len(batches) != 1 or batches[0].num_rows != blocks:
+        rows = sum(batch.num_rows for batch in batches)
+        raise ValueError(f"they are of {rows:,} record batches, and the file has {blocks:,}")
+    (batch,) = batches
+    if not stored.fields or stored.fields[0] != t.Field(ROW_COUNT, t.int64):
+        raise ValueError("they do not begin with the number of rows")
+    row_counts = _counts(batch.columns[0])
+    known = {leaf.path: leaf for leaf in leaves(schema)}
+    columns: dict[Path, ColumnStatistics] = {}
+    for field_, column in zip(stored.fields[1:], batch.columns[1:], strict=True):
+        path = _path_of(dict(field_.custom_metadata)[PATH_KEY])
+        leaf = known.get(path)
+        if leaf is None:
+            continue
+        if path in columns or field_.type != leaf.field().type or column.count_nulls():
+            raise ValueError(f"those of the column {'.'.join(path)} are not of its type")
+        columns[path] = _column(column, leaf, row_counts)
+    dropped = dict(stored.custom_metadata).get(DROPPED_KEY)
+    return BlockStatistics(row_counts, columns, tuple(map(_path, json.loads(dropped))) if dropped else ())
+
+
+def _path_of(encoded: str) -> Path:
+    return _path(json.loads(encoded))
+
+
+def _path(value: object) -> Path:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("the name of a column is none")
+    return tuple(value)
+
+
+def _counts(array: Array) -> tuple[int, ...]:
+    counts = [count for count in raws_of(array) if isinstance(count, int) and count >= 0]
+    if len(counts) != array.length:
+        raise ValueError("a count is null or below 0")
+    return tuple(counts)
+
+
+def _column(column: Array, leaf: Leaf, row_counts: tuple[int, ...]) -> ColumnStatistics:
+    children = dict(zip((child.name for child in column.type.children), column.children, strict=True))
+    null_counts = _counts(children[NULL_COUNT])
+    nan_counts: tuple[int | None, ...] = (None,) * len(null_counts)
+    if NAN_COUNT in children:
+        nan_counts = tuple(int(count) if count is not None else None for count in raws_of(children[NAN_COUNT]))
+    for rows, nulls, nans in zip(row_counts, null_counts, nan_counts, strict=True):
+        if not 0 <= nulls + (nans or 0) <= rows or (nans or 0) < 0:
+            raise ValueError(f"there are more nulls than rows in {'.'.join(leaf.path)}")
+    least, least_exact = _bounds(children, MIN)
+    greatest, greatest_exact = _bounds(children, MAX)
+    for low, high in zip(least, greatest, strict=True):
+        if low is not None and high is not None and order_key(low) > order_key(high):
+            raise ValueError(f"the least value of {'.'.join(leaf.path)} is above the greatest")
+    return ColumnStatistics(leaf.type, null_counts, nan_counts, least, greatest, least_exact, greatest_exact)
+
+
+def _bounds(children: Mapping[str, Array], names: tuple[str, str]) -> tuple[tuple[Raw | None, ...], tuple[bool, ...]]:
+    exact = raws_of(children[names[0]])
+    cut = raws_of(children[names[1]]) if names[1] in children else [None] * len(exact)
+    values = [_usable(cut[i] if value is None else value) for i, value in enumerate(exact)]
+    return tuple(values), tuple(value is not None for value in exact)
+
+
+def _usable(value: Raw | None) -> Raw | None:
+    """Return a bound, or None for NaN, which bounds no number."""
+    return None if isinstance(value, float) and order_key(value)[0] else value
