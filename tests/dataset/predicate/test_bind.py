@@ -6,7 +6,6 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset import spark_datetime_text
-from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import Constant, IsNull, Negated, NullSafe, OneOf, Range, bound_columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
@@ -121,19 +120,3 @@ def test_columns_that_are_not_there(text, words):
 
 def test_names_match_in_any_case():
     assert ("n", "X") == bound_columns(bound("N.x = 1"))[0].path
-
-
-VALUES = {"i": 5, "s": "abc", "date": None}
-PARTITIONS = [
-    ("i = 5", True), ("i = 6", False), ("NOT i = 5", False), ("i IN (1, 5)", True), ("i IN (1, 2)", False),
-    ("i NOT IN (5)", False), ("i NOT IN (1, NULL)", False), ("s LIKE 'ab%'", True), ("s LIKE '%bd'", False), ("s LIKE '%b%'", True),
-    ("s NOT LIKE 'a%'", False), ("date IS NULL", True), ("date IS NOT NULL", False), ("date = '2020-01-01'", False),
-    ("NOT date = '2020-01-01'", False), ("date <=> NULL", True), ("date <=> '2020-01-01'", False), ("date IN ('2020-01-01')", False),
-    ("l = 1", True), ("i = 6 OR l = 1", True), ("i = 6 AND l = 1", False), ("i < l", True), ("i < i", False), ("i <=> i", True),
-    ("date <=> date", True), ("FALSE", False), ("NULL", False), ("s = 'abc' AND i >= 5 AND i <= 5", True),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "kept"), PARTITIONS)
-def test_hive_partitions_are_pruned_by_their_values(text, kept):
-    assert kept is prune.keeps_partition(bound(text), VALUES)

@@ -206,11 +206,6 @@ def test_an_error_says_where_the_mistake_is(text, words):
         parse(text)
 
 
-def test_columns_are_named_once_in_order():
-    found = p.columns(parse("b.c = 1 AND (a IN (1) OR NOT b.c <=> a) AND d"))
-    assert ["b.c", "a", "d"] == [str(column) for column in found]
-
-
 def test_long_chains_and_lists_take_linear_time():
     assert len(parse(" OR ".join(["a = 1"] * 30_000)).parts) == 30_000
     assert len(parse(f"a IN ({', '.join(map(str, range(200_000)))})").options) == 200_000
