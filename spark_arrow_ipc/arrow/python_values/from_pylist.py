@@ -13,8 +13,6 @@ Null slots and padding bits are zero, validity is None without nulls, and null c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
@@ -23,7 +21,13 @@ import numpy as np
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, by_type
-from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import LEAVES, as_buffer, signed_buffer, validity_of
+from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import (
+    LEAVES,
+    NATURAL_LEAVES,
+    as_buffer,
+    signed_buffer,
+    validity_of,
+)
 from spark_arrow_ipc.errors import unfit
 
 __all__ = ["BUILDERS", "array"]
@@ -142,32 +146,8 @@ def _pairs(value: object, type_: t.Map) -> list[Any]:
 
 
 _NATURAL: Mapping[type[t.DataType], type] = {
-    t.Null: type(None),
-    t.Bool: bool,
-    t.Int: int,
-    t.FloatingPoint: float,
-    t.Decimal: Decimal,
-    t.Date: date,
-    t.Time: time,
-    t.Timestamp: datetime,
-    t.Duration: timedelta,
-    t.IntervalYearMonth: int,
-    t.IntervalDayTime: tuple,
-    t.IntervalMonthDayNano: tuple,
-    t.FixedSizeBinary: bytes,
-    t.Binary: bytes,
-    t.LargeBinary: bytes,
-    t.BinaryView: bytes,
-    t.Utf8: str,
-    t.LargeUtf8: str,
-    t.Utf8View: str,
-    t.List: list,
-    t.LargeList: list,
-    t.ListView: list,
-    t.LargeListView: list,
-    t.FixedSizeList: list,
-    t.Struct: dict,
-    t.Map: list,
+    **NATURAL_LEAVES,
+    **by_type({Family.LIST: list, Family.LIST_VIEW: list, Family.FIXED_SIZE_LIST: list, Family.STRUCT: dict}),
 }
 """The Python type of what ``to_pylist`` gives for a type class; none for those that stand for other types."""
 

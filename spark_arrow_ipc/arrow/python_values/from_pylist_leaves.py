@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import accumulate
 from typing import Any
@@ -26,7 +27,7 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, by_type
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
 from spark_arrow_ipc.errors import unfit
 
-__all__ = ["LEAVES", "as_buffer", "signed_buffer", "text_bytes", "validity_of"]
+__all__ = ["LEAVES", "NATURAL_LEAVES", "as_buffer", "signed_buffer", "text_bytes", "validity_of"]
 
 _Values = Sequence[Any]
 
@@ -251,3 +252,22 @@ LEAVES: Mapping[type[t.DataType], Callable[[_Values, t.DataType], Array]] = {
     t.FixedSizeBinary: _fixed_size_binary,
 }
 """One function for each type class without children."""
+
+NATURAL_LEAVES: Mapping[type[t.DataType], type] = {
+    t.Null: type(None),
+    t.Bool: bool,
+    t.Int: int,
+    t.FloatingPoint: float,
+    t.Decimal: Decimal,
+    t.Date: date,
+    t.Time: time,
+    t.Timestamp: datetime,
+    t.Duration: timedelta,
+    t.IntervalYearMonth: int,
+    t.IntervalDayTime: tuple,
+    t.IntervalMonthDayNano: tuple,
+    t.FixedSizeBinary: bytes,
+    **by_type({Family.BINARY: bytes, Family.VIEW: bytes}),
+    **dict.fromkeys(t.UTF8_CLASSES, str),
+}
+"""The Python type of what ``to_pylist`` gives for a type class without children."""
