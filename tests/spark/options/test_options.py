@@ -7,7 +7,6 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
-from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
 from spark_arrow_ipc.spark.options.enums import (
     DictionaryColumns,
@@ -18,7 +17,7 @@ from spark_arrow_ipc.spark.options.enums import (
     PartitionOverwriteMode,
     Times,
 )
-from spark_arrow_ipc.spark.options.options import OPTIONS, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 
 READS = {
     "nothing": ({}, {}),
@@ -91,57 +90,3 @@ WRITES = {
 def test_options_of_a_write(case):
     given, expected = WRITES[case]
     assert dataclasses.replace(SparkWriteOptions(), **expected) == SparkWriteOptions.parse(given)
-
-
-READ_ERRORS = {
-    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns. The options for reading are path, paths, columns,"),
-    "far miss": ({"header": "true"}, "there is no option header. The options for reading are path"),
-    "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
-    "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
-    "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),
-    "no word": ({"times": "clock"}, "the option times must be one of interval, time, long, and is 'clock'; for example: time"),
-    "no JSON": ({"paths": "/a"}, "must be a JSON array of paths"),
-    "no strings": ({"paths": "[1]"}, "must be a JSON array of paths"),
-    "empty path": ({"path": " "}, "must be a path"),
-    "both": ({"path": "/a", "paths": '["/b"]'}, "exclude each other"),
-    "headers and columns": ({"metadataOnly": "true", "columns": "a"}, "the option columns has no meaning"),
-    "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
-    "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
-    "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", READ_ERRORS)
-def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
-    given, expected = READ_ERRORS[case]
-    with pytest.raises(OptionError) as caught:
-        ReadOptions.parse(given)
-    assert expected in str(caught.value)
-
-
-WRITE_ERRORS = {
-    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression."),
-    "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
-    "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
-    "partitions of no columns": (
-        {"partitionBy": "all"},
-        "the option partitionBy must be column names separated by commas",
-    ),
-    "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
-    "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
-}
-
-
-@pytest.mark.parametrize("case", WRITE_ERRORS)
-def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
-    given, expected = WRITE_ERRORS[case]
-    with pytest.raises(OptionError) as caught:
-        SparkWriteOptions.parse(given)
-    assert expected in str(caught.value)
-
-
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_the_example_and_the_default_of_every_option_are_right(option):
-    option.parse(option.example)
-    if option.default is not None:
-        option.parse(option.default)

@@ -12,7 +12,6 @@ from spark_arrow_ipc.spark.conform.plan import EXTENDED, LEAVES, NESTED
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
-from spark_arrow_ipc.spark.types.noted_types import note_of
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.types.widenings import widens
 
@@ -143,28 +142,6 @@ def test_extension_types_stay_storage_when_asked():
     schema = Schema.of([t.field("c", t.FixedSizeBinary(16), custom_metadata={"ARROW:extension:name": "arrow.uuid"})])
     read = arrow_to_spark.spark_schema(schema, ReadOptions(extension_types=ExtensionTypes.STORAGE))
     assert s.BinaryType() == read["c"].dataType
-
-
-METADATA = {
-    "none": (t.field("c", t.int8), {}),
-    "keys that Spark interprets": (
-        t.field("c", t.int8, custom_metadata=[("spark.watermarkDelayMs", "1"), ("__x", "2"), ("spark.watermarkDelayMs", "3")]),
-        {"arrow.custom_metadata": [{"key": "spark.watermarkDelayMs", "value": "1"}, {"key": "__x", "value": "2"}, {"key": "spark.watermarkDelayMs", "value": "3"}]},
-    ),
-    "Arrow's own": (
-        t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "my.own", "a": "b"}),
-        {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": note_of(t.int8)},
-    ),
-    "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
-    "names and nullability alone are not noted": (t.field("c", t.list_(t.field("x", t.int8, nullable=False))), {}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", METADATA)
-def test_metadata_of_a_field(case):
-    """A file's keys never become keys of Spark: it interprets some."""
-    field, expected = METADATA[case]
-    assert expected == arrow_to_spark.spark_schema(Schema.of([field]), DEFAULT)["c"].metadata
 
 
 READ_ERRORS = {

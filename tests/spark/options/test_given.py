@@ -1,0 +1,76 @@
+"""Options that are wrong are errors that say what would be right."""
+
+import pytest
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING, ReadOptions, SparkWriteOptions
+
+READ_ERRORS = {
+    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns. The options for reading are path, paths, columns,"),
+    "far miss": ({"header": "true"}, "there is no option header. The options for reading are path"),
+    "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
+    "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
+    "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),
+    "no word": ({"times": "clock"}, "the option times must be one of interval, time, long, and is 'clock'; for example: time"),
+    "no JSON": ({"paths": "/a"}, "must be a JSON array of paths"),
+    "no strings": ({"paths": "[1]"}, "must be a JSON array of paths"),
+    "empty path": ({"path": " "}, "must be a path"),
+    "both": ({"path": "/a", "paths": '["/b"]'}, "exclude each other"),
+    "headers and columns": ({"metadataOnly": "true", "columns": "a"}, "the option columns has no meaning"),
+    "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
+    "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
+    "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ_ERRORS)
+def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
+    given, expected = READ_ERRORS[case]
+    with pytest.raises(OptionError) as caught:
+        ReadOptions.parse(given)
+    assert expected in str(caught.value)
+
+
+WRITE_ERRORS = {
+    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression."),
+    "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
+    "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
+    "partitions of no columns": (
+        {"partitionBy": "all"},
+        "the option partitionBy must be column names separated by commas",
+    ),
+    "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
+    "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
+}
+
+
+@pytest.mark.parametrize("case", WRITE_ERRORS)
+def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
+    given, expected = WRITE_ERRORS[case]
+    with pytest.raises(OptionError) as caught:
+        SparkWriteOptions.parse(given)
+    assert expected in str(caught.value)
+
+
+KEYS = [
+    ("columns", READING, "columns"),
+    ("COLUMNS", READING, "columns"),
+    ("compression", READING, None),
+    ("metadata.owner", WRITING, "metadata.*"),
+    ("Metadata.a.b", WRITING, "metadata.*"),
+    ("metadata.", WRITING, None),
+    ("metadata", WRITING, None),
+]
+
+
+@pytest.mark.parametrize(("key", "side", "name"), KEYS, ids=[case[0] for case in KEYS])
+def test_the_option_of_a_key(key, side, name):
+    option = side.option(key)
+    assert name == (option and option.name)
+
+
+def test_the_table_has_the_options_of_both_sides_once():
+    names = [option.name for option in OPTIONS]
+    assert ["path", "paths", "columns"] == names[:3]
+    assert len(names) == len(set(names))
+    assert {option.name for option in (*READING, *WRITING)} == set(names)

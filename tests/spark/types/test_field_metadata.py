@@ -1,0 +1,51 @@
+"""Arrow's key-value pairs in the metadata of a Spark field, there and back."""
+
+import pytest
+
+from spark_arrow_ipc.arrow import Schema
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
+from spark_arrow_ipc.spark.types.noted_types import note_of
+
+METADATA = {
+    "none": (t.field("c", t.int8), {}),
+    "keys that Spark interprets": (
+        t.field("c", t.int8, custom_metadata=[("spark.watermarkDelayMs", "1"), ("__x", "2"), ("spark.watermarkDelayMs", "3")]),
+        {"arrow.custom_metadata": [{"key": "spark.watermarkDelayMs", "value": "1"}, {"key": "__x", "value": "2"}, {"key": "spark.watermarkDelayMs", "value": "3"}]},
+    ),
+    "Arrow's own": (
+        t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "my.own", "a": "b"}),
+        {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": note_of(t.int8)},
+    ),
+    "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
+    "names and nullability alone are not noted": (t.field("c", t.list_(t.field("x", t.int8, nullable=False))), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", METADATA)
+def test_metadata_of_a_field(case):
+    """A file's keys never become keys of Spark: it interprets some."""
+    field, expected = METADATA[case]
+    assert expected == arrow_to_spark.spark_schema(Schema.of([field]), ReadOptions())["c"].metadata
+
+
+EXTENSION = {"ARROW:extension:name": "arrow.uuid", "ARROW:extension:metadata": ""}
+UUID = t.FixedSizeBinary(16)
+PAIRS = [
+    ("none", {}, t.int8, {}),
+    ("keys of Spark", {"comment": "x", "spark.watermarkDelayMs": 1}, t.int8, {}),
+    ("an extension on its storage", {**EXTENSION, "arrow.type": note_of(UUID)}, UUID, EXTENSION),
+    ("an extension on its storage, by an old note", {**EXTENSION, "arrow.type": "fixed_size_binary[16]"}, UUID, EXTENSION),
+    ("an extension on another storage", {**EXTENSION, "arrow.type": note_of(UUID)}, t.utf8, {}),
+    ("an extension without a note", EXTENSION, UUID, {}),
+    ("another of Arrow's own", {"ARROW:other": "x"}, t.int8, {"ARROW:other": "x"}),
+    ("pairs", {"arrow.custom_metadata": [{"key": "a", "value": "b"}]}, t.int8, {"a": "b"}),
+    ("pairs of another shape", {"arrow.custom_metadata": [{"key": 1}, "x", {"key": "a", "value": None}]}, t.int8, {}),
+    ("no list of pairs", {"arrow.custom_metadata": "x", "ARROW:other": 1}, t.int8, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("metadata", "written", "pairs"), [c[1:] for c in PAIRS], ids=[c[0] for c in PAIRS])
+def test_pairs_come_back(metadata, written, pairs):
+    assert pairs == dict(field_metadata.from_spark(metadata, written))
