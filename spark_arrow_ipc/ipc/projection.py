@@ -95,7 +95,7 @@ class SelectedColumns:
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
     def wanted_nbytes(self, message: Message) -> int:
-        """Return how many bytes of a batch's body are read, close ranges joined as `read_batch` joins them."""
+        """Return the number of bytes of a batch's body that are read; close ranges are joined, as by `read_batch`."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)

@@ -4,7 +4,7 @@ Strategy
 --------
 Conversions are compiled once a file schema and called once a batch. Each looks only at whole buffers.
 
-Slots that nobody can see hold anything: those under a null, and all below a null struct or outside a list. A check
+Slots that are not visible hold anything: those under a null, and all below a null struct or outside a list. A check
 (overflow, a decimal's digits, NOT NULL) must not trip over them, so a conversion that `checks` gets the slots that
 are *live*: reachable from above. Whether a live slot is itself null, it sees by its own validity bitmap.
 """
@@ -64,7 +64,7 @@ class Compile(Protocol):
     """Compiles the conversion of a child."""
 
     def __call__(self, field: t.Field, target: s.DataType, path: str, *, nullable: bool) -> Conversion:
-        """Return how `field` becomes the Spark type `target`."""
+        """Return the conversion of `field` to the Spark type `target`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +110,19 @@ def validity(array: Array) -> pa.Buffer | None:
 
 
 def valid(array: Array) -> Mask:
-    """Return which slots are not null by the validity bitmap."""
+    """Return the mask of the slots that are not null, by the validity bitmap."""
     if array.validity is None or array.count_nulls() == 0:
         return None
     return numpy_views.validity_mask(array)
 
 
 def both(one: Mask, other: Mask) -> Mask:
-    """Return where both masks are true."""
+    """Return the mask of the slots where both masks are true."""
     return other if one is None else one if other is None else one & other
 
 
 def seen(array: Array, live: Mask) -> Mask:
-    """Return which slots hold a value that somebody can see."""
+    """Return the mask of the slots that hold a visible value."""
     return both(valid(array), live)
 
 

@@ -24,7 +24,7 @@ _METADATA_KEY = b"SPARK::metadata::json"
 
 
 def expected_arrow_schema(spark_schema: s.StructType) -> pa.Schema:
-    """Return what every batch of a read must equal for a schema that was promised to Spark.
+    """Return the schema that every batch of a read must have for the one that was promised to Spark.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which keys a map holds twice: Spark applies no rule of its own to maps that come through Arrow.
+"""Apply the option `mapKeys` to keys that a map holds twice: Spark applies no rule to maps from Arrow.
 
 Strategy
 --------
@@ -27,7 +27,7 @@ _SMALL_MAP = 16
 
 
 def distinct_entries(keys: pa.Array, sizes: Longs, rule: MapKeys, path: str) -> tuple[Longs, Longs, Longs] | None:
-    """Return what is left of map entries when a key counts once, or None where nothing is twice.
+    """Return the map entries in which each key is there once, or None if they are all of them.
 
     Parameters
     ----------

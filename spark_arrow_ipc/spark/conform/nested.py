@@ -105,7 +105,7 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 
 def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
-    """Return the conversion of Struct: those of the fields asked for, found by name."""
+    """Return the conversion of Struct: those of the fields asked for, by name."""
     to = expected_type(target, site.path)
     names = [child.name for child in field.type.children]
     children = (*field.type.children, ABSENT_FIELD)
@@ -267,7 +267,7 @@ def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> 
 
 
 def _live_below(element: Conversion, array: Array, live: Mask, own: Numbers) -> Mask:
-    """Return which elements between the first and the last offset can be seen."""
+    """Return the mask of the visible elements between the first and the last offset."""
     mask = seen(array, live) if element.checks else None
     return None if mask is None else np.repeat(mask, np.diff(own))
 

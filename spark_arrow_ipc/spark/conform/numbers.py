@@ -98,7 +98,7 @@ def _words_of_signed(values: Numbers) -> Numbers:
 
 
 def _checked_words(array: Array, type_: t.Decimal, live: Mask, path: str) -> tuple[Numbers, Numbers | None]:
-    """Return the 128-bit words of decimals, and which slots hold too many digits where nobody can see them."""
+    """Return the 128-bit words of decimals, and the mask of invisible slots that hold too many digits."""
     words, bad = _WORDS[type_.bit_width](array, type_.precision)
     if not bad.any():
         return words, None
@@ -154,7 +154,7 @@ def _words(array: Array, number: int) -> Numbers:
 
 
 def _beyond(words: Numbers, precision: int) -> Numbers:
-    """Return which 128-bit values are not strictly between -10**precision and 10**precision."""
+    """Return the mask of 128-bit values that are not strictly between -10**precision and 10**precision."""
     if len(words) == 0:
         return np.zeros(0, np.bool_)
     low, high = words[:, 0], words[:, 1].view(np.int64)

@@ -226,7 +226,7 @@ def _mismatch(field: t.Field, target: s.DataType, site: Site) -> SchemaMismatchE
 
 
 def _hint(field: t.Field, target: s.DataType, site: Site) -> str:
-    """Return which option would give the type that is asked for, or nothing."""
+    """Return a hint of the option that would give the type that is asked for, or an empty string."""
     for name, options in _alternatives(site.options):
         try:
             natural = arrow_to_spark.spark_type(field, options, site.path)

@@ -185,8 +185,8 @@ def _split(to: pa.DataType, layout: np.dtype[np.void]) -> Conversion:
     return Conversion(convert)
 
 
-def _beyond(found: str, holds: str, path: str) -> UnsupportedError:
+def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
     return UnsupportedError(
-        f"expected a value that Spark holds in {holds}, found {found}; leave the column out with the option columns",
+        f"expected a value that Spark holds in {holds}, found {value}; leave the column out with the option columns",
         field_path=path,
     )

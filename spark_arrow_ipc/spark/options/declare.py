@@ -116,12 +116,12 @@ def flag(default: str, meaning: str) -> bool:
 
 def string(expected: str, example: str, meaning: str) -> str | None:
     """Declare an option that is a string with something in it, or None when it is absent."""
-    return optional(parsers.string, expected, example, meaning)
+    return optional(parsers.not_blank, expected, example, meaning)
 
 
 def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
     """Declare options of the name `name`, which ends in ``.*``: their keys and values, by key."""
-    return one_of(Option(parsers.string, None, expected, example, meaning, name), absent=())
+    return one_of(Option(parsers.not_blank, None, expected, example, meaning, name), absent=())
 
 
 def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:

@@ -16,7 +16,7 @@ __all__ = [
 
 
 class Nanoseconds(StrEnum):
-    """What becomes of nanoseconds, which Spark does not have."""
+    """The treatment of nanoseconds, which Spark does not have."""
 
     FLOOR = "floor"
     ERROR = "error"
@@ -24,7 +24,7 @@ class Nanoseconds(StrEnum):
 
 
 class Times(StrEnum):
-    """What a time of day becomes."""
+    """The Spark type of a time of day."""
 
     INTERVAL = "interval"
     TIME = "time"
@@ -32,14 +32,14 @@ class Times(StrEnum):
 
 
 class MapKeys(StrEnum):
-    """What happens with a key that a map holds twice."""
+    """The treatment of a key that a map holds twice."""
 
     ERROR = "error"
     LAST_WINS = "lastWins"
 
 
 class ExtensionTypes(StrEnum):
-    """What becomes of the extension types that Spark has a type for."""
+    """The treatment of the extension types that Spark has a type for."""
 
     CONVERT = "convert"
     STORAGE = "storage"
@@ -53,14 +53,14 @@ class Durability(StrEnum):
 
 
 class PartitionOverwriteMode(StrEnum):
-    """What an overwrite replaces."""
+    """The part of a dataset that an overwrite replaces."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
 
 
 class DictionaryColumns(StrEnum):
-    """Which columns are dictionary-encoded, where no list says it."""
+    """The columns that are dictionary-encoded, where no list names them."""
 
     AUTO = "auto"
     NONE = "none"

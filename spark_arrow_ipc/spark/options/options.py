@@ -35,7 +35,7 @@ from spark_arrow_ipc.spark.options.given import Side, parse_given
 __all__ = ["OPTIONS", "READING", "WRITING", "ReadOptions", "SparkWriteOptions"]
 
 _PATH = d.Option(
-    parsers.string, None, "a path", "/data/flights",
+    parsers.not_blank, None, "a path", "/data/flights",
     "The file or directory; `load(path)` and `save(path)` set it.",
     name="path",
 )  # fmt: skip
@@ -247,7 +247,7 @@ class SparkWriteOptions:
         "`fsync` makes every step survive a loss of power; `none` leaves that to the operating system.",
     )
     commit_token: str | None = d.optional(
-        parsers.string,
+        parsers.not_blank,
         "a string of your own",
         "load-2026-06-01",
         "Names the job: a job whose token is committed already writes nothing and succeeds, so that it can be run again.",

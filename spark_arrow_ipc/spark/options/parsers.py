@@ -1,8 +1,8 @@
-"""The grammar of option values: every parser takes the text of one option and returns its value.
+"""The grammar of option values: every parser takes the string of one option and returns its value.
 
 Strategy
 --------
-A parser raises ValueError for a text that it does not understand and says nothing about the option: `options`
+A parser raises ValueError for a string that it does not understand and says nothing about the option: `given`
 knows the name, what is expected and an example, and makes the `OptionError` of it.
 """
 
@@ -24,43 +24,43 @@ _SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?b?)", re.IGNORECASE)
 _POWER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
-def byte_size(text: str) -> int:
+def byte_size(string: str) -> int:
     """Return bytes of a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at least 1."""
-    match = _SIZE.fullmatch(text.strip())
+    match = _SIZE.fullmatch(string.strip())
     if match is None:
-        raise ValueError(text)
+        raise ValueError(string)
     unit = match[2].lower()
     nbytes = int(match[1]) << (10 * _POWER[unit[:1]])
     if nbytes < 1:
-        raise ValueError(text)
+        raise ValueError(string)
     return nbytes
 
 
-def count(text: str) -> int:
+def count(string: str) -> int:
     """Return a whole number of at least 1; underscores and commas are not understood, as in Spark."""
-    if not text.strip().isascii() or not text.strip().isdigit() or int(text) < 1:
-        raise ValueError(text)
-    return int(text)
+    if not string.strip().isascii() or not string.strip().isdigit() or int(string) < 1:
+        raise ValueError(string)
+    return int(string)
 
 
-def integer(text: str) -> int:
+def integer(string: str) -> int:
     """Return a whole number, which may have a sign."""
-    if re.fullmatch(r"[+-]?[0-9]+", text.strip()) is None:
-        raise ValueError(text)
-    return int(text)
+    if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None:
+        raise ValueError(string)
+    return int(string)
 
 
-def boolean(text: str) -> bool:
+def boolean(string: str) -> bool:
     """Return true or false, in any case."""
-    return {"true": True, "false": False}[text.strip().lower()] if _is_boolean(text) else _refuse(text)
+    return {"true": True, "false": False}[string.strip().lower()] if _is_boolean(string) else _refuse(string)
 
 
 def word_of(enum: type[_E]) -> Callable[[str], _E]:
     """Return a parser of an enum's values, in any case."""
     values = {member.value.lower(): member for member in enum}
 
-    def parse(text: str) -> _E:
-        return values[text.strip().lower()] if text.strip().lower() in values else _refuse(text)
+    def parse(string: str) -> _E:
+        return values[string.strip().lower()] if string.strip().lower() in values else _refuse(string)
 
     return parse
 
@@ -71,51 +71,51 @@ def compression(string: str) -> CompressionType | None:
     return _CODECS[word] if word in _CODECS else _refuse(string)
 
 
-def string(given: str) -> str:
+def not_blank(given: str) -> str:
     """Return a string that is not blank, exactly as it was given."""
     return given if given.strip() else _refuse(given)
 
 
-def path(text: str) -> tuple[str, ...]:
+def path(string: str) -> tuple[str, ...]:
     """Return one path, exactly as it was given."""
-    return (text,) if text.strip() else _refuse(text)
+    return (string,) if string.strip() else _refuse(string)
 
 
-def paths(text: str) -> tuple[str, ...]:
+def paths(string: str) -> tuple[str, ...]:
     """Return the paths of a JSON array of strings, which is how Spark hands over ``load([a, b])``."""
-    values = json.loads(text)
+    values = json.loads(string)
     sound = isinstance(values, list) and values and all(isinstance(v, str) and v.strip() for v in values)
-    return tuple(values) if sound else _refuse(text)
+    return tuple(values) if sound else _refuse(string)
 
 
-def columns(text: str) -> tuple[ColumnPath, ...] | None:
+def columns(string: str) -> tuple[ColumnPath, ...] | None:
     """Return the column paths of a list, or None for the word ``all``; see `parse_paths`."""
-    word = text.strip().lower()
+    word = string.strip().lower()
     if word == "all":
         return None
-    return parse_paths(text) if word not in WORDS else _refuse(text)
+    return parse_paths(string) if word not in WORDS else _refuse(string)
 
 
-def column_list(text: str) -> tuple[ColumnPath, ...]:
+def column_list(string: str) -> tuple[ColumnPath, ...]:
     """Return column paths, at least one, as `columns` reads them; no word stands for all."""
-    listed = columns(text)
-    return listed if listed is not None else _refuse(text)
+    listed = columns(string)
+    return listed if listed is not None else _refuse(string)
 
 
 def column_list_or(enum: type[_E]) -> Callable[[str], _E | tuple[ColumnPath, ...]]:
     """Return a parser of column paths or of one of an enum's words."""
     words = {member.value.lower(): member for member in enum}
 
-    def parse(text: str) -> _E | tuple[ColumnPath, ...]:
-        word = words.get(text.strip().lower())
-        return column_list(text) if word is None else word
+    def parse(string: str) -> _E | tuple[ColumnPath, ...]:
+        word = words.get(string.strip().lower())
+        return column_list(string) if word is None else word
 
     return parse
 
 
-def _is_boolean(text: str) -> bool:
-    return text.strip().lower() in ("true", "false")
+def _is_boolean(string: str) -> bool:
+    return string.strip().lower() in ("true", "false")
 
 
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(text)
+def _refuse(string: str) -> NoReturn:
+    raise ValueError(string)

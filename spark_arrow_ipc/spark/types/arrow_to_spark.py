@@ -87,7 +87,7 @@ def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
 
 
 def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
-    """Return what a field becomes in Spark. `path` is its place, for errors."""
+    """Return the Spark type of a field; `path` is its place, for errors."""
     extension = extension_of(field, options)
     if extension is not None:
         return extension.spark_type

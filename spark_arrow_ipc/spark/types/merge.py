@@ -66,22 +66,22 @@ class _Site:
         """Remember the file that brought the column."""
         self.origins.setdefault(self.column, self.path)
 
-    def refuse(self, known: s.DataType, found: s.DataType) -> NoReturn:
+    def refuse(self, known: s.DataType, other: s.DataType) -> NoReturn:
         """Raise the error that names both files."""
         at = self.column
         while at not in self.origins:
             at = at.rpartition(".")[0]
         raise SchemaMismatchError(
-            f"{known.simpleString()} in {self.origins[at]} and {found.simpleString()} in {self.path} {_NO_WAY}",
+            f"{known.simpleString()} in {self.origins[at]} and {other.simpleString()} in {self.path} {_NO_WAY}",
             field_path=self.column,
         )
 
 
-def _structs(known: s.StructType, found: s.StructType, site: _Site) -> s.StructType:
+def _structs(known: s.StructType, other: s.StructType, site: _Site) -> s.StructType:
     fields = list(known.fields)
     absent = len(fields)
-    positions = find_columns([field.name for field in fields], found.names, site.column or None, absent=absent)
-    for position, field in zip(positions, found.fields, strict=True):
+    positions = find_columns([field.name for field in fields], other.names, site.column or None, absent=absent)
+    for position, field in zip(positions, other.fields, strict=True):
         below = site.below(field.name if position == absent else fields[position].name)
         if position == absent:
             below.note()
@@ -91,44 +91,44 @@ def _structs(known: s.StructType, found: s.StructType, site: _Site) -> s.StructT
     return s.StructType(fields)
 
 
-def _field(known: s.StructField, found: s.StructField, site: _Site) -> s.StructField:
-    type_ = _merged(known.dataType, found.dataType, site)
+def _field(known: s.StructField, other: s.StructField, site: _Site) -> s.StructField:
+    type_ = _merged(known.dataType, other.dataType, site)
     # Metadata tells the Arrow type that a column was read from: it goes with the type.
-    metadata = known.metadata if type_ == known.dataType else found.metadata if type_ == found.dataType else None
+    metadata = known.metadata if type_ == known.dataType else other.metadata if type_ == other.dataType else None
     return s.StructField(known.name, type_, nullable=True, metadata=metadata)
 
 
-def _merged(known: s.DataType, found: s.DataType, site: _Site) -> s.DataType:
-    if known == found or isinstance(found, s.NullType):
+def _merged(known: s.DataType, other: s.DataType, site: _Site) -> s.DataType:
+    if known == other or isinstance(other, s.NullType):
         return known
     if isinstance(known, s.NullType):
-        return found
+        return other
     unite = _NESTED.get(type(known))
-    if unite is not None and type(known) is type(found):
-        return unite(known, found, site)
-    if widens(found, known):
+    if unite is not None and type(known) is type(other):
+        return unite(known, other, site)
+    if widens(other, known):
         return known
-    if widens(known, found):
-        return found
-    both = _common_decimal(known, found)
-    return both if both is not None else site.refuse(known, found)
+    if widens(known, other):
+        return other
+    both = _common_decimal(known, other)
+    return both if both is not None else site.refuse(known, other)
 
 
-def _common_decimal(known: s.DataType, found: s.DataType) -> s.DecimalType | None:
-    if not isinstance(known, s.DecimalType) or not isinstance(found, s.DecimalType):
+def _common_decimal(known: s.DataType, other: s.DataType) -> s.DecimalType | None:
+    if not isinstance(known, s.DecimalType) or not isinstance(other, s.DecimalType):
         return None
-    scale = max(known.scale, found.scale)
-    precision = scale + max(known.precision - known.scale, found.precision - found.scale)
+    scale = max(known.scale, other.scale)
+    precision = scale + max(known.precision - known.scale, other.precision - other.scale)
     return s.DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
 
 
-def _arrays(known: s.ArrayType, found: s.ArrayType, site: _Site) -> s.ArrayType:
-    return s.ArrayType(_merged(known.elementType, found.elementType, site.below("element")), containsNull=True)
+def _arrays(known: s.ArrayType, other: s.ArrayType, site: _Site) -> s.ArrayType:
+    return s.ArrayType(_merged(known.elementType, other.elementType, site.below("element")), containsNull=True)
 
 
-def _maps(known: s.MapType, found: s.MapType, site: _Site) -> s.MapType:
-    key = _merged(known.keyType, found.keyType, site.below("key"))
-    return s.MapType(key, _merged(known.valueType, found.valueType, site.below("value")), valueContainsNull=True)
+def _maps(known: s.MapType, other: s.MapType, site: _Site) -> s.MapType:
+    key = _merged(known.keyType, other.keyType, site.below("key"))
+    return s.MapType(key, _merged(known.valueType, other.valueType, site.below("value")), valueContainsNull=True)
 
 
 _NESTED: Mapping[type[s.DataType], Callable[[Any, Any, _Site], s.DataType]] = {

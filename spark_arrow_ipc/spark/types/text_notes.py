@@ -27,8 +27,8 @@ def _constant(type_: t.DataType) -> Callable[[re.Match[str]], t.DataType]:
     return lambda _: type_
 
 
-def _timestamp(found: re.Match[str]) -> t.DataType:
-    return t.Timestamp(_UNITS[found[1]], found[2])
+def _timestamp(match: re.Match[str]) -> t.DataType:
+    return t.Timestamp(_UNITS[match[1]], match[2])
 
 
 _CONSTANTS: Final = (
@@ -41,12 +41,12 @@ _LEAVES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], t.DataType
     *((re.compile(re.escape(str(type_)) + r"(?![\w\[(<])"), _constant(type_)) for type_ in _CONSTANTS),
     (
         re.compile(r"decimal(32|64|128|256)\((\d+), (-?\d+)\)"),
-        lambda found: t.Decimal(int(found[2]), int(found[3]), int(found[1])),
+        lambda match: t.Decimal(int(match[2]), int(match[3]), int(match[1])),
     ),
-    (re.compile(r"time(32|64)" + _UNIT), lambda found: t.Time(_UNITS[found[2]], int(found[1]))),
+    (re.compile(r"time(32|64)" + _UNIT), lambda match: t.Time(_UNITS[match[2]], int(match[1]))),
     (re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([^\]]+))?\]"), _timestamp),
-    (re.compile("duration" + _UNIT), lambda found: t.Duration(_UNITS[found[1]])),
-    (re.compile(r"fixed_size_binary\[(\d+)\]"), lambda found: t.FixedSizeBinary(int(found[1]))),
+    (re.compile("duration" + _UNIT), lambda match: t.Duration(_UNITS[match[1]])),
+    (re.compile(r"fixed_size_binary\[(\d+)\]"), lambda match: t.FixedSizeBinary(int(match[1]))),
 )
 """Types without children, by their text."""
 
@@ -80,14 +80,14 @@ class _Reading:
 
     def type(self, usual: t.DataType) -> t.DataType:
         for pattern, make in _LEAVES:
-            if found := pattern.match(self.text, self.at):
-                self.at = found.end()
-                return make(found)
-        found = _NESTED.match(self.text, self.at)
-        if found is None:
+            if match := pattern.match(self.text, self.at):
+                self.at = match.end()
+                return make(match)
+        match = _NESTED.match(self.text, self.at)
+        if match is None:
             raise ValueError(self.text)
-        self.at = found.end()
-        return _READ[found[1]](self, usual)
+        self.at = match.end()
+        return _READ[match[1]](self, usual)
 
     def expect(self, text: str) -> None:
         if not self.text.startswith(text, self.at):
@@ -113,11 +113,11 @@ def _element(reading: _Reading, usual: t.DataType) -> t.Field:
 
 def _fixed_size_list(reading: _Reading, usual: t.DataType) -> t.DataType:
     value = _element(reading, usual)
-    found = re.compile(r"\[(\d+)\]").match(reading.text, reading.at)
-    if found is None:
+    match = re.compile(r"\[(\d+)\]").match(reading.text, reading.at)
+    if match is None:
         raise ValueError(reading.text)
-    reading.at = found.end()
-    return t.FixedSizeList(value, int(found[1]))
+    reading.at = match.end()
+    return t.FixedSizeList(value, int(match[1]))
 
 
 def _struct(reading: _Reading, usual: t.DataType) -> t.DataType:

@@ -47,7 +47,7 @@ _LEAST_ROWS: Final = 1_000
 """Below, a dictionary costs more than it saves."""
 
 _ROWS_PER_VALUE: Final = 8
-"""A text must come so often, on average."""
+"""How often a value must come, on average."""
 
 MOST_NBYTES: Final = 4 << 20
 """Largest dictionary of ``auto``: every file of the task has one, and every reader of a file holds it."""
@@ -65,13 +65,13 @@ def encoded_type(type_: t.DataType) -> t.Dictionary:
 
 
 def can_encode(column: t.Field, *, sampled: bool = False) -> bool:
-    """Return whether a column can be dictionary-encoded, or whether ``auto`` thinks of it."""
+    """Whether a column can be dictionary-encoded; with `sampled`, whether ``auto`` considers it."""
     # The storage of an extension is what its name says; no extension says a dictionary.
     return type(column.type) in (_SAMPLED if sampled else ENCODABLE) and column.extension_name is None
 
 
 def is_worth_encoding(arrays: Sequence[Array]) -> bool:
-    """Return whether the texts of a sample repeat so often that a dictionary pays."""
+    """Whether the values of a sample repeat often enough for a dictionary to pay."""
     rows = sum(array.length - array.count_nulls() for array in arrays)
     if rows < _LEAST_ROWS:
         return False

@@ -115,7 +115,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
-    # Names of the option statistics are found here, before any task runs.
+    # Names of the option statistics are resolved here, before any task runs.
     StatisticsCollector(
         columns.schema if partition is None else partitioned_schema(columns.schema, partition), sink.statistics
     )
@@ -185,6 +185,6 @@ def _statistics(options: SparkWriteOptions) -> Which:
 
 
 def _countable_rows(fields: Sequence[t.Field]) -> int:
-    """Return how many rows the run ends of a batch can count."""
+    """Return the number of rows that the run ends of a batch can count."""
     ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
     return min((int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)), default=2**63)

@@ -100,10 +100,10 @@ class _Restoring:
         return _Restoring(f"{self.path}.{name}", self.dictionaries)
 
 
-def _refuse(type_: t.DataType, found: object) -> NoReturn:
+def _refuse(type_: t.DataType, value: object) -> NoReturn:
     raise SchemaMismatchError(
         expected=f"values that {type_} holds exactly, which restoreTypes writes (or drop the column's metadata)",
-        found=str(found),
+        found=str(value),
     )
 
 
@@ -181,7 +181,7 @@ def _words_of(number: int) -> tuple[np.uint64, np.int64]:
 
 
 def _within(values: NDArray, least: int, most: int) -> npt.NDArray[np.bool_]:
-    """Return which 128-bit numbers are between two, both included."""
+    """Return the mask of the 128-bit numbers between two, both included."""
     low, high = values["w0"], values["w1"]
     (least_low, least_high), (most_low, most_high) = _words_of(least), _words_of(most)
     not_less = (high > least_high) | ((high == least_high) & (low >= least_low))

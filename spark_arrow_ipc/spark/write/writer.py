@@ -48,7 +48,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
-        """Return the writer of a new job, after its types and options were found to be writable.
+        """Return the writer of a new job, after a check that its types and options are writable.
 
         Raises
         ------
