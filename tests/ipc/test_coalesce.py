@@ -11,8 +11,6 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError
-from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.metadata import header_template
 
 pa = pytest.importorskip("pyarrow")
 
@@ -192,27 +190,6 @@ def test_random_damage_is_judged_as_batch_by_batch(kind, options):
         with ipc.open(damaged) as reader:
             expected = outcome(lambda reader=reader: reader)
         assert expected == outcome(lambda data=damaged: (batch for batch, _ in joined(data)))
-
-
-def test_headers_whose_numbers_are_also_something_else_have_no_shape():
-    """The bytes that differ between messages must not be bytes that say how a message is read."""
-    data = written(pa.table({"a": range(10)}), step=10)
-    block = messages(data)[0]
-    metadata = bytearray(data[block.byte_offset : block.byte_offset + block.metadata_nbytes])
-    shape = header_template.learn(memoryview(bytes(metadata)), ipc.Limits())
-    assert shape is not None
-    # The vector of nodes is moved onto that of the buffers: one reference, four bytes before the elements' count.
-    assert {False, True} == set(shape.fixed.tolist())
-    assert not shape.fixed[shape.nodes.start : shape.nodes.stop].any()
-    same = builder.build(
-        tables.MESSAGE,
-        {"version": 4, "header": (tables.RECORD_BATCH, {"length": 3}), "bodyLength": 8},
-    )
-    padded = same + bytes(-len(same) % 8)
-    assert (
-        header_template.learn(memoryview(b"\xff\xff\xff\xff" + struct.pack("<i", len(padded)) + padded), ipc.Limits())
-        is None
-    )
 
 
 PROJECTIONS = [

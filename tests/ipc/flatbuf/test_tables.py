@@ -55,3 +55,16 @@ DEFAULTS = {
 def test_only_five_defaults_are_not_zero():
     found = {(table.name, slot.name): slot.default for table in tables.TABLES.values() for slot in table.slots}
     assert {name: default for name, default in found.items() if default} == DEFAULTS
+
+
+NOUNS = ["none", "schema", "dictionary batch", "record batch", "tensor", "sparse tensor"]
+
+
+def test_kinds_and_codecs_have_words():
+    assert NOUNS == [kind.noun for kind in tables.MessageHeader]
+    assert ["lz4", "zstd"] == [codec.word for codec in tables.CompressionType]
+
+
+def test_an_enum_of_ours_is_spelled_as_the_format_spells_it():
+    enum = tables.ENDIANNESS
+    assert ["Little", "Big"] == [enum.spelling(name) for name in enum.members.__members__]

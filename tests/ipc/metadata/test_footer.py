@@ -1,0 +1,72 @@
+"""A footer says where messages lie, and is refused where that cannot be."""
+
+import numpy as np
+import pytest
+
+from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.footer import Block, decode_footer
+
+END = 1000
+"""Where the footer begins."""
+MOST = 2**63 - 1
+
+
+def footer_of(batches=(), dictionaries=(), **values):
+    rows = {"recordBatches": batches, "dictionaries": dictionaries}
+    vectors = {name: np.array(blocks, np.int64).reshape(-1, 3) for name, blocks in rows.items()}
+    return memoryview(builder.build(tables.FOOTER, {"version": 4, "schema": {}, **vectors, **values}))
+
+
+def decoded(*arguments, **values):
+    return decode_footer(footer_of(*arguments, **values), END, Limits())
+
+
+def test_blocks_and_pairs_come_in_order():
+    pairs = [{"key": "b", "value": "1"}, {"key": "a", "value": ""}]
+    footer = decoded([(400, 100, 8), (8, 100, 0)], [(512, 96, 8)], custom_metadata=pairs)
+    assert (Block(400, 100, 8), Block(8, 100, 0)) == footer.record_batches
+    assert (Block(512, 96, 8),) == footer.dictionaries
+    assert (("b", "1"), ("a", "")) == footer.custom_metadata
+    assert 108 == footer.record_batches[0].nbytes
+
+
+def test_the_last_block_may_end_where_the_footer_begins():
+    assert (Block(800, 192, 8),) == decoded([(800, 192, 8)]).record_batches
+
+
+BROKEN = [
+    ("a negative offset", [(-8, 100, 8)], [], "record batch 0: "),
+    ("no metadata", [(8, 0, 8)], [], "metadata of 0 bytes"),
+    ("a negative body", [(8, 100, -8)], [], "body of -8"),
+    ("between two words", [(12, 100, 8)], [], "byte offset 12"),
+    ("an end behind the footer", [(8, 100, 8), (800, 193, 8)], [], "record batch 1: "),
+    ("a sum beyond 64 bits", [(8, 100, MOST)], [], "body of 9,223"),
+    ("a dictionary outside", [], [(1008, 100, 8)], "dictionary batch 0: "),
+    ("two that share bytes", [(8, 100, 8), (112, 100, 8)], [], "record batch 1: expected a block"),
+    ("a dictionary inside a batch", [(8, 300, 0)], [(16, 100, 0)], "dictionary batch 0: expected a block"),
+]
+
+
+@pytest.mark.parametrize(
+    ("batches", "dictionaries", "says"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
+)
+def test_blocks_that_cannot_be_are_named(batches, dictionaries, says):
+    with pytest.raises(InvalidFramingError, match=says):
+        decoded(batches, dictionaries)
+
+
+def test_a_footer_has_a_schema():
+    flatbuffer = memoryview(builder.build(tables.FOOTER, {"version": 4}))
+    with pytest.raises(InvalidMetadataError, match="a schema in the footer"):
+        decode_footer(flatbuffer, END, Limits())
+
+
+def test_a_footer_of_a_later_version_is_refused_and_of_an_earlier_one_is_not():
+    assert () == decoded(version=0).record_batches
+    flatbuffer = bytearray(footer_of(version=4))
+    at = reader.root(memoryview(flatbuffer), tables.FOOTER).scalar_extent("version").start
+    flatbuffer[at] = 5
+    with pytest.raises(UnsupportedError, match="metadata version 5"):
+        decode_footer(memoryview(flatbuffer), END, Limits())

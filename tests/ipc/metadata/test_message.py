@@ -1,0 +1,55 @@
+"""Messages of the three kinds are decoded; other kinds, versions and compressions are refused by name."""
+
+import numpy as np
+import pytest
+
+from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import MessageHeader, MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf import builder, tables
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.message import decode_message
+
+ROWS = np.array([[3, 1], [2, 0]], np.int64)
+BATCH = {"length": 3, "nodes": ROWS, "buffers": ROWS[:1]}
+
+
+def decoded(table, header, **values):
+    flatbuffer = builder.build(tables.MESSAGE, {"version": 4, "header": (table, header), "bodyLength": 0, **values})
+    return decode_message(memoryview(flatbuffer), Limits())
+
+
+KINDS = [
+    (MessageHeader.Schema, tables.SCHEMA, {}),
+    (MessageHeader.RecordBatch, tables.RECORD_BATCH, BATCH),
+    (MessageHeader.DictionaryBatch, tables.DICTIONARY_BATCH, {"id": 5, "data": BATCH}),
+]
+
+
+@pytest.mark.parametrize(("kind", "table", "header"), KINDS, ids=[kind.noun for kind, *_ in KINDS])
+def test_a_message_says_its_kind(kind, table, header):
+    pairs = [{"key": "k", "value": "v"}]
+    message = decoded(table, header, bodyLength=16, custom_metadata=pairs)
+    assert (kind, 16, (("k", "v"),), MetadataVersion.V5) == (
+        message.kind, message.body_nbytes, message.custom_metadata, message.version,
+    )  # fmt: skip
+
+
+REFUSED = [
+    ("a tensor", tables.TENSOR, {"type": (tables.INT, {}), "shape": [], "data": (0, 0)}, {}, UnsupportedError, "the message is a tensor"),
+    ("a version before 0.8", tables.SCHEMA, {}, {"version": 2}, UnsupportedError, "metadata version V3"),
+    ("a negative body", tables.SCHEMA, {}, {"bodyLength": -8}, InvalidMetadataError, "a body length of at least 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "header", "values", "error", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_other_messages_are_refused_by_name(table, header, values, error, says):
+    with pytest.raises(error, match=says):
+        decoded(table, header, **values)
+
+
+def test_a_message_has_a_header():
+    flatbuffer = memoryview(builder.build(tables.MESSAGE, {"version": 4}))
+    with pytest.raises(InvalidMetadataError, match="a message header"):
+        decode_message(flatbuffer, Limits())

@@ -1,0 +1,71 @@
+"""The header of a record batch: its numbers, and the codec of its buffers."""
+
+import numpy as np
+import pytest
+
+from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY, CompressionType
+from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
+from spark_arrow_ipc.ipc.metadata.record_batch import decode_record_batch
+
+ROWS = np.array([[3, 1], [2, 0]], np.int64)
+LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
+
+
+def decoded(pairs=(), **values):
+    flatbuffer = memoryview(builder.build(tables.RECORD_BATCH, {"length": 3, **values}))
+    return decode_record_batch(reader.root(flatbuffer, tables.RECORD_BATCH), pairs)
+
+
+def test_numbers_come_as_they_are_written():
+    header = decoded(nodes=ROWS, buffers=ROWS[:1], variadicBufferCounts=[2, 0])
+    assert (3, ROWS.tolist(), ROWS[:1].tolist(), (2, 0), None) == (
+        header.length, header.nodes.tolist(), header.buffers.tolist(), header.variadic_counts, header.compression,
+    )  # fmt: skip
+
+
+def test_what_is_not_written_is_empty():
+    header = decoded()
+    assert ((0, 2), (0, 2), ()) == (header.nodes.shape, header.buffers.shape, header.variadic_counts)
+
+
+def of_0_17(word):
+    return ((EXPERIMENTAL_COMPRESSION_KEY, word),)
+
+
+CODECS = [
+    ("lz4", (), {"compression": {"codec": 0}}, LZ4),
+    ("zstd", (), {"compression": {"codec": 1}}, ZSTD),
+    ("Arrow 0.17", of_0_17("ZSTD"), {}, ZSTD),
+    ("the table before the word", of_0_17("zstd"), {"compression": {"codec": 0}}, LZ4),
+    ("other pairs", (("k", "zstd"),), {}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "values", "expected"), [case[1:] for case in CODECS], ids=[case[0] for case in CODECS]
+)
+def test_the_codec_is_found(pairs, values, expected):
+    assert expected is decoded(pairs, **values).compression
+
+
+REFUSED = [
+    ("a negative length", (), {"length": -1}, InvalidMetadataError, "found -1"),
+    ("a codec of 0.17 that is gone", of_0_17("snappy"), {}, UnsupportedError, "'snappy' of Arrow 0.17"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "values", "error", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_what_is_not_known_is_refused(pairs, values, error, says):
+    with pytest.raises(error, match=says):
+        decoded(pairs, **values)
+
+
+def test_a_later_codec_is_refused():
+    flatbuffer = bytearray(builder.build(tables.RECORD_BATCH, {"length": 3, "compression": {"codec": 1}}))
+    table = reader.root(memoryview(flatbuffer), tables.RECORD_BATCH).table("compression")
+    flatbuffer[table.scalar_extent("codec").start] = 9
+    with pytest.raises(UnsupportedError, match="compression codec 9"):
+        decode_record_batch(reader.root(memoryview(flatbuffer), tables.RECORD_BATCH), ())

@@ -1,0 +1,40 @@
+"""A body is read whole or in ranges, and gives the same bytes either way."""
+
+import pytest
+
+from spark_arrow_ipc.ipc.body import GAP_NBYTES, BodyPlace, join_ranges, ranges_to_read, read_body
+from spark_arrow_ipc.ipc.source import open_source
+
+FAR = 10 * GAP_NBYTES
+DATA = bytes(range(256)) * (4 * FAR // 256)
+
+JOINED = [
+    ("none", [], []),
+    ("empty ones", [(8, 0), (FAR, 0)], []),
+    ("neighbours", [(0, 8), (8, 8)], [(0, 16)]),
+    ("in any order", [(FAR, 8), (0, 8)], [(0, 8), (FAR, FAR + 8)]),
+    ("a small gap", [(0, 8), (8 + GAP_NBYTES, 8)], [(0, 16 + GAP_NBYTES)]),
+    ("a gap of one byte more", [(0, 8), (9 + GAP_NBYTES, 8)], [(0, 8), (9 + GAP_NBYTES, 17 + GAP_NBYTES)]),
+    ("one inside another", [(0, 100), (8, 8)], [(0, 100)]),
+]
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [case[1:] for case in JOINED], ids=[case[0] for case in JOINED])
+def test_ranges_are_joined_across_small_gaps(wanted, expected):
+    assert expected == join_ranges(wanted)
+
+
+def test_most_of_a_body_is_read_whole():
+    assert [(0, 1000)] == ranges_to_read([(0, 801)], 1000)
+    assert [(0, 800)] == ranges_to_read([(0, 800)], 1000)
+
+
+WANTED = [(8, 100), (FAR, 0), (2 * FAR, 50), (2 * FAR + 56, 8)]
+
+
+@pytest.mark.parametrize("wanted", [None, WANTED], ids=["whole", "ranges"])
+def test_every_wanted_buffer_is_there(wanted):
+    place = BodyPlace(open_source(b"prefix--" + DATA), 8, len(DATA))
+    body = read_body(place, wanted)
+    assert (8, len(DATA)) == (body.byte_offset, body.nbytes)
+    assert [DATA[start : start + nbytes] for start, nbytes in WANTED] == [bytes(body.slice(*each)) for each in WANTED]
