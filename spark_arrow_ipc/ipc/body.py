@@ -67,18 +67,18 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
         return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
     ranges = ranges_to_read(wanted, nbytes)
     starts = tuple(start for start, _ in ranges)
-    parts = source.read_ranges([(byte_offset + start, end - start) for start, end in ranges])
+    parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
     return Body(starts, tuple(parts), byte_offset, nbytes)
 
 
 def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int) -> list[tuple[int, int]]:
-    """Return the (start, end) ranges that are read of a body of `nbytes` for what is wanted of it."""
+    """Return the (start, stop) ranges that are read of a body of `nbytes` for what is wanted of it."""
     ranges = join_ranges(wanted)
-    return [(0, nbytes)] if sum(end - start for start, end in ranges) > WHOLE_SHARE * nbytes else ranges
+    return [(0, nbytes)] if sum(stop - start for start, stop in ranges) > WHOLE_SHARE * nbytes else ranges
 
 
 def join_ranges(wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return (start, end) ranges that cover all (start, nbytes) of `wanted`, joined across small gaps."""
+    """Return (start, stop) ranges that cover all (start, nbytes) of `wanted`, joined across small gaps."""
     joined: list[tuple[int, int]] = []
     for start, nbytes in sorted(wanted):
         if not nbytes:

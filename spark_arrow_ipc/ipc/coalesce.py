@@ -2,14 +2,12 @@
 
 Strategy
 --------
-What costs time in small batches is not their bytes but the Python work for each. So a run of neighbours whose headers
-have one shape (`message_shape`) is never decoded batch by batch: numpy checks the numbers of all headers at once, and
-the buffers of one column are put behind one another as they lie. What results has the form of one large batch, is
-decoded by the same plan as any other, and checked as any other.
+Small batches cost Python work for each of them, not for their bytes. So a run of neighbours whose headers have one
+shape (`header_template`) is decoded as one batch: numpy checks the numbers of all headers at once, and the buffers of
+one column are concatenated. The result is laid out as one large batch and is decoded and checked as any other.
 
-Everything here that does not fit gives None, which costs a moment and loses nothing: the caller then reads batch by
-batch, with the errors of that. So nothing is accepted here that would not be accepted there; it is only refused
-without a word.
+A run that does not fit gives None, and the caller reads it batch by batch, with the errors of that. Whatever is
+accepted here is accepted there too.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
-__all__ = ["Run", "Shapes", "gather"]
+__all__ = ["Run", "Shapes", "coalesce"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -74,7 +72,7 @@ class Shapes:
         return self._last
 
 
-def gather(
+def coalesce(
     columns: SelectedColumns, run: Run, find_dictionary: FindDictionary, *, below_rows: int
 ) -> tuple[RecordBatch, tuple[int, ...]] | None:
     """Return the first batches of a run as one batch, and the rows of each; None where they are to be read one by one.
@@ -119,7 +117,7 @@ def gather(
 
 
 def _is_sound(columns: SelectedColumns, run: Run, headers: Headers) -> bool:
-    """Return whether the numbers of all headers keep to what `check_header` demands of one."""
+    """Check the numbers of all headers at once, by the rules of `check_header`."""
     limits, bodies = columns.limits, headers.body_nbytes
     count = len(bodies)
     if run.body_nbytes is not None and not np.array_equal(bodies, run.body_nbytes[:count]):
@@ -137,7 +135,7 @@ def _is_sound(columns: SelectedColumns, run: Run, headers: Headers) -> bool:
     return bool(within.all()) and not (starts % BODY_ALIGNMENT).any()
 
 
-class _Unfit(Exception):  # noqa: N818 - no error: `gather` catches it
+class _Unfit(Exception):  # noqa: N818 - no error: `coalesce` catches it
     """The run is to be read batch by batch."""
 
 

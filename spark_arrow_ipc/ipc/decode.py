@@ -2,9 +2,10 @@
 
 Strategy
 --------
-First the header is checked against the plan and the body. Then the buffers are views into the body, or
-decompressed. Then the plan's steps run backwards; each takes its buffers, proves that they are large enough for its slots, takes its finished children from a stack, and leaves an `Array` there.
-What buffers *hold* is not looked at here: `arrow.validate` does that.
+First the header is checked against the plan and the body. Then each buffer becomes a view into the body, or is
+decompressed. Then the plan's steps run backwards, children before parents: each proves that its buffers are large
+enough for its slots, takes its children from a stack, and puts its `Array` there. The values in the buffers are not
+checked here; `arrow.validate` does that.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.swap import SWAPS
 
 FindDictionary = Callable[[int, Plan], Array | None]
-"""The values of a dictionary id, given the plan of its values; None where no batch has brought it."""
+"""Gives the values of a dictionary id, by the plan of those values; None if no dictionary batch had the id."""
 
 _VALIDITY: Final = Role.VALIDITY
 
 _MANY_BUFFERS: Final = 200
-"""From so many buffers of a batch on, some calls of numpy are faster than a look at each."""
+"""From this many buffers on, vectorised checks are faster than a Python loop."""
 
 _SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
 
@@ -78,9 +79,7 @@ class BatchLayout:
 
 
 def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits: Limits) -> BatchLayout:
-    """Return where the buffers lie, once nodes, buffers and variadic counts are proven to fit plan and body.
-
-    O(nodes + buffers).
+    """Check nodes, buffers and variadic counts against plan and body; return the layout. O(nodes + buffers).
 
     Raises
     ------
@@ -128,7 +127,7 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
 
 
 def _are_sound(header: RecordBatchHeader, body_nbytes: int, limits: Limits) -> bool:
-    """Return whether `check_header` would find nothing wrong with any node or buffer."""
+    """Check all nodes and buffers at once, by the rules of `check_header`."""
     length, null_count = header.nodes[:, 0], header.nodes[:, 1]
     start, nbytes = header.buffers[:, 0], header.buffers[:, 1]
     nodes = (null_count >= 0) & (null_count <= length) & (length <= limits.max_slots)
@@ -145,21 +144,21 @@ def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
 def _read_buffers(
     plan: Plan, layout: BatchLayout, body: Body, compression: CompressionType | None, limits: Limits
 ) -> Sequence[memoryview]:
-    """Return the bytes of every buffer by its number, decompressed; empty ones for those that no step uses."""
+    """Return the decompressed buffers by number; those that no step uses are empty."""
     if compression is None and plan.is_whole:
         data = body.slice(0, body.nbytes)
         return [data[start : start + nbytes] for start, nbytes in layout.buffers]
     wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
-    found = [NO_BYTES] * len(layout.buffers)
+    regions = [NO_BYTES] * len(layout.buffers)
     for number, _ in wanted:
-        found[number] = body.slice(*layout.buffers[number])
+        regions[number] = body.slice(*layout.buffers[number])
     if compression is not None:
-        decompressor = Decompressor(compression, limits.max_batch_bytes, (found[number] for number, _ in wanted))
+        decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in wanted))
         for number, path in wanted:
-            if found[number]:
+            if regions[number]:
                 with error_context(field_path=path, byte_offset=body.byte_offset + layout.buffers[number][0]):
-                    found[number] = decompressor.decompress(found[number])
-    return found
+                    regions[number] = decompressor.decompress(regions[number])
+    return regions
 
 
 _NOUNS = {
@@ -180,7 +179,7 @@ _NULL_COUNTS: Final[Mapping[type[t.DataType], Callable[[int], int]]] = {
     t.SparseUnion: lambda _: 0,
     t.DenseUnion: lambda _: 0,
 }
-"""From the length to the null count, for types that have no validity bitmap: writers put anything into their nodes."""
+"""The null count by length for types without a validity bitmap; writers put any number into their nodes."""
 
 
 def decode_columns(
@@ -193,7 +192,7 @@ def decode_columns(
     limits: Limits,
     swaps: bool,
 ) -> tuple[Array, ...]:
-    """Return the plan's columns of one batch: views into `body`, or new memory where it is compressed or swapped.
+    """Return the columns of one batch as views into `body`, or in new memory if compressed or swapped.
 
     O(steps) Python, plus decompression.
 
@@ -206,23 +205,25 @@ def decode_columns(
     LimitError
         The batch decompressed is larger than the limits allow.
     """
-    found = _read_buffers(plan, layout, body, header.compression, limits)
-    return build_columns(header.length, plan, layout, found, find_dictionary, body_offset=body.byte_offset, swaps=swaps)
+    regions = _read_buffers(plan, layout, body, header.compression, limits)
+    return build_columns(
+        header.length, plan, layout, regions, find_dictionary, body_offset=body.byte_offset, swaps=swaps
+    )
 
 
 def build_columns(
     num_rows: int,
     plan: Plan,
     layout: BatchLayout,
-    found: Sequence[memoryview],
+    regions: Sequence[memoryview],
     find_dictionary: FindDictionary,
     *,
     body_offset: int,
     swaps: bool,
 ) -> tuple[Array, ...]:
-    """Return the plan's columns of one batch from the bytes of its buffers, which `found` has by number.
+    """Return the columns of one batch, whose buffers `regions` has by number, decompressed.
 
-    O(steps). Raises what `decode_columns` does, save for decompression.
+    O(steps). Raises what `decode_columns` raises, except for decompression.
     """
     done: list[Array] = []
     for step in reversed(plan.steps):
@@ -234,7 +235,7 @@ def build_columns(
             if step.children:
                 children = tuple(done.pop() for _ in range(step.children))
                 _check_children(step, length, children)
-            buffers = _buffers_of(step, layout, found, length, null_count)
+            buffers = _buffers_of(step, layout, regions, length, null_count)
             if swaps:
                 buffers = _swapped(step, buffers)
             dictionary = None
@@ -252,9 +253,9 @@ def build_columns(
 
 
 def _buffers_of(
-    step: Step, layout: BatchLayout, found: Sequence[memoryview], length: int, null_count: int
+    step: Step, layout: BatchLayout, regions: Sequence[memoryview], length: int, null_count: int
 ) -> tuple[memoryview | None, ...]:
-    """Return the buffers of one step, each proven to hold `length` slots; None for a validity that is not there."""
+    """Return the buffers of one step, each large enough for `length` slots; None for an absent validity."""
     number = step.first_buffer + layout.variadic_before[step.first_variadic]
     if step.drops_validity:
         if null_count:
@@ -262,7 +263,7 @@ def _buffers_of(
         number += 1
     buffers: list[memoryview | None] = []
     for buffer in step.buffers:
-        data = found[number]
+        data = regions[number]
         number += 1
         nbytes = len(data)
         if not nbytes and not null_count and buffer.role is _VALIDITY:
@@ -275,7 +276,7 @@ def _buffers_of(
             )
         buffers.append(data)
     if step.is_variadic:
-        buffers += found[number : number + layout.variadic_count(step)]
+        buffers += regions[number : number + layout.variadic_count(step)]
     return tuple(buffers)
 
 
@@ -289,13 +290,13 @@ def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memory
 def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_dictionary: FindDictionary) -> Array:
     assert step.dictionary_id is not None
     assert isinstance(step.type, t.Dictionary)
-    found = find_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id])
-    if found is not None:
-        if found.type != step.type.value:
+    values = find_dictionary(step.dictionary_id, plan.dictionaries[step.dictionary_id])
+    if values is not None:
+        if values.type != step.type.value:
             raise InvalidDictionaryError(
-                expected=f"values of {step.type.value} in dictionary {step.dictionary_id}", found=str(found.type)
+                expected=f"values of {step.type.value} in dictionary {step.dictionary_id}", found=str(values.type)
             )
-        return found
+        return values
     if null_count == length:
         # A dictionary need not precede a batch whose slots are all null (Columnar.rst, "Dictionary messages").
         return from_pylist.array([], step.type.value)
@@ -307,7 +308,7 @@ def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_di
 
 
 def _check_children(step: Step, length: int, children: Sequence[Array]) -> None:
-    """Prove that children have the slots that the parent's length implies; value offsets are checked later."""
+    """Check that children have the slots that the parent's length implies; value offsets are checked later."""
     if step.child_slots is None:
         return
     needed = length * step.child_slots

@@ -16,7 +16,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
-from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
+from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
@@ -113,20 +113,20 @@ class FileReader(BatchReader):
         window: Window | None = None
         held_end = first
         """Blocks before this one lie in the window."""
-        gathers = True
+        coalesces = True
         while first < end:
             if first >= held_end:
                 held_end = first + self._small_neighbours(first, end)
                 window = self._window(first, held_end) if held_end > first + 1 else None
-                gathers = below_rows > 1
+                coalesces = below_rows > 1
             found = None
-            if window is not None and gathers and held_end > first + 1:
-                found = self._gather(window, self.blocks[first:held_end], shapes, below_rows)
+            if window is not None and coalesces and held_end > first + 1:
+                found = self._coalesce(window, self.blocks[first:held_end], shapes, below_rows)
             if found is None:
                 batch = self._read_batch(first, window)
                 found = batch, (batch.num_rows,)
-                # A small batch that cannot be gathered most often has neighbours like it.
-                gathers = gathers and batch.num_rows >= below_rows
+                # A small batch that cannot be coalesced most often has neighbours like it.
+                coalesces = coalesces and batch.num_rows >= below_rows
             yield found
             first += len(found[1])
 
@@ -161,7 +161,7 @@ class FileReader(BatchReader):
             data = self._source.read_at(start, last.byte_offset + last.nbytes - start)
         return Window(self._source, start, data)
 
-    def _gather(
+    def _coalesce(
         self, window: Window, blocks: Sequence[Block], shapes: Shapes, below_rows: int
     ) -> tuple[RecordBatch, tuple[int, ...]] | None:
         metadata_nbytes = blocks[0].metadata_nbytes
@@ -181,7 +181,7 @@ class FileReader(BatchReader):
             shape,
             np.array([block.body_nbytes for block in alike]),
         )
-        return gather(self._columns, run, self._dictionaries.find, below_rows=below_rows)
+        return coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
 
     def read_header(self, i: int) -> RecordBatchHeader:
         """Return the header of record batch `i` (its row count among others) without reading its body."""

@@ -157,9 +157,9 @@ class _Compiling:
         for i, child in enumerate(type_.children):
             keeps = keep and (selection is None or i in selection)
             below = selection[i] if selection is not None and keeps else None
-            found = self.field(child, child_path(type_, path, child), keep=keeps, selection=below, top=False)
+            kept_field = self.field(child, child_path(type_, path, child), keep=keeps, selection=below, top=False)
             if keeps:
-                kept.append(found)
+                kept.append(kept_field)
         if keep and selection is not None:
             field = replace(field, type=t.Struct(tuple(kept)))
             self.steps[position] = replace(self.steps[position], type=field.type, children=len(kept))
@@ -226,7 +226,7 @@ def compile_plan(
     for i, field in enumerate(fields):
         keep = selection is None or i in selection
         below = selection[i] if selection is not None and keep else None
-        found = compiling.field(field, field.name, keep=keep, selection=below, top=True)
+        kept_field = compiling.field(field, field.name, keep=keep, selection=below, top=True)
         if keep:
-            kept.append(found)
+            kept.append(kept_field)
     return compiling.plan(tuple(kept), is_whole=selection is None)

@@ -81,11 +81,11 @@ class SelectedColumns:
         return self._batch(columns, header.length, message)
 
     def build_batch(
-        self, message: Message, num_rows: int, layout: BatchLayout, found: Sequence[memoryview], find: FindDictionary
+        self, message: Message, num_rows: int, layout: BatchLayout, regions: Sequence[memoryview], find: FindDictionary
     ) -> RecordBatch:
-        """Return the batch whose buffers are in memory already, by number; `message` is one of those it is made of."""
+        """Return a batch of buffers in memory, by number; `message` is any of those whose rows it has."""
         plan = self.plan(message.version)
-        columns = build_columns(num_rows, plan, layout, found, find, body_offset=0, swaps=self.swaps)
+        columns = build_columns(num_rows, plan, layout, regions, find, body_offset=0, swaps=self.swaps)
         self._check(columns, plan)
         return self._batch(columns, num_rows, message)
 
@@ -103,7 +103,7 @@ class SelectedColumns:
             return message.body_nbytes
         layout = check_header(header, plan, message.body_nbytes, self.limits)
         ranges = ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes)
-        return sum(end - start for start, end in ranges)
+        return sum(stop - start for start, stop in ranges)
 
     def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
         """Return the values of the dictionary batch whose body lies at `place`."""

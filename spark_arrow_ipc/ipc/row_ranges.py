@@ -2,11 +2,11 @@
 
 Strategy
 --------
-The buffers of one column lie behind one another, so rows `first` to `end` are a range of bytes in each of them: fixed
-widths say which, and value offsets say which of what they point into. `BatchRows.read` reads those ranges, moves the
-offsets and gives the result the form of a batch of so many rows, which is then decoded and checked as any other.
-Whoever writes a table in one piece makes record batches of gigabytes; here they cost the memory of a piece, and
-several tasks can share them.
+Each column has its own buffers, so the rows `start` to `stop` are a range of bytes in each of them: from the fixed
+width of a slot, or from the value offsets at both ends. `BatchRows.read` reads those ranges and subtracts the first
+value offset from the others. The result is laid out as a batch of its own and is decoded and checked as any other.
+A table that was written in one piece is one record batch of gigabytes; this way it costs the memory of a range, and
+several tasks can share it.
 
 Ranges begin at a multiple of eight slots, at every depth, so that bitmaps need not be shifted.
 """
@@ -38,7 +38,7 @@ ROW_ALIGNMENT: Final = 8
 def can_cut(columns: SelectedColumns, message: Message) -> bool:
     """Return whether rows of a batch can be read without the others.
 
-    Not where it is compressed, of the other byte order, or has a type whose slots point into what they share.
+    They cannot if it is compressed, of the other byte order, or has a layout that `SlotWalk` does not read.
     """
     header = message.header
     assert isinstance(header, RecordBatchHeader)

@@ -18,7 +18,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
-from spark_arrow_ipc.ipc.coalesce import Run, Shapes, gather
+from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_stream_message
@@ -106,7 +106,7 @@ class StreamReader(BatchReader):
             source = self._source
             if below_rows > 1 and isinstance(source, ReadAhead) and source.expects_small:
                 if self._byte_offset >= one_by_one_before:
-                    found = self._gather(source, shapes, below_rows, left)
+                    found = self._coalesce(source, shapes, below_rows, left)
                 if found is None:
                     piece_end = self._byte_offset + len(source.held(self._byte_offset))
             if found is None:
@@ -115,12 +115,12 @@ class StreamReader(BatchReader):
                     return
                 found = batch, (batch.num_rows,)
                 if batch.num_rows < below_rows:
-                    # A small batch that cannot be gathered most often has neighbours like it.
+                    # A small batch that cannot be coalesced most often has neighbours like it.
                     one_by_one_before = piece_end
             yield found
             left -= len(found[1])
 
-    def _gather(
+    def _coalesce(
         self, source: ReadAhead, shapes: Shapes, below_rows: int, most: int
     ) -> tuple[RecordBatch, tuple[int, ...]] | None:
         data = source.held(self._byte_offset)
@@ -135,13 +135,13 @@ class StreamReader(BatchReader):
         if len(ends) <= 1:
             return None
         self._flush_early()
-        gathered = gather(self._columns, run, self._dictionaries.find, below_rows=below_rows)
-        if gathered is not None:
-            count = len(gathered[1])
+        coalesced = coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
+        if coalesced is not None:
+            count = len(coalesced[1])
             self._counts[MessageHeader.RecordBatch] += count
             self._byte_offset += ends[count - 1]
             source.adapt(ends[0])
-        return gathered
+        return coalesced
 
     def _shape(self, data: memoryview, shapes: Shapes) -> MessageShape | None:
         """Return the shape of the message at the start of `data`, or None where it is to be read by itself."""
