@@ -5,15 +5,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write import failpoint
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.job_plan import live_files, plan_job
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.local import LOCAL
 
 APPEND, OVERWRITE, DYNAMIC = WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC
+
+
+def dataset(path):
+    return DatasetDirectory(LOCAL, str(path))
 
 
 def stage(plan, content, directory="", partition_id=0):
@@ -29,7 +36,7 @@ def run_tasks(plan, *contents):
     outputs = []
     for i, content in enumerate(contents):
         directory, _, text = content.rpartition(":")
-        outputs.append(TaskOutput(plan.jobid, (stage(plan, text.encode(), directory, i),)))
+        outputs.append(TaskOutput(plan.staging.jobid, (stage(plan, text.encode(), directory, i),)))
     return outputs
 
 
@@ -66,7 +73,7 @@ def ours(root):
 
 def foreign(root):
     """Return what another reader sees, which lists the directory."""
-    return texts(root, [(f"{root}/{file.path}",) * 2 for file in live_files(str(root))])
+    return texts(root, [(f"{root}/{file.path}",) * 2 for file in live_files(dataset(root))])
 
 
 def leftovers(path):

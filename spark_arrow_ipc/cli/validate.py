@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
-from spark_arrow_ipc.dataset.listing.tree import list_directory
+from spark_arrow_ipc.dataset.listing.directory import list_directory
 from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
@@ -32,6 +31,8 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.storage import Kind
 
 __all__ = ["Verdict", "add_arguments", "examine", "run"]
 
@@ -92,11 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verdicts(path: str, *, values: bool) -> Iterator[Verdict]:
-    if not os.path.isdir(path):  # noqa: PTH112 - paths are text, as the user named them
+    storage, directory = storage_of(path)
+    status = storage.status(directory)
+    if status is None or status.kind is not Kind.DIRECTORY:
         yield examine(path, values=values)
         return
     try:
-        files = list_directory(path).files
+        files = list_directory(storage, directory).files
         if not files:
             raise NoFilesError(expected="files in the directory", found="none", path=path)
     except (ArrowIpcError, OSError) as error:

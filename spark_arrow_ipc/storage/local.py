@@ -1,9 +1,10 @@
-"""Local paths: how a path that a person wrote becomes an absolute one, and how its state is read and made durable.
+"""`LocalStorage`: the file systems of this machine, network mounts included.
 
 Strategy
 --------
-This is the dataset layer's only door to the file system's own calls that are not plain reading: everything above
-works with absolute paths of this machine. What a path *means* (a file, a directory, a pattern) is not known here.
+Each call is as few system calls as it can be, and each state that others can see is one of them: a file gets its name
+by ``link`` (`put_if_absent`: fails where the name exists, on network storage too) or ``rename``. Paths are absolute; a
+relative one that a person wrote is made absolute as text, without following links.
 """
 
 from __future__ import annotations
@@ -11,13 +12,24 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import BinaryIO, Final, cast
 from urllib.parse import unquote
 
-from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
+from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
-__all__ = ["FileStatus", "local_path", "status", "sync_directory", "sync_file"]
+__all__ = ["LOCAL", "LocalStorage", "local_path"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 """A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
@@ -27,38 +39,210 @@ _LOCAL_HOSTS = ("", "localhost")
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
 """What file systems answer that do not know ``fsync`` of a directory (some network and user-space ones)."""
 
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""What file systems answer that have no hard links."""
+
+_BUFFER_NBYTES: Final = 1 << 13
+"""Small buffers are gathered to writes of this size; larger ones go to the file system as they are."""
+
+_TRAITS: Final = Traits(directories=True)
+
 
 @dataclass(frozen=True, slots=True)
-class FileStatus:
-    """What the file system says of one path.
+class LocalStorage:
+    """Local paths. Has no state, so that it travels to tasks for nothing; `LOCAL` is the one that is used."""
 
-    Parameters
-    ----------
-    path
-        As it was asked for.
-    nbytes
-        Size of a file; of no meaning for a directory.
-    mtime_ns
-        Time of the last modification, nanoseconds since 1970.
-    inode
-        Device and inode: equal for equal files, whatever their names.
-    is_directory, is_file
-        Links are followed; neither is true for a pipe, socket or device.
-    """
+    @property
+    def traits(self) -> Traits:
+        """Directories exist, and their names are made durable."""
+        return _TRAITS
 
-    path: str
-    nbytes: int
-    mtime_ns: int
-    inode: tuple[int, int]
-    is_directory: bool
-    is_file: bool
+    def resolve(self, path: str | os.PathLike[str]) -> str:
+        """Return the absolute path of a plain path or a ``file:`` URI (`local_path`)."""
+        return local_path(path)
+
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:
+        """Return the state of a path, or None if nothing is there. One system call."""
+        try:
+            state = os.stat(path, follow_symlinks=follow_links)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        is_link = stat.S_ISLNK(state.st_mode)
+        kind = Kind.LINK if is_link else _kind(state.st_mode)
+        return Status(path, kind, state.st_size, state.st_mtime_ns, is_link, (state.st_dev, state.st_ino))
+
+    def list(self, directory: str) -> Iterator[Status]:
+        """Yield every name in a directory, in no order, links followed. One ``stat`` a file."""
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    yield Status(entry.path, Kind.DIRECTORY, is_link=entry.is_symlink())
+                    continue
+                try:
+                    state = entry.stat()
+                except FileNotFoundError:
+                    if entry.is_symlink() and self.status(entry.path, follow_links=False) is not None:
+                        yield Status(entry.path, Kind.DANGLING, is_link=True)
+                    continue  # a file that vanished belongs to no version of the data any more
+                yield Status(entry.path, _kind(state.st_mode), state.st_size, state.st_mtime_ns, entry.is_symlink())
+
+    def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
+        """Return the bytes of a file; `open_mapped` says what mapping risks."""
+        return open_mapped(path) if memory_map else FileSource.open(path)
+
+    def read(self, path: str, max_nbytes: int) -> bytes:
+        """Return a small file whole."""
+        with open(path, "rb", buffering=0) as file:
+            nbytes = os.fstat(file.fileno()).st_size
+            if nbytes > max_nbytes:
+                raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
+            return file.readall()
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file exclusively; its directory is not made."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        return os.fdopen(descriptor, "wb", buffering=_BUFFER_NBYTES)
+
+    def scratch_file(self, directory: str) -> BinaryIO:
+        """Return an unnamed file on the file system of a directory, which must exist."""
+        return cast("BinaryIO", tempfile.TemporaryFile(dir=directory))
+
+    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:
+        """Write a small file under another name and rename it."""
+        temporary = _temporary(scratch or os.path.dirname(path))
+        with _deleted_on_error(temporary):
+            with self.create(temporary) as file:
+                file.write(data)
+                if durable:
+                    self.sync_file(file)
+            os.replace(temporary, path)
+
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:
+        """Write a small file under another name and link it to its own.
+
+        Raises
+        ------
+        UnsupportedError
+            The file system has no hard links.
+        """
+        temporary = _temporary(os.path.dirname(path))
+        with _deleted_on_error(temporary):
+            with self.create(temporary) as file:
+                half = len(data) // 2
+                for part in (data[:half], data[half:]):
+                    file.write(part)
+                    file.flush()
+                    failpoint.hit("C3.torn")
+                if durable:
+                    self.sync_file(file)
+            failpoint.hit("C3.written")
+            linked = _link(temporary, path)
+            failpoint.hit("C3.linked")
+        self.delete(temporary)
+        return linked
+
+    def check_put_if_absent(self, directory: str) -> None:
+        """Raise if the file system of a directory has no hard links."""
+        probe, linked = _temporary(directory), _temporary(directory)
+        self.create(probe).close()
+        try:
+            _link(probe, linked)
+            self.delete(linked)
+        finally:
+            self.delete(probe)
+
+    def publish(self, staged: str, final: str) -> None:
+        """Rename a file."""
+        os.rename(staged, final)
+
+    def delete(self, path: str) -> None:
+        """Unlink a file; nothing happens if it is not there."""
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def delete_tree(self, directory: str) -> None:
+        """Delete a directory with all in it; nothing happens if it is not there."""
+        try:
+            shutil.rmtree(directory)
+        except FileNotFoundError:  # it is gone, or others delete it as well
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def make_directory(self, directory: str) -> None:
+        """Make a directory and those above it."""
+        while True:
+            try:
+                os.makedirs(directory, exist_ok=True)
+            except FileNotFoundError:  # another job, ending, deleted an empty parent between two steps of makedirs
+                continue
+            return
+
+    def delete_directory_if_empty(self, directory: str) -> None:
+        """Delete a directory if nothing is in it, and keep it if that fails."""
+        with suppress(OSError):
+            os.rmdir(directory)
+
+    def sync_file(self, file: BinaryIO) -> None:
+        """Flush a file and make its bytes durable."""
+        file.flush()
+        os.fsync(file.fileno())
+
+    def sync(self, directory: str) -> None:
+        """Make the names in a directory durable: a rename or link survives a power loss only after this."""
+        try:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NOT_SYNCABLE:
+                raise
+        finally:
+            os.close(descriptor)
+
+
+LOCAL: Final = LocalStorage()
+"""The storage of local paths."""
+
+
+def _kind(mode: int) -> Kind:
+    return Kind.FILE if stat.S_ISREG(mode) else Kind.DIRECTORY if stat.S_ISDIR(mode) else Kind.SPECIAL
+
+
+def _temporary(directory: str) -> str:
+    return os.path.join(directory, uuid.uuid4().hex + TEMPORARY_SUFFIX)
+
+
+@contextmanager
+def _deleted_on_error(path: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the first error is the one to tell
+            os.unlink(path)
+        raise
+
+
+def _link(source: str, target: str) -> bool:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise UnsupportedError(
+            f"this file system has no hard links, with which a write is committed ({error}); write to a local disk, "
+            "NFS or another file system that has them, and copy the directory from there"
+        ) from error
+    return True
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of this machine that a plain path or a ``file:`` URI names.
 
-    A URI's percent escapes are decoded, a plain path is taken as it stands. ``.`` and ``..`` are resolved as text,
-    as Hadoop's paths do; links are not followed.
+    A URI's percent escapes are decoded, a plain path is taken as it stands. ``.`` and ``..`` are resolved as in
+    Hadoop's paths, without following links.
 
     Raises
     ------
@@ -69,7 +253,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
     """
     text = os.fspath(path)
     if not text:
-        raise OptionError(expected="a path", found="an empty text")
+        raise OptionError(expected="a path", found="an empty string")
     if "\0" in text:
         raise OptionError(expected="a path", found=f"a NUL character in {text!r}")
     if text.lower().startswith("file:"):
@@ -95,49 +279,3 @@ def _of_file_uri(uri: str) -> str:
             )
         rest = slash + rest
     return unquote(rest) or "/"
-
-
-def status(path: str) -> FileStatus | None:
-    """Return the state of a path, links followed, or None where nothing is there. One system call.
-
-    Raises
-    ------
-    OSError
-        The file system refuses to say (no permission, an IO error).
-    """
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    mode = found.st_mode
-    inode = (found.st_dev, found.st_ino)
-    return FileStatus(path, found.st_size, found.st_mtime_ns, inode, stat.S_ISDIR(mode), stat.S_ISREG(mode))
-
-
-def sync_file(descriptor: int) -> None:
-    """Make a file's bytes durable.
-
-    Raises
-    ------
-    OSError
-        The bytes did not reach the disk: the file must not be published.
-    """
-    os.fsync(descriptor)
-
-
-def sync_directory(path: str) -> None:
-    """Make the names of a directory durable: a rename or link survives a power loss only after this.
-
-    Raises
-    ------
-    OSError
-        The directory cannot be opened or its names did not reach the disk.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _NOT_SYNCABLE:
-            raise
-    finally:
-        os.close(descriptor)

@@ -29,14 +29,17 @@ from pathlib import Path
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write import failpoint
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import live_files, plan_job
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import SinkOptions, TaskOutput, write_task
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.local import LOCAL
 
 SCHEMA = Schema.of([field("id", types.int64)])
 OPTIONS = SinkOptions(record_batch_rows=10)
@@ -66,7 +69,7 @@ def write(root, mode, rows, *, partitioned, commits=True, staged=lambda: None):
     if commits:
         commit(plan, outputs, write_empty=None)
     else:
-        abort(plan)
+        abort(plan.staging)
 
 
 def moved(file, directory):
@@ -158,7 +161,7 @@ def check_recovery(root, view, rng=None):
     check(left == records and len(records) <= 4, f"vacuum left {left}", root)
     empty = [path.name for path in Path(root).glob("k=*") if not any(path.iterdir())]
     check(not empty, f"empty directories {empty}", root)
-    listed = {directory_of(file.path) for file in live_files(root)}
+    listed = {directory_of(file.path) for file in live_files(DatasetDirectory(LOCAL, root))}
     check(listed == view.keys(), "after recovery the plain listing is the truth", root)
 
 

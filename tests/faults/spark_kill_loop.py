@@ -32,9 +32,12 @@ from pathlib import Path
 import psutil
 from kill_loop import COMMITTED, LOOPS, PARTITIONS, ROWS, WRITTEN, after, check, check_recovery, see, seed, write
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_pending
-from spark_arrow_ipc.dataset.write import failpoint
-from spark_arrow_ipc.dataset.write.job_plan import WriteMode, live_files
+from spark_arrow_ipc.dataset.write.live_files import live_files
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.local import LOCAL
 
 HERE = Path(__file__).resolve()
 SECONDS = 300
@@ -65,7 +68,7 @@ def obey():
     if victim == "process":
         os.environ["ARROWIPC_FAILPOINT"] = f"{point}:kill@{passage}"
         return
-    from spark_arrow_ipc.dataset.write import failpoint
+    from spark_arrow_ipc.storage import failpoint
 
     raising = failpoint.Failpoint.parse(f"{point}:raise@{passage}")
 
@@ -284,9 +287,9 @@ def run_step(driver, folder, root, point, mode, victim):
     check(found == expected, f"expected the {'new' if expected is new else 'old'} data, found {found}; {said}", root)
     if victim == "process" and point[0] in "TC":
         # Spark has aborted in another process: what was committed is in place, what was not has left nothing.
-        check(read_pending(root) is None, "the abort left the job pending", root)
+        check(read_pending(DatasetDirectory(LOCAL, root)) is None, "the abort left the job pending", root)
         check(not (Path(root) / "_ipc_stage").exists(), "the abort left the staging", root)
-        listed = {file.path for file in live_files(root)}
+        listed = {file.path for file in live_files(DatasetDirectory(LOCAL, root))}
         check(len(listed) == sum(1 for _ in Path(root).rglob("*.arrow")), "more files than a reader sees", root)
     return expected
 

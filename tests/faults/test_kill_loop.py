@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_arrow_ipc.dataset.write.failpoint import POINTS
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.storage.failpoint import POINTS
 
 HERE = Path(__file__).parent
 

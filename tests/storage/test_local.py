@@ -5,7 +5,8 @@ import os
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.local import local_path, status, sync_directory
+from spark_arrow_ipc.storage.local import LOCAL, local_path
+from spark_arrow_ipc.storage.storage import Kind
 
 PATHS = [
     ("absolute", "/data/x.arrow", "/data/x.arrow"),
@@ -39,7 +40,7 @@ REFUSED = [
     ("dbfs", "dbfs:/x", UnsupportedError, "scheme dbfs"),
     ("another host", "file://server/x", UnsupportedError, "host 'server'"),
     ("relative URI", "file:x.arrow", OptionError, "absolute path after file:"),
-    ("empty", "", OptionError, "empty text"),
+    ("empty", "", OptionError, "empty string"),
     ("NUL", "/data/\0", OptionError, "NUL"),
 ]
 
@@ -53,16 +54,11 @@ def test_path_that_is_not_local_is_refused_by_name(path, error, text):
 def test_status_tells_files_directories_and_nothing_apart(tmp_path):
     file = tmp_path / "f"
     file.write_bytes(b"12345")
-    found = status(str(file))
-    assert (5, file.stat().st_mtime_ns, True, False) == (
-        found.nbytes,
-        found.mtime_ns,
-        found.is_file,
-        found.is_directory,
-    )
-    assert status(str(tmp_path)).is_directory
-    assert status(str(tmp_path / "absent")) is None
-    assert status(str(file / "below a file")) is None
+    status = LOCAL.status(str(file))
+    assert (5, file.stat().st_mtime_ns, Kind.FILE) == (status.nbytes, status.mtime_ns, status.kind)
+    assert LOCAL.status(str(tmp_path)).kind is Kind.DIRECTORY
+    assert LOCAL.status(str(tmp_path / "absent")) is None
+    assert LOCAL.status(str(file / "below a file")) is None
 
 
 def test_directory_without_fsync_is_tolerated_and_an_io_error_is_not(tmp_path, monkeypatch):
@@ -75,7 +71,7 @@ def test_directory_without_fsync_is_tolerated_and_an_io_error_is_not(tmp_path, m
         return fsync
 
     monkeypatch.setattr(os, "fsync", refuse(22))
-    sync_directory(str(tmp_path))
+    LOCAL.sync(str(tmp_path))
     monkeypatch.setattr(os, "fsync", refuse(5))
     with pytest.raises(OSError, match="Input/output"):
-        sync_directory(str(tmp_path))
+        LOCAL.sync(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Which commit record of a dataset counts, and where the files of one lie that is still being applied.
+"""The chain of commit records: which one counts, and where its files lie while it is being applied.
 
 Strategy
 --------
@@ -10,76 +10,35 @@ micro-batches are in. A reader notes the head, lists, and looks at the head agai
 record its answer is what is listed, with the record's files, without those that it removes: the same at every point
 of its application, so that it may end meanwhile and only another number makes the reader list again.
 
-This module reads and never changes anything. A dataset without ``_ipc_commits`` costs one failed system call.
+This module reads and never changes anything. A dataset without ``_ipc_commits`` costs one failed listing.
 """
 
 from __future__ import annotations
 
-import os
-import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, STAGED_SUFFIX, Record, StagedFile
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, error_context
-from spark_arrow_ipc.storage.local import status
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record, StagedFile
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, LimitError, error_context
+from spark_arrow_ipc.storage.paths import join, name_of
 
 __all__ = [
-    "COMMITS_DIRECTORY",
-    "STAGED_SUFFIX",
-    "STAGING_DIRECTORY",
     "Head",
     "Pending",
     "PendingFile",
     "State",
-    "commits_directory",
     "is_committed",
+    "newest_record",
     "read_head",
     "read_pending",
     "read_record",
     "read_state",
-    "record_path",
-    "sequence_number",
-    "staging_directory",
 ]
 
-STAGING_DIRECTORY: Final = "_ipc_stage"
-"""Directory inside a dataset where a write keeps its files until it commits."""
-
-COMMITS_DIRECTORY: Final = "_ipc_commits"
-"""Directory inside a dataset that holds the newest records."""
-
 _LOOKS: Final = 5
-"""So often a record is looked for that others prune meanwhile."""
-
-_RECORD_NAME: Final = re.compile(r"(\d{20})\.(json|done)")
-
-
-# Where things lie
-
-
-def commits_directory(root: str) -> str:
-    """Return the directory of a dataset's records."""
-    return os.path.join(root, COMMITS_DIRECTORY)
-
-
-def record_path(root: str, seq: int, ending: str = "json") -> str:
-    """Return the path of a record, or with the ending "done" of its mark."""
-    return os.path.join(root, COMMITS_DIRECTORY, f"{seq:020d}.{ending}")
-
-
-def sequence_number(name: str) -> int | None:
-    """Return the number in the name of a record or mark, None for another name."""
-    found = _RECORD_NAME.fullmatch(name)
-    return int(found[1]) if found else None
-
-
-def staging_directory(root: str, jobid: str) -> str:
-    """Return a job's staging directory."""
-    return os.path.join(root, STAGING_DIRECTORY, jobid)
-
-
-# Reading
+"""How often a record is looked for that other jobs prune meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +74,17 @@ class PendingFile:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A committed job whose files are not all in place: the record, and where its dataset lies."""
+    """A committed job whose files are not all in place."""
 
-    root: str
+    dataset: DatasetDirectory
     record: Record
 
     def removed(self) -> frozenset[str]:
         """Return the absolute paths of the files that are removed, whether they are still there or not."""
-        return frozenset(os.path.join(self.root, name) for name in self.record.removes)
+        return frozenset(map(self.dataset.path, self.record.removes))
 
     def file(self, add: StagedFile) -> PendingFile:
-        """Return where a file lies; two system calls at most.
+        """Return the place of a file; two looks at most.
 
         Raises
         ------
@@ -134,16 +93,18 @@ class Pending:
         FileChangedError
             What is there has another size than was committed.
         """
-        path = os.path.join(self.root, add.final)
-        staged = os.path.join(staging_directory(self.root, self.record.jobid), add.staged)
-        found = status(staged) or status(path)
-        if found is None:
+        storage = self.dataset.storage
+        path = self.dataset.path(add.final)
+        staged = join(self.dataset.staging(self.record.jobid), add.staged)
+        # Staged first: a rename between the two looks is found by the second.
+        status = storage.status(staged) or storage.status(path)
+        if status is None:
             raise FileNotFoundError(2, "a committed file is neither staged nor published", path)
-        if found.nbytes != add.nbytes:
+        if status.nbytes != add.nbytes:
             raise FileChangedError(
-                expected=f"a committed file of {add.nbytes:,} bytes", found=f"{found.nbytes:,}", path=path
+                expected=f"a committed file of {add.nbytes:,} bytes", found=f"{status.nbytes:,}", path=path
             )
-        return PendingFile(path, staged, add.nbytes, add.rows, found.mtime_ns)
+        return PendingFile(path, staged, add.nbytes, add.rows, status.mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +115,16 @@ class State:
     pending: Pending | None = None
 
 
-def read_head(root: str) -> Head:
+def read_head(dataset: DatasetDirectory) -> Head:
     """Return the number and state of a dataset's newest record. One listing of at most a handful of names.
 
     Raises
     ------
     OSError
-        The file system does not say.
+        The storage does not say.
     """
     try:
-        names = os.listdir(commits_directory(root))
+        names = {name_of(status.path) for status in dataset.storage.list(dataset.commits)}
     except (FileNotFoundError, NotADirectoryError):
         return Head()
     # A mark counts as its record: of two names that appear one after the other a listing may have only the second.
@@ -171,7 +132,7 @@ def read_head(root: str) -> Head:
     return Head(seq, done=not seq or f"{seq:020d}.done" in names)
 
 
-def read_record(root: str, seq: int) -> Record:
+def read_record(dataset: DatasetDirectory, seq: int) -> Record:
     """Return a record, checked.
 
     Raises
@@ -181,14 +142,11 @@ def read_record(root: str, seq: int) -> Record:
     CommitError
         It is damaged, with what to do about it.
     """
-    path = record_path(root, seq)
-    with open(path, "rb", buffering=0) as file:
-        nbytes = os.fstat(file.fileno()).st_size
-        if nbytes > MAX_RECORD_NBYTES:
-            raise CommitError(
-                expected=f"a commit record of at most {MAX_RECORD_NBYTES:,} bytes", found=f"{nbytes:,}", path=path
-            )
-        data = file.readall()
+    path = dataset.record(seq)
+    try:
+        data = dataset.storage.read(path, MAX_RECORD_NBYTES)
+    except LimitError as error:
+        raise CommitError(expected=error.expected, found=error.found, path=path) from error
     try:
         with error_context(path=path):
             record = Record.from_bytes(data)
@@ -196,12 +154,35 @@ def read_record(root: str, seq: int) -> Record:
                 raise CommitError(expected=f"the commit record number {seq}", found=f"number {record.seq}")
     except CommitError as error:
         raise CommitError(
-            f"{error}; nothing is done by it. To go on without what it says, remove it and its .done", path=root
+            f"{error}; nothing is done by it. To go on without what it says, remove it and its .done", path=dataset.root
         ) from error
     return record
 
 
-def read_state(root: str) -> State:
+def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
+    """Return the head and its record, done or not; no record where there was never one.
+
+    Raises
+    ------
+    CommitError
+        The record is damaged.
+    ConcurrentWriteError
+        Other writers go on faster than the chain can be read.
+    OSError
+        The storage does not say.
+    """
+    for _ in range(_LOOKS):
+        head = read_head(dataset)
+        if not head.seq:
+            return head, None
+        with suppress(FileNotFoundError):  # others went on by two records since
+            return head, read_record(dataset, head.seq)
+    raise ConcurrentWriteError(
+        "other writers change the directory faster than its state can be read", path=dataset.root
+    )
+
+
+def read_state(dataset: DatasetDirectory) -> State:
     """Return a dataset's head and, where that is pending, its record. Changes nothing.
 
     Raises
@@ -209,46 +190,35 @@ def read_state(root: str) -> State:
     CommitError
         The pending record is damaged.
     OSError
-        The file system does not say.
+        The storage does not say.
     """
-    for _ in range(_LOOKS):
-        head = read_head(root)
-        if head.done:
-            return State(head)
-        try:
-            return State(head, Pending(root, read_record(root, head.seq)))
-        except FileNotFoundError:  # others went on by two records since
-            continue
-    raise ConcurrentWriteError("other writers change the directory faster than its state can be read", path=root)
+    head = read_head(dataset)
+    if head.done:
+        return State(head)
+    head, record = newest_record(dataset)
+    return State(head, None if head.done or record is None else Pending(dataset, record))
 
 
-def read_pending(root: str) -> Pending | None:
-    """Return the job that is committed and not yet in place, or None, which is the rule. Changes nothing.
+def read_pending(dataset: DatasetDirectory) -> Pending | None:
+    """Return the job that is committed and not yet in place, usually None. Changes nothing.
 
     Raises
     ------
     CommitError, OSError
         As `read_state`.
     """
-    return read_state(root).pending
+    return read_state(dataset).pending
 
 
-def is_committed(root: str, jobid: str) -> bool:
+def is_committed(dataset: DatasetDirectory, jobid: str) -> bool:
     """Return whether a job is among the newest `REMEMBERED` that are committed.
 
-    Only the head is asked: a record that a late writer linked where older ones were pruned was never the head.
+    Only the head is asked: a record that a late writer made where older ones were pruned was never the head.
 
     Raises
     ------
     CommitError, OSError
-        As `read_state`: then nobody knows.
+        As `newest_record`: then it cannot be known.
     """
-    for _ in range(_LOOKS):
-        head = read_head(root)
-        if not head.seq:
-            return False
-        try:
-            return jobid in read_record(root, head.seq).jobs
-        except FileNotFoundError:
-            continue
-    raise ConcurrentWriteError("other writers change the directory faster than its state can be read", path=root)
+    record = newest_record(dataset)[1]
+    return record is not None and jobid in record.jobs

@@ -1,10 +1,13 @@
-"""The form of a commit record: what one job changes, as JSON that proves itself.
+"""A commit record: what one job changes, as JSON that ends in its own checksum.
 
 Strategy
 --------
 A record ends in the CRC-32 of what precedes it, so that half of one is none. It is trusted no more than any file:
-names must be relative and visible, sizes not negative, the whole not above `MAX_RECORD_NBYTES`. Where records lie and
-which of them counts is `commit_record`'s.
+names must be relative and visible, sizes not negative, the whole not above `MAX_RECORD_NBYTES`. `log` says which record
+counts.
+
+A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names, in the one
+chain that every commit goes through: a job finds itself withdrawn when it looks at the newest record before its own.
 """
 
 from __future__ import annotations
@@ -12,29 +15,34 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 
 __all__ = [
     "MAX_RECORD_NBYTES",
     "REMEMBERED",
     "STAGED_SUFFIX",
+    "WITHDRAWN",
     "Record",
     "StagedFile",
     "check_names",
 ]
 
-STAGED_SUFFIX: Final = ".staged"
+STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
 """Ending of a file that is not committed: recursive patterns of other readers match what lies in ``_`` directories."""
 
+WITHDRAWN: Final = "withdrawn"
+"""The mode of a record that withdraws jobs instead of committing one."""
+
 REMEMBERED: Final = 1000
-"""So many job ids, commit tokens and streaming queries each record carries on from the one before."""
+"""Job ids, commit tokens and withdrawn jobs that each record carries on from the one before."""
 
 MAX_RECORD_NBYTES: Final = 256 << 20
-"""Of a larger record nothing is read; a job of a million files makes one of about 150 MB."""
+"""A larger record is not read; a job of a million files makes one of about 150 MB."""
 
 _TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
 _TAIL_NBYTES: Final = 24
@@ -60,7 +68,7 @@ class StagedFile:
     nbytes, rows
         Its size and its rows.
     crc32
-        Checksum of its end (`sink.tail_crc32`).
+        Checksum of its end (`tail_crc32`).
     """
 
     staged: str
@@ -83,7 +91,7 @@ class Record:
     seq
         Its place in the chain, from 1.
     jobid, mode
-        The job's.
+        The job's; of a withdrawal, an id of its own and `WITHDRAWN`.
     adds
         The files that it publishes.
     removes
@@ -91,9 +99,11 @@ class Record:
     durable
         Whether ``fsync`` guards its steps.
     jobs, tokens
-        The newest `REMEMBERED` job ids and commit tokens, oldest first, its own included.
-    queries
-        The last micro-batch of each streaming query, its own included; oldest first.
+        The newest `REMEMBERED` ids of committed jobs and commit tokens, oldest first, its own included.
+    withdraws
+        The jobs that this record withdraws.
+    withdrawn
+        The newest `REMEMBERED` ids of withdrawn jobs, oldest first, its own included.
     """
 
     seq: int
@@ -104,10 +114,45 @@ class Record:
     durable: bool = True
     jobs: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
-    queries: Mapping[str, int] = field(default_factory=dict)
+    withdraws: tuple[str, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+
+    @classmethod
+    def after(
+        cls,
+        before: Record | None,
+        seq: int,
+        jobid: str,
+        mode: str,
+        *,
+        adds: tuple[StagedFile, ...] = (),
+        removes: tuple[str, ...] = (),
+        durable: bool = True,
+        token: str | None = None,
+        withdraws: tuple[str, ...] = (),
+    ) -> Record:
+        """Return the record that follows another one in the chain and remembers what that one did."""
+        jobs, tokens, withdrawn = ((), (), ()) if before is None else (before.jobs, before.tokens, before.withdrawn)
+        return cls(
+            seq,
+            jobid,
+            mode,
+            adds,
+            removes,
+            durable,
+            (*jobs, *(() if withdraws else (jobid,)))[-REMEMBERED:],
+            (*tokens, *(() if token is None else (token,)))[-REMEMBERED:],
+            withdraws,
+            (*withdrawn, *withdraws)[-REMEMBERED:],
+        )
+
+    @property
+    def staged_jobs(self) -> tuple[str, ...]:
+        """The jobs whose staging directories are of no use once this record is applied."""
+        return self.withdraws or (self.jobid,)
 
     def to_bytes(self) -> bytes:
-        """Return the record as the text of its file."""
+        """Return the bytes of the record's file."""
         values = {name: getattr(self, name) for name in self.__slots__}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
         body = json.dumps(values, separators=(",", ":")).encode()[:-1]
@@ -130,9 +175,10 @@ class Record:
             )
         try:
             values = json.loads(body + b"}")
+            values.pop("queries", None)  # of releases that had planned for micro-batches and wrote none
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
-            for name in ("removes", "jobs", "tokens"):
-                values[name] = tuple(values[name])
+            for name in ("removes", "jobs", "tokens", "withdraws", "withdrawn"):
+                values[name] = tuple(values.get(name, ()))
             record = cls(**values)
             sound = _is_sound(record)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -144,16 +190,32 @@ class Record:
 
 
 def _is_sound(record: Record) -> bool:
-    texts = (record.mode, *record.tokens, *record.queries, *(text for f in record.adds for text in (f.staged, f.final)))
-    numbers = (record.seq, *(n for f in record.adds for n in (f.nbytes, f.rows, f.crc32)), *record.queries.values())
-    ids = (record.jobid, *record.jobs)
+    strings = (
+        record.mode,
+        *record.tokens,
+        *record.removes,
+        *(name for f in record.adds for name in (f.staged, f.final)),
+    )
+    numbers = (record.seq, *(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32)))
+    ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn)
     return (
-        all(type(text) is str for text in (*texts, *record.removes))
+        all(type(string) is str for string in strings)
         and all(type(number) is int and number >= 0 for number in numbers)
         and all(type(jobid) is str and _JOBID.fullmatch(jobid) for jobid in ids)
         and type(record.durable) is bool
-        and record.jobs[-1:] == (record.jobid,)
+        and _remembers_itself(record)
     )
+
+
+def _remembers_itself(record: Record) -> bool:
+    if record.mode == WITHDRAWN:
+        changes_nothing = not record.adds and not record.removes
+        return (
+            changes_nothing
+            and bool(record.withdraws)
+            and record.withdrawn[-len(record.withdraws) :] == record.withdraws
+        )
+    return not record.withdraws and record.jobs[-1:] == (record.jobid,)
 
 
 def check_names(adds: Iterable[StagedFile], removes: Iterable[str] = ()) -> None:

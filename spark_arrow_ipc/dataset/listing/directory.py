@@ -1,36 +1,21 @@
-"""Single directories as a reader sees them: their files, their subdirectories, and what a commit changes at the moment.
-
-Strategy
---------
-`list_directory` is one look at the file system. `CommittedView` corrects it by the commit records of the datasets
-that it meets: a file that is committed and still staged is there, one that is removed is not, and a directory that
-only such files will make is there too. When all is listed, `is_unchanged` says whether any head has moved meanwhile
-(a sequence lock): what was listed is then to be thrown away.
+"""One look at one directory: its files, its subdirectories, and what is skipped.
 
 Names that begin with ``_`` or ``.`` are hidden (``_k=v`` is not), as are files that end as unfinished ones do.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.log import (
-    COMMITS_DIRECTORY,
-    STAGED_SUFFIX,
-    STAGING_DIRECTORY,
-    Pending,
-    read_head,
-    read_state,
-)
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, STAGING_DIRECTORY
+from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import NoFilesError
-from spark_arrow_ipc.storage.local import status
+from spark_arrow_ipc.storage.paths import join, name_of, parent
+from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["CommittedView", "DataFile", "Listing", "is_hidden", "is_loop", "is_staging", "list_directory"]
+__all__ = ["Listing", "counted", "is_hidden", "is_loop", "is_staging", "list_directory", "look"]
 
 _COPYING: Final = "._COPYING_"
 """How Hadoop's shell ends a name until the file is whole."""
@@ -38,7 +23,7 @@ _COPYING: Final = "._COPYING_"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A directory's files and what was passed over.
+    """A directory's files and what was skipped.
 
     Parameters
     ----------
@@ -70,7 +55,7 @@ class Listing:
     dangling: tuple[str, ...] = ()
 
     def skipped(self) -> str:
-        """Return in words what was passed over, or an empty text."""
+        """Return a phrase for what was skipped, or an empty string."""
         parts = []
         if self.hidden:
             parts.append(f"{counted(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
@@ -94,7 +79,7 @@ class Listing:
         if self.dangling:
             raise NoFilesError(
                 "the link leads to nothing; remove it or mend what it names",
-                path=os.path.join(directory, self.dangling[0]),
+                path=join(directory, self.dangling[0]),
             )
 
 
@@ -105,8 +90,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
-def list_directory(directory: str) -> Listing:
-    """Return a directory's own files, sorted by name, and what was passed over. One ``stat`` a file.
+def list_directory(storage: Storage, directory: str) -> Listing:
+    """Return a directory's own files, sorted by name, and what was skipped. One look at each file.
 
     Raises
     ------
@@ -115,38 +100,38 @@ def list_directory(directory: str) -> Listing:
     OSError
         The directory cannot be listed.
     """
-    listing = _look(directory)
+    listing = look(storage, directory)
     listing.check_links(directory)
     return listing
 
 
-def _look(directory: str) -> Listing:
+def look(storage: Storage, directory: str) -> Listing:
+    """Return a directory's listing, links that lead nowhere included."""
     files: list[DataFile] = []
     directories: list[str] = []
     links: list[str] = []
     dangling: list[str] = []
     hidden = special = 0
     staging = committed = False
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            name = entry.name
-            if is_hidden(name):
-                hidden += 1
-                staging = staging or name == STAGING_DIRECTORY
-                committed = committed or name == COMMITS_DIRECTORY
-            elif entry.is_dir():
-                directories.append(name)
-                if entry.is_symlink():
-                    links.append(name)
-            elif name.endswith(STAGED_SUFFIX):
-                hidden += 1
-            elif entry.is_file():
-                if found := _data_file(entry):
-                    files.append(found)
-            elif entry.is_symlink() and status(entry.path) is None:
-                dangling.append(name)
-            else:
-                special += 1
+    for status in storage.list(directory):
+        name = name_of(status.path)
+        kind = status.kind
+        if is_hidden(name):
+            hidden += 1
+            staging = staging or name == STAGING_DIRECTORY
+            committed = committed or name == COMMITS_DIRECTORY
+        elif kind is Kind.DIRECTORY:
+            directories.append(name)
+            if status.is_link:
+                links.append(name)
+        elif name.endswith(STAGED_SUFFIX):
+            hidden += 1
+        elif kind is Kind.FILE:
+            files.append(DataFile(status.path, status.nbytes, status.mtime_ns))
+        elif kind is Kind.DANGLING:
+            dangling.append(name)
+        else:
+            special += 1
     files.sort(key=lambda file: file.path)
     directories.sort()
     return Listing(
@@ -154,16 +139,8 @@ def _look(directory: str) -> Listing:
     )
 
 
-def _data_file(entry: os.DirEntry[str]) -> DataFile | None:
-    try:
-        found = entry.stat()
-    except FileNotFoundError:  # removed since the directory was read: it belongs to no version of the data any more
-        return None
-    return DataFile(entry.path, found.st_size, found.st_mtime_ns)
-
-
 def is_hidden(name: str) -> bool:
-    """Return whether Spark passes over files and directories of a name (``HadoopFSUtils.shouldFilterOutPathName``)."""
+    """Return whether Spark skips files and directories of a name (``HadoopFSUtils.shouldFilterOutPathName``)."""
     return name[:1] == "." or (name[:1] == "_" and "=" not in name) or name.endswith(_COPYING)
 
 
@@ -172,129 +149,15 @@ def is_staging(name: str) -> bool:
     return name == STAGING_DIRECTORY or name.endswith(STAGED_SUFFIX)
 
 
-def is_loop(link: str) -> bool:
-    """Return whether a link to a directory leads to one that it lies in. One ``stat`` a level."""
-    target = status(link)
-    directory = os.path.dirname(link)
-    while target is not None:
-        found = status(directory)
-        if found is not None and found.inode == target.inode:
+def is_loop(storage: Storage, link: str) -> bool:
+    """Return whether a link to a directory leads to one that it lies in. One look a level."""
+    target = storage.status(link)
+    directory = parent(link)
+    while target is not None and target.identity is not None:
+        status = storage.status(directory)
+        if status is not None and status.identity == target.identity:
             return True
-        if directory == os.path.dirname(directory):
+        if directory == parent(directory):
             return False
-        directory = os.path.dirname(directory)
+        directory = parent(directory)
     return False
-
-
-class _Correction:
-    """What a pending record changes, by directory."""
-
-    def __init__(self, pending: Pending) -> None:
-        self._pending = pending
-        self._removed = pending.removed()
-        self._adds: dict[str, dict[str, StagedFile]] = {}
-        self._directories: dict[str, set[str]] = {}
-        for add in pending.record.adds:
-            directory, _, name = os.path.join(pending.root, add.final).rpartition(os.sep)
-            self._adds.setdefault(directory, {})[name] = add
-            while directory != pending.root:
-                directory, _, name = directory.rpartition(os.sep)
-                self._directories.setdefault(directory, set()).add(name)
-
-    def file(self, path: str) -> DataFile | None:
-        directory, _, name = path.rpartition(os.sep)
-        add = self._adds.get(directory, {}).get(name)
-        return None if add is None else self._file(add)
-
-    def _file(self, add: StagedFile) -> DataFile:
-        found = self._pending.file(add)
-        return DataFile(found.path, found.nbytes, found.mtime_ns, (), found.staged)
-
-    def has_directory(self, path: str) -> bool:
-        return path in self._adds or path in self._directories
-
-    def applied(self, directory: str, listing: Listing) -> Listing:
-        adds = dict(self._adds.get(directory, {}))
-        files = []
-        for file in listing.files:
-            add = adds.pop(os.path.basename(file.path), None)
-            if add is not None or file.path not in self._removed:
-                files.append(file)
-        if adds:
-            files = sorted([*files, *map(self._file, adds.values())], key=lambda file: file.path)
-        directories = sorted(self._directories.get(directory, set()).union(listing.directories))
-        return replace(listing, files=tuple(files), directories=tuple(directories))
-
-
-class CommittedView:
-    """Directories as the commit records say, for one listing of any number of them."""
-
-    def __init__(self) -> None:
-        self._heads: dict[str, int] = {}
-        self._corrections: dict[str, _Correction | None] = {}
-        self._datasets: dict[str, str | None] = {os.sep: None}
-        """The dataset in whose directory each directory lies."""
-
-    def list(self, directory: str) -> Listing:
-        """Return the listing of a directory, empty where there is none.
-
-        Raises
-        ------
-        CommitError, FileChangedError
-            A commit record, or a file that it names, is damaged.
-        OSError
-            The directory cannot be listed, or a committed file was renamed under the look.
-        """
-        try:
-            listing = _look(directory)
-            if listing.committed and directory not in self._heads:
-                self._meet(directory)
-                listing = _look(directory)  # its names may have been read before the head was
-        except (FileNotFoundError, NotADirectoryError):
-            listing = Listing()
-        correction = self._correction(directory, is_known=True)
-        return listing if correction is None else correction.applied(directory, listing)
-
-    def file(self, path: str) -> DataFile | None:
-        """Return a file that is committed and has not its name yet, or None."""
-        correction = self._correction(os.path.dirname(path))
-        return None if correction is None else correction.file(path)
-
-    def has_directory(self, path: str) -> bool:
-        """Return whether committed files that have not their names yet will make a directory."""
-        correction = self._correction(os.path.dirname(path))
-        return correction is not None and correction.has_directory(path)
-
-    def is_unchanged(self, directories: Iterable[str] = ()) -> bool:
-        """Return whether what was listed is one state of each dataset, those among `directories` that are new included."""
-        return all(read_head(dataset).seq == seq for dataset, seq in self._heads.items()) and not any(
-            _has_records(directory) for directory in directories if self._datasets.get(directory) is None
-        )
-
-    def _meet(self, dataset: str) -> None:
-        state = read_state(dataset)
-        self._heads[dataset] = state.head.seq
-        self._corrections[dataset] = None if state.pending is None else _Correction(state.pending)
-        self._datasets[dataset] = dataset
-
-    def _correction(self, directory: str, *, is_known: bool = False) -> _Correction | None:
-        dataset = self._dataset(directory, is_known=is_known)
-        return None if dataset is None else self._corrections[dataset]
-
-    def _dataset(self, directory: str, *, is_known: bool) -> str | None:
-        """Return the nearest directory above or here that holds commit records; `is_known`: here is none, or it is met."""
-        unknown = []
-        while directory not in self._datasets:
-            if not is_known and _has_records(directory):
-                self._meet(directory)
-                break
-            is_known = False
-            unknown.append(directory)
-            directory = os.path.dirname(directory)
-        dataset = self._datasets[directory]
-        self._datasets.update(dict.fromkeys(unknown, dataset))
-        return dataset
-
-
-def _has_records(directory: str) -> bool:
-    return os.path.lexists(os.path.join(directory, COMMITS_DIRECTORY))

@@ -16,7 +16,6 @@ and cast once, and the files of a directory share one tuple of values.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -35,7 +34,8 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
 from spark_arrow_ipc.dataset.listing.tree import Tree
 from spark_arrow_ipc.dataset.spark_datetime_text import zone
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError
-from spark_arrow_ipc.storage.local import local_path, status
+from spark_arrow_ipc.storage.paths import SEPARATOR, parent
+from spark_arrow_ipc.storage.storage import Kind
 
 __all__ = ["Partitioning", "discover", "merged_fields", "retype"]
 
@@ -168,9 +168,7 @@ def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Parti
     )
     if fields == partitioning.fields:
         return partitioning
-    directories = {
-        row: os.path.dirname(file.path) for file, row in zip(partitioning.files, partitioning.texts, strict=True)
-    }
+    directories = {row: parent(file.path) for file, row in zip(partitioning.files, partitioning.texts, strict=True)}
     values = _cast(fields, directories, partitioning.time_zone)
     files = tuple(map(_with_values, partitioning.files, map(values.__getitem__, partitioning.texts)))
     return Partitioning(fields, files, partitioning.texts, partitioning.unread, partitioning.time_zone)
@@ -200,15 +198,15 @@ def _with_values(file: DataFile, values: tuple[PartitionValue, ...]) -> DataFile
 
 
 def _base_paths(tree: Tree, base_path: str | None) -> set[str]:
-    roots = [root if isinstance(root, str) else os.path.dirname(root.path) for root in tree.roots]
+    roots = [root if isinstance(root, str) else parent(root.path) for root in tree.roots]
     if base_path is None:
         return set(roots)
-    base = local_path(base_path)
-    found = status(base)
-    if found is None or not found.is_directory:
-        state = "nothing there" if found is None else "no directory"
+    base = tree.storage.resolve(base_path)
+    status = tree.storage.status(base)
+    if status is None or status.kind is not Kind.DIRECTORY:
+        state = "nothing there" if status is None else "no directory"
         raise OptionError(expected="a directory for the option basePath", found=f"{state}: {base_path}")
-    inside = os.path.join(base, "")
+    inside = base.rstrip(SEPARATOR) + SEPARATOR
     for root in roots:
         if root != base and not root.startswith(inside):
             raise OptionError(expected=f"paths in the basePath {base_path}", found=root)
@@ -276,20 +274,20 @@ class _PathReader:
             path = self._path(directory)
             if path.names:
                 return path
-            if directory == os.sep:
+            if directory == parent(directory):
                 break
-            directory = os.path.dirname(directory)
+            directory = parent(directory)
         return None
 
     def _path(self, directory: str) -> _Path:
         """Return the columns of the last directories of a path, those up to one without an equals sign."""
         found = self._paths.get(directory)
         if found is None:
-            above, _, name = directory.rpartition(os.sep)
+            above, _, name = directory.rpartition(SEPARATOR)
             if directory in self._bases or "=" not in name:
                 found = _Path(directory)
             else:
-                outer = self._path(above or os.sep)
+                outer = self._path(above or SEPARATOR)
                 escaped, _, text = name.partition("=")
                 names = self._names.get((outer.names, escaped))
                 if names is None:

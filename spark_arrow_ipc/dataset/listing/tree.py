@@ -16,16 +16,14 @@ Nothing is opened here. Whatever is not read is counted, so that an empty answer
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.log import STAGED_SUFFIX, STAGING_DIRECTORY
+from spark_arrow_ipc.dataset.listing.committed_view import CommittedView
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import (
-    CommittedView,
-    DataFile,
     Listing,
     counted,
     is_hidden,
@@ -36,16 +34,14 @@ from spark_arrow_ipc.dataset.listing.directory import (
 from spark_arrow_ipc.dataset.listing.globs import ANY_DIRECTORIES, compile_name, expand_braces, is_pattern, literal
 from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_timestamp, zone
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
-from spark_arrow_ipc.storage.local import local_path, status
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative
+from spark_arrow_ipc.storage.storage import Kind, Storage
 
 __all__ = [
-    "STAGED_SUFFIX",
-    "STAGING_DIRECTORY",
-    "DataFile",
     "FileFilter",
-    "Listing",
     "Tree",
-    "list_directory",
     "list_files",
     "list_tree",
     "parse_modified",
@@ -87,7 +83,7 @@ class FileFilter:
         matches = compile_name("*" if self.path_glob_filter is None else self.path_glob_filter)
         before = float("inf") if self.modified_before is None else self.modified_before
         after = -float("inf") if self.modified_after is None else self.modified_after
-        return lambda file: after < file.mtime_ns < before and bool(matches(os.path.basename(file.path)))
+        return lambda file: after < file.mtime_ns < before and bool(matches(name_of(file.path)))
 
 
 def parse_modified(text: str, time_zone: str | None = None) -> int:
@@ -129,6 +125,8 @@ class Tree:
         Which files are read.
     dangling
         Directories with a link that leads nowhere, and their listings.
+    storage
+        What all of it lies in.
     """
 
     roots: tuple[DataFile | str, ...]
@@ -136,6 +134,7 @@ class Tree:
     recursive: bool = False
     filter: FileFilter = field(default_factory=FileFilter)
     dangling: tuple[tuple[str, Listing], ...] = ()
+    storage: Storage = LOCAL
 
     def own_files(self) -> list[DataFile]:
         """Return the files that are named, and those directly in the directories that are."""
@@ -177,17 +176,21 @@ class Tree:
                 f"expected files to read, found none: pathGlobFilter, modifiedBefore or modifiedAfter leave out "
                 f"{counted(len(files), 'file')} such as {files[0].path}"
             )
-        raise _nothing([root for root in self.roots if isinstance(root, str)], recursive=self.recursive)
+        raise _nothing(self)
 
 
 def list_files(
-    paths: Sequence[str], *, recursive: bool = False, file_filter: FileFilter | None = None
+    paths: Sequence[str],
+    *,
+    recursive: bool = False,
+    file_filter: FileFilter | None = None,
+    storage: Storage | None = None,
 ) -> tuple[DataFile, ...]:
     """Return the files that paths name, without partition columns; `hive.discover` finds those.
 
     Parameters
     ----------
-    paths, recursive, file_filter
+    paths, recursive, file_filter, storage
         As for `list_tree`.
 
     Raises
@@ -197,16 +200,22 @@ def list_files(
     ArrowIpcError, OSError
         As `list_tree` and `Tree.accepted`.
     """
-    tree = list_tree(paths, recursive=recursive, file_filter=file_filter)
+    tree = list_tree(paths, recursive=recursive, file_filter=file_filter, storage=storage)
     if recursive:
         return tree.accepted(tree.all_files())
     for root in tree.roots:
         if isinstance(root, str):
-            _refuse_partitions(root, tree.leaves)
+            _refuse_partitions(tree, root)
     return tree.accepted(tree.own_files())
 
 
-def list_tree(paths: Sequence[str], *, recursive: bool = False, file_filter: FileFilter | None = None) -> Tree:
+def list_tree(
+    paths: Sequence[str],
+    *,
+    recursive: bool = False,
+    file_filter: FileFilter | None = None,
+    storage: Storage | None = None,
+) -> Tree:
     """Return what lies under paths: files, directories, and patterns of them.
 
     O(names) and one ``stat`` a file. A file or directory that vanishes while it is listed is left out; a path that does
@@ -220,6 +229,8 @@ def list_tree(paths: Sequence[str], *, recursive: bool = False, file_filter: Fil
         Whether all files are read, as with Spark's ``recursiveFileLookup``.
     file_filter
         Which files are read.
+    storage
+        What the paths lie in; found by the first path if not given.
 
     Raises
     ------
@@ -238,9 +249,10 @@ def list_tree(paths: Sequence[str], *, recursive: bool = False, file_filter: Fil
     """
     if not paths:
         raise NoFilesError("no path was given; give a file, a directory or a pattern such as /data/*.arrow")
-    wanted = [local_path(path) for path in paths]
+    storage = storage_of(paths[0])[0] if storage is None else storage
+    wanted = [storage.resolve(path) for path in paths]
     for _ in range(_LISTINGS):
-        view = CommittedView()
+        view = CommittedView(storage)
         try:
             roots = tuple(root for path in wanted for root in _roots(view, path))
             leaves, dangling = _leaves(view, roots)
@@ -249,7 +261,7 @@ def list_tree(paths: Sequence[str], *, recursive: bool = False, file_filter: Fil
                 raise
             continue
         if view.is_unchanged(root for root in roots if isinstance(root, str)):
-            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling)
+            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage)
     raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=wanted[0])
 
 
@@ -269,7 +281,7 @@ def _leaves(
     named: dict[str, dict[str, DataFile]] = {}
     for root in roots:
         if isinstance(root, DataFile):
-            named.setdefault(os.path.dirname(root.path), {}).setdefault(root.path, root)
+            named.setdefault(parent(root.path), {}).setdefault(root.path, root)
     for directory, files in named.items():
         there = {file.path: file for file in leaves.get(directory, ())}
         leaves[directory] = tuple({**there, **files}.values())
@@ -287,8 +299,8 @@ def _walk(view: CommittedView, root: str, seen: set[str]) -> Iterator[tuple[str,
         listing = view.list(directory)
         yield directory, listing
         for name in reversed(listing.directories):
-            path = os.path.join(directory, name)
-            if name not in listing.links or not is_loop(path):
+            path = join(directory, name)
+            if name not in listing.links or not is_loop(view.storage, path):
                 waiting.append(path)
 
 
@@ -301,26 +313,28 @@ def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
 
 
 def _root(view: CommittedView, path: str) -> DataFile | str:
-    if any(map(is_staging, path.split(os.sep))):
+    if any(map(is_staging, path.split(SEPARATOR))):
         raise NoFilesError("this is a staged file of a write that has not committed; it is never read", path=path)
-    found = status(path)
-    if found is None:
+    status = view.storage.status(path)
+    if status is None:
         coming = view.file(path)
         if coming is None and not view.has_directory(path):
-            raise _missing(path)
+            raise _missing(view.storage, path)
         return coming or path
-    if found.is_directory:
+    if status.kind is Kind.DIRECTORY:
         return path
-    if not found.is_file:
+    if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
-    return DataFile(path, found.nbytes, found.mtime_ns)
+    return DataFile(path, status.nbytes, status.mtime_ns)
 
 
-def _missing(path: str) -> NoFilesError:
-    parent = os.path.dirname(path)
-    while not os.path.isdir(parent):
-        parent = os.path.dirname(parent)
-    return NoFilesError(f"the path does not exist; the nearest directory that does is {parent}", path=path)
+def _missing(storage: Storage, path: str) -> NoFilesError:
+    nearest = parent(path)
+    while (status := storage.status(nearest)) is None or status.kind is not Kind.DIRECTORY:
+        nearest = parent(nearest)
+        if nearest == parent(nearest):
+            break
+    return NoFilesError(f"the path does not exist; the nearest directory that does is {nearest}", path=path)
 
 
 def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
@@ -328,14 +342,15 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
     found: dict[str, DataFile | str] = {}
     try:
         for choice in expand_braces(pattern):
-            matches = _matches_of_parts(view, choice.split(os.sep)[1:])
+            scheme, *parts = choice.split(SEPARATOR)
+            matches = _matches_of_parts(view, scheme + SEPARATOR, parts)
             found.update((_path(match), match) for match in sorted(matches, key=_path))
     except OptionError:
-        if not os.path.lexists(pattern):
+        if not _is_named(view.storage, pattern):
             raise
     if found:
         return [match if isinstance(match, DataFile) else _root(view, match) for match in found.values()]
-    if os.path.lexists(pattern):
+    if _is_named(view.storage, pattern):
         return [_root(view, pattern)]
     raise NoFilesError("no file or directory matches the pattern", path=pattern)
 
@@ -344,15 +359,15 @@ def _path(match: DataFile | str) -> str:
     return match if isinstance(match, str) else match.path
 
 
-def _matches_of_parts(view: CommittedView, parts: Sequence[str]) -> list[DataFile | str]:
-    found: list[DataFile | str] = [os.sep]
+def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> list[DataFile | str]:
+    found: list[DataFile | str] = [root]
     for i, part in enumerate(parts):
         directories = [match for match in found if isinstance(match, str)]
         name = literal(part)
         if not part:
             continue
         if name is not None:
-            paths = (os.path.join(directory, name) for directory in directories)
+            paths = (join(directory, name) for directory in directories)
             found = [path for path in paths if _is_there(view, path)]
         elif part == ANY_DIRECTORIES:
             seen: set[str] = set()
@@ -364,8 +379,13 @@ def _matches_of_parts(view: CommittedView, parts: Sequence[str]) -> list[DataFil
     return found
 
 
+def _is_named(storage: Storage, path: str) -> bool:
+    """Return whether a name is there, be it a link that leads nowhere."""
+    return storage.status(path, follow_links=False) is not None
+
+
 def _is_there(view: CommittedView, path: str) -> bool:
-    return os.path.lexists(path) or view.has_directory(path) or view.file(path) is not None
+    return _is_named(view.storage, path) or view.has_directory(path) or view.file(path) is not None
 
 
 def _names(
@@ -374,57 +394,58 @@ def _names(
     listing = view.list(directory)
     for name in listing.directories:
         if matches(name):
-            yield os.path.join(directory, name)
+            yield join(directory, name)
     if is_last:
-        yield from (file for file in listing.files if matches(os.path.basename(file.path)))
+        yield from (file for file in listing.files if matches(name_of(file.path)))
         for name in listing.dangling:
             if matches(name):
                 listing.check_links(directory)
     if part[0] in "_." and listing.hidden:
-        for name in os.listdir(directory):
+        for name in (name_of(status.path) for status in view.storage.list(directory)):
             if is_hidden(name) and not is_staging(name) and matches(name):
-                yield os.path.join(directory, name)
+                yield join(directory, name)
 
 
-def _refuse_partitions(root: str, leaves: dict[str, tuple[DataFile, ...]]) -> None:
+def _refuse_partitions(tree: Tree, root: str) -> None:
     """Refuse a partitioned directory: reading only the files beside the partitions would lose rows in silence."""
-    inside = os.path.join(root, "")
-    for leaf in leaves:
+    inside = root.rstrip(SEPARATOR) + SEPARATOR
+    for leaf in tree.leaves:
         if leaf.startswith(inside) and "=" in leaf[len(inside) :]:
-            inner = os.path.relpath(leaf, root)
+            inner = relative(leaf, root)
             raise UnsupportedError(
                 f"the directory is partitioned ({inner}); its partitions are not read as columns here. "
-                f"To read the files without those columns give the pattern {_pattern(root)}",
+                f"To read the files without those columns give the pattern {_pattern(tree.storage, root)}",
                 path=root,
             )
 
 
-def _nothing(directories: Sequence[str], *, recursive: bool) -> NoFilesError:
+def _nothing(tree: Tree) -> NoFilesError:
     """Return the error that explains the first of the directories in which nothing was found."""
+    directories = [root for root in tree.roots if isinstance(root, str)]
     directory = directories[0]
-    listing = list_directory(directory)
+    listing = list_directory(tree.storage, directory)
     skipped = listing.skipped()
     text = f"expected files to read, found none; skipped {skipped}" if skipped else "the directory is empty"
-    if listing.directories and not recursive:
+    if listing.directories and not tree.recursive:
         text += (
             f". Nested directories ({_some(listing.directories)}) are not read; "
-            f"to read their files set recursiveFileLookup=true or give the pattern {_pattern(directory)}"
+            f"to read their files set recursiveFileLookup=true or give the pattern {_pattern(tree.storage, directory)}"
         )
     if len(directories) > 1:
         text += f" (and nothing in {counted(len(directories) - 1, 'other directory')})"
     return NoFilesError(text, path=directory)
 
 
-def _pattern(directory: str) -> str:
+def _pattern(storage: Storage, directory: str) -> str:
     """Return the pattern that reaches the first level of subdirectories which holds files."""
     pattern, inside = re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", directory), directory
     for _ in range(_SUGGESTED_DEPTH):
-        pattern = os.path.join(pattern, "*")
-        listing = list_directory(inside)
+        pattern = join(pattern, "*")
+        listing = list_directory(storage, inside)
         if not listing.directories:
             break
-        inside = os.path.join(inside, listing.directories[0])
-        if list_directory(inside).files:
+        inside = join(inside, listing.directories[0])
+        if list_directory(storage, inside).files:
             break
     return pattern
 

@@ -36,8 +36,9 @@ from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_index import StreamStart
-from spark_arrow_ipc.storage.local import FileStatus, status
+from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.local_source import open_mapped
+from spark_arrow_ipc.storage.storage import Status
 
 __all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "read_schema", "scan"]
 
@@ -168,7 +169,7 @@ class _Opened:
     """A file that is being scanned: its reader, its state when it was opened, and what of it was recovered."""
 
     reader: _Reader
-    before: FileStatus
+    before: Status
     recovered: Recovered | None
 
 
@@ -193,7 +194,7 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
     change = None
     places = (part.path,) if part.staged is None else (part.path, part.staged, part.path)
     for place in places:
-        found = status(place)
+        found = LOCAL.status(place)
         if found is None:
             continue
         change = _change(part, found)
@@ -208,7 +209,7 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
     raise FileNotFoundError(part.path)
 
 
-def _open_at(place: str, found: FileStatus, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+def _open_at(place: str, found: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
     def opens() -> Openable:
         return open_mapped(place) if options.memory_map else place
 
@@ -272,7 +273,7 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         assert opened.recovered.lost is not None
         f.report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
     # A file that was removed meanwhile was read whole all the same: this process held it open.
-    after = status(opened.before.path)
+    after = LOCAL.status(opened.before.path)
     if after is not None and after != opened.before:
         raise _changed(part, "it was written to while it was read", options)
 
@@ -356,7 +357,7 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
     return 0
 
 
-def _change(part: FileRange, found: FileStatus) -> str | None:
+def _change(part: FileRange, found: Status) -> str | None:
     if found.nbytes != part.nbytes:
         return f"it has {found.nbytes:,} bytes, it had {part.nbytes:,}"
     if found.mtime_ns != part.mtime_ns:

@@ -16,11 +16,10 @@ Open at most: `_OPEN_FILES` of partitions, `_SPILLS`, `_SETTLING`, and one: 60. 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -33,8 +32,8 @@ from spark_arrow_ipc.arrow.kernels.take import Slots, take, with_used_values
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write.partition_keys import directories_of, group_rows
-from spark_arrow_ipc.dataset.write.staged_file import missing_staging
-from spark_arrow_ipc.dataset.write.task import FileSeries, FinishedFiles, SinkOptions, Staging, TaskOutput
+from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
+from spark_arrow_ipc.dataset.write.task import FileSeries, FinishedFiles, SinkOptions, TaskOutput
 
 __all__ = ["PartitionBy", "partitioned_schema", "write_partitioned"]
 
@@ -300,7 +299,7 @@ class _Task:
     def _nameless_file(self) -> BinaryIO:
         """Return a file beside the staged ones that is gone when it is closed, however this process ends."""
         try:
-            return cast("BinaryIO", tempfile.TemporaryFile(dir=self._finished.staging.directory))
+            return self._finished.staging.storage.scratch_file(self._finished.staging.directory)
         except FileNotFoundError as error:
             raise missing_staging(self._finished.staging.directory) from error
 

@@ -10,7 +10,6 @@ was written. On any error it is removed.
 
 from __future__ import annotations
 
-import os
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -22,19 +21,18 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.listing.tree import STAGED_SUFFIX, STAGING_DIRECTORY
+from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX, StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, Which
-from spark_arrow_ipc.dataset.write import failpoint
+from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
 from spark_arrow_ipc.errors import CommitError, error_context
-from spark_arrow_ipc.storage.local import status, sync_file
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.paths import join
 
 __all__ = [
     "SinkOptions",
     "StagedWriter",
-    "Staging",
     "column_types",
-    "missing_staging",
     "remove_staged",
     "tail_crc32",
 ]
@@ -42,39 +40,8 @@ __all__ = [
 _TAIL_NBYTES: Final = 64 << 10
 """Last bytes of a file that its checksum covers: the footer of all but very long files, and what precedes it."""
 
-_BUFFER_NBYTES: Final = 1 << 13
-"""Small buffers are gathered to writes of this size; larger ones go to the file system as they are."""
-
 _EXTENSIONS: Final = {"file": ".arrow", "stream": ".arrows"}
 """The two extensions that Arrow registered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staging:
-    """Where the tasks of one job keep their files until the job commits.
-
-    Parameters
-    ----------
-    root
-        Absolute path of the dataset's directory.
-    jobid
-        Names the job among all others, for ever.
-    durable
-        Whether files are made durable (``fsync``) before they are reported.
-    """
-
-    root: str
-    jobid: str
-    durable: bool = True
-
-    @property
-    def directory(self) -> str:
-        """The job's staging directory."""
-        return os.path.join(self.root, STAGING_DIRECTORY, self.jobid)
-
-    def path(self, name: str) -> str:
-        """Return the path of a staged file."""
-        return os.path.join(self.directory, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +88,10 @@ class StagedWriter:
         self._schema = schema
         self._staged = attempt + STAGED_SUFFIX
         name = f"part-{partition_id:05d}-{attempt}{_EXTENSIONS[options.write.format]}"
-        self._final = os.path.join(directory, name)
-        self._path = staging.path(self._staged)
+        self._final = join(directory, name)
         self._blocks = 0
         self.rows = 0
-        self._file = _create(self._path)
+        self._file = _create(staging, self._staged)
         with self._removed_on_error():
             failpoint.hit("T1.created")
             self._writer = ipc.create(self._file, schema, options.write)
@@ -165,9 +131,8 @@ class StagedWriter:
             with self._file as file:
                 nbytes = file.tell()
                 if self._staging.durable:
-                    sync_file(file.fileno())
-            _prove(self._path, nbytes, self._blocks, self.rows)
-            reported = StagedFile(self._staged, self._final, nbytes, self.rows, tail_crc32(self._path))
+                    self._staging.storage.sync_file(file)
+            reported = self._proven(nbytes)
             failpoint.hit("T2.proven")
             return reported
 
@@ -175,7 +140,18 @@ class StagedWriter:
         """Close and remove the file."""
         with suppress(OSError):  # what could not be written is not needed
             self._file.close()
-        remove_staged(self._path)
+        remove_staged(self._staging, self._staged)
+
+    def _proven(self, nbytes: int) -> StagedFile:
+        """Open the file again and return its report if it is what was written."""
+        path = self._staging.path(self._staged)
+        source = self._staging.storage.open(path)
+        try:
+            crc32 = tail_crc32(source)
+            _prove(source, path, nbytes, self._blocks, self.rows)
+        finally:
+            source.close()
+        return StagedFile(self._staged, self._final, nbytes, self.rows, crc32)
 
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
@@ -186,40 +162,28 @@ class StagedWriter:
             raise
 
 
-def _create(path: str) -> BinaryIO:
-    """Create a file exclusively."""
+def _create(staging: Staging, name: str) -> BinaryIO:
+    """Create a staged file exclusively."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        return staging.storage.create(staging.path(name))
     except FileNotFoundError as error:
-        raise missing_staging(os.path.dirname(path)) from error
-    return os.fdopen(descriptor, "wb", buffering=_BUFFER_NBYTES)
+        raise missing_staging(staging.directory) from error
 
 
-def missing_staging(directory: str) -> CommitError:
-    """Return the error for a job's staging directory that is not there."""
-    return CommitError(
-        "the job's staging directory is not there: either the path is not shared between the driver and the "
-        "executors (give a path that every machine sees), or the job ended before this attempt of the task began",
-        path=directory,
-    )
-
-
-def remove_staged(path: str) -> None:
-    """Remove a file as far as that can be done."""
+def remove_staged(staging: Staging, name: str) -> None:
+    """Remove a staged file as far as that can be done."""
     with suppress(OSError):  # the first error is the one to tell; what stays is staged and goes with the job
-        os.unlink(path)
+        staging.storage.delete(staging.path(name))
 
 
-def _prove(path: str, nbytes: int, blocks: int, rows: int) -> None:
+def _prove(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int) -> None:
     """Raise where the closed file is not what was written.
 
     The stream format has no footer: there the size and the schema are compared.
     """
-    found = status(path)
-    if found is None or found.nbytes != nbytes:
-        size = "none" if found is None else f"{found.nbytes:,} bytes"
-        raise CommitError(expected=f"a finished file of {nbytes:,} bytes", found=size, path=path)
-    with error_context(path=path), ipc.open(path) as reader:
+    if source.nbytes != nbytes:
+        raise CommitError(expected=f"a finished file of {nbytes:,} bytes", found=f"{source.nbytes:,} bytes", path=path)
+    with error_context(path=path), ipc.open(source) as reader:
         if not isinstance(reader, ipc.FileReader):
             return
         read = sum(reader.read_header(i).length for i in range(len(reader)))
@@ -230,14 +194,8 @@ def _prove(path: str, nbytes: int, blocks: int, rows: int) -> None:
             )
 
 
-def tail_crc32(path: str) -> int:
-    """Return the CRC-32 of the last 64 KiB of a file, which holds the footer.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
-    with open(path, "rb", buffering=0) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_NBYTES))
-        return zlib.crc32(file.read(_TAIL_NBYTES) or b"")
+def tail_crc32(source: ByteSource) -> int:
+    """Return the CRC-32 of the last 64 KiB of a file, which holds the footer."""
+    assert source.nbytes is not None
+    start = max(0, source.nbytes - _TAIL_NBYTES)
+    return zlib.crc32(source.read_at(start, source.nbytes - start))

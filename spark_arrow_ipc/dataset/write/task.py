@@ -26,11 +26,11 @@ from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.write.staged_file import (
     SinkOptions,
     StagedWriter,
-    Staging,
     column_types,
     remove_staged,
     tail_crc32,
 )
+from spark_arrow_ipc.dataset.write.staging import Staging
 
 __all__ = [
     "FileSeries",
@@ -68,7 +68,7 @@ def write_task(
     Parameters
     ----------
     staging
-        The job's, as `plan_job` made it.
+        The job's, as `plan_job` returns it.
     batches
         Rows in any portions; they are cut and joined to record batches of the size that `options` ask for. Where
         the type of a column changes, a new file begins.
@@ -154,7 +154,7 @@ class FinishedFiles:
             for writer, _ in self._pending:
                 writer.discard()
             for file in self._files:
-                remove_staged(self.staging.path(file.staged))
+                remove_staged(self.staging, file.staged)
             raise
 
     def _wait_for_one(self) -> None:

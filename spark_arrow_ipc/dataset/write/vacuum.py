@@ -1,11 +1,11 @@
-"""Clearing a dataset's directory of what jobs that died have left.
+"""Clear a dataset's directory of what jobs that died have left.
 
 Strategy
 --------
 First what is committed is brought to its end, so that nothing that belongs to the data lies outside it. What remains
-staged then belongs to jobs that are committed (it is removed at once) or to others: jobs that run, and jobs that died.
-Only age tells those apart, so that young ones stay. A job is withdrawn before anything of it is removed: if it runs
-after all, it fails and publishes nothing, instead of publishing what is no longer there.
+staged then belongs to jobs that are committed or withdrawn (it is removed at once) or to others: jobs that run, and
+jobs that died. Only age tells those apart, so that young ones stay. Jobs are withdrawn (`withdraw`) before anything of
+them is removed: one that runs after all fails and publishes nothing, instead of publishing what is no longer there.
 """
 
 from __future__ import annotations
@@ -14,29 +14,28 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.log import (
-    STAGING_DIRECTORY,
-    commits_directory,
-    read_head,
-    read_pending,
-    read_record,
-    sequence_number,
-)
-from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX, Record
-from spark_arrow_ipc.dataset.write.roll_forward import REMOVED_SUFFIX, finish, remove_staging, withdraw
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head, read_pending
+from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
+from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish
+from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import NoFilesError
-from spark_arrow_ipc.storage.local import local_path, status
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
 __all__ = ["DEFAULT_AGE_SECONDS", "KeptJob", "VacuumReport", "vacuum"]
 
 DEFAULT_AGE_SECONDS: Final = 7 * 24 * 3600.0
-"""A job whose staging nobody has written to for so long is taken for dead."""
+"""A job that staged nothing for this long is taken for dead."""
 
-_JOB: Final = re.compile(rf"(?P<jobid>[0-9a-f]{{32}})(?:{re.escape(REMOVED_SUFFIX)})?")
+_JOBID_LENGTH: Final = 32
+
+_JOBID: Final = re.compile(r"[0-9a-f]{32}(\.removed)?")
+"""Name of a staging directory; releases before withdrawal by record renamed those of withdrawn jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +77,19 @@ class VacuumReport:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A job's staging directory, under either of its names."""
+    """A job's staging directory."""
 
-    jobid: str
+    name: str
     nbytes: int
     age_seconds: float
 
 
 def vacuum(
-    path: str | os.PathLike[str], *, older_than_seconds: float = DEFAULT_AGE_SECONDS, dry_run: bool = False
+    path: str | os.PathLike[str],
+    *,
+    older_than_seconds: float = DEFAULT_AGE_SECONDS,
+    dry_run: bool = False,
+    storage: Storage | None = None,
 ) -> VacuumReport:
     """Finish the dataset's pending job, remove what dead jobs left, and return what was done.
 
@@ -100,6 +103,8 @@ def vacuum(
         Jobs that wrote something since are left alone. With 0 a job that runs is withdrawn, too, and fails.
     dry_run
         Only say what would be done.
+    storage
+        What the path lies in; found by the path if not given.
 
     Raises
     ------
@@ -108,79 +113,67 @@ def vacuum(
     CommitError
         The pending job cannot be finished; nothing else is done.
     OSError
-        The file system refuses.
+        The storage refuses.
     """
-    root = local_path(path)
-    found = status(root)
-    if found is None or not found.is_directory:
+    storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
+    status = storage.status(root)
+    if status is None or status.kind is not Kind.DIRECTORY:
         raise NoFilesError("vacuum clears the directory of a dataset, and this is none", path=root)
-    pending = read_pending(root)
+    dataset = DatasetDirectory(storage, root)
+    pending = read_pending(dataset)
     if not dry_run:
-        finish(root)
-    record = _newest(root)
-    committed = frozenset(record.jobs if record is not None else ())
-    jobs = list(_staged_jobs(root))
-    dead = [job for job in jobs if job.jobid in committed or job.age_seconds >= older_than_seconds]
-    files = list(_stale_files(root, older_than_seconds))
-    nbytes = sum(job.nbytes for job in dead) + sum(size for _, size in files)
+        finish(dataset)
+    record = newest_record(dataset)[1]
+    settled = frozenset(() if record is None else (*record.jobs, *record.withdrawn))
+    jobs = list(_staged_jobs(dataset))
+    dead = [job for job in jobs if job.name in settled or job.age_seconds >= older_than_seconds]
+    files = list(_stale_files(dataset, older_than_seconds))
+    nbytes = sum(job.nbytes for job in dead) + sum(file.nbytes for file in files)
+    names = [job.name for job in dead]
     if not dry_run:
-        for job in dead:
-            withdraw(root, job.jobid)
-            remove_staging(root, job.jobid + REMOVED_SUFFIX)
-        for name, _ in files:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-        with suppress(OSError):  # other jobs have theirs there
-            os.rmdir(os.path.join(root, STAGING_DIRECTORY))
-    kept = tuple(KeptJob(job.jobid, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
+        withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
+        delete_staging(dataset, names)
+        for file in files:
+            storage.delete(file.path)
+    kept = tuple(KeptJob(job.name, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
     return VacuumReport(
         root,
         None if pending is None else pending.record.jobid,
-        tuple(dict.fromkeys(job.jobid for job in dead)),
-        tuple(name for name, _ in files),
+        tuple(dict.fromkeys(name[:_JOBID_LENGTH] for name in names)),
+        tuple(file.path for file in files),
         nbytes,
         kept,
     )
 
 
-def _newest(root: str) -> Record | None:
-    while True:
-        head = read_head(root)
-        if not head.seq:
-            return None
-        with suppress(FileNotFoundError):  # others went on by two records since
-            return read_record(root, head.seq)
+def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
+    now = time.time_ns()
+    for entry in _entries(dataset, dataset.all_staging):
+        name = name_of(entry.path)
+        if entry.kind is Kind.DIRECTORY and not entry.is_link and _JOBID.fullmatch(name):
+            own = dataset.storage.status(entry.path)
+            staged = _entries(dataset, entry.path)
+            newest = max((status.mtime_ns for status in (own, *staged) if status is not None), default=now)
+            yield _Staged(name, sum(status.nbytes for status in staged), (now - newest) / 1e9)
 
 
-def _staged_jobs(root: str) -> Iterator[_Staged]:
-    now = time.time()
-    for entry in _entries(os.path.join(root, STAGING_DIRECTORY)):
-        found = _JOB.fullmatch(entry.name)
-        if found is not None and entry.is_dir(follow_symlinks=False):
-            states = [entry.stat(follow_symlinks=False)]
-            staged = [file.stat(follow_symlinks=False) for file in _entries(entry.path)]
-            newest = max(state.st_mtime for state in states + staged)
-            yield _Staged(found["jobid"], sum(state.st_size for state in staged), now - newest)
-
-
-def _stale_files(root: str, older_than_seconds: float) -> Iterator[tuple[str, int]]:
-    """Yield path and size of old records, and of temporary files that nobody has written to for long."""
-    now = time.time()
-    head = read_head(root).seq
-    for entry in _entries(commits_directory(root)):
-        number = sequence_number(entry.name)
-        state = entry.stat(follow_symlinks=False)
+def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterator[Status]:
+    """Yield old records, and temporary files that were last written to long ago."""
+    now = time.time_ns()
+    head = read_head(dataset).seq
+    for status in _entries(dataset, dataset.commits):
+        name = name_of(status.path)
+        number = sequence_number(name)
         if number is not None:
             stale = number < head - 1
         else:
-            stale = entry.name.endswith(STAGED_SUFFIX) and now - state.st_mtime >= older_than_seconds
+            stale = name.endswith(STAGED_SUFFIX) and now - status.mtime_ns >= older_than_seconds * 1e9
         if stale:
-            yield entry.path, state.st_size
+            yield status
 
 
-def _entries(directory: str) -> list[os.DirEntry[str]]:
+def _entries(dataset: DatasetDirectory, directory: str) -> list[Status]:
     try:
-        with os.scandir(directory) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+        return sorted(dataset.storage.list(directory), key=lambda status: status.path)
     except FileNotFoundError:
         return []

@@ -70,7 +70,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
         """Stage the rows of one task and return where they lie. A task without rows stages nothing."""
         if self._job.skip:
-            return ArrowIpcCommitMessage(TaskOutput(self._job.jobid))
+            return ArrowIpcCommitMessage(TaskOutput(self._job.staging.jobid))
         settle()
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
@@ -84,7 +84,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Remove what was staged, unless a commit has begun to publish it. Spark calls this after that, too."""
-        commit.abort(self._job)
+        commit.abort(self._job.staging)
 
 
 def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, OVERWRITE, dying, foreign, ours, save
+from commit_jobs import APPEND, OVERWRITE, dataset, dying, foreign, ours, save
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.log import (
@@ -18,7 +18,6 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_pending,
     read_record,
     read_state,
-    record_path,
 )
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
 from spark_arrow_ipc.dataset.write.roll_forward import finish
@@ -26,9 +25,7 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChange
 
 JOBID = "0123456789abcdef" * 2
 ADD = StagedFile("a.staged", "k=1/part-0.arrow", 1, 2, 3)
-RECORD = Record(
-    7, JOBID, "append", (ADD,), ("k=1/old.arrow",), jobs=(JOBID[::-1], JOBID), tokens=("t",), queries={"q": 4}
-)
+RECORD = Record(7, JOBID, "append", (ADD,), ("k=1/old.arrow",), jobs=(JOBID[::-1], JOBID), tokens=("t",))
 
 
 def test_a_record_comes_back_from_its_bytes():
@@ -76,8 +73,6 @@ UNSOUND = [
     ("a removal is of a record", {"removes": ["_ipc_commits/00000000000000000001.json"]}),
     ("a removal is no text", {"removes": [1]}),
     ("a token is no text", {"tokens": [1]}),
-    ("queries are a list", {"queries": ["q"]}),
-    ("a micro-batch is a text", {"queries": {"q": "4"}}),
     ("durable is a number", {"durable": 1}),
     ("a part too much", {"extra": 1}),
     ("deep", {"adds": json.loads("[" * 900 + "]" * 900)}),
@@ -116,22 +111,22 @@ def test_head(tmp_path, names, expected):
     for name in names or ():
         number, _, ending = name.partition(".")
         (tmp_path / "_ipc_commits" / f"{number.rjust(20, '0')}.{ending}").touch()
-    assert expected == read_head(str(tmp_path))
+    assert expected == read_head(dataset(tmp_path))
 
 
 def test_a_directory_without_records_costs_one_call(tmp_path):
-    with mock.patch.object(os, "listdir", wraps=os.listdir) as listdir:
-        assert read_pending(str(tmp_path)) is None
-        assert read_state(str(tmp_path)).pending is None
-    assert 2 == listdir.call_count
+    with mock.patch.object(os, "scandir", wraps=os.scandir) as scandir:
+        assert read_pending(dataset(tmp_path)) is None
+        assert read_state(dataset(tmp_path)).pending is None
+    assert 2 == scandir.call_count
 
 
 def test_a_pending_record_says_where_its_files_lie(tmp_path):
     save(tmp_path, APPEND, "old")
     with dying("C4.renamed"):
         save(tmp_path, OVERWRITE, "k=1:a", "b")
-    state = read_state(str(tmp_path))
-    pending = read_pending(str(tmp_path))
+    state = read_state(dataset(tmp_path))
+    pending = read_pending(dataset(tmp_path))
     assert (Head(2, done=False), pending) == (state.head, state.pending)
     files = [pending.file(add) for add in pending.record.adds]
     assert [True, False] == [Path(file.path).exists() for file in files]
@@ -140,17 +135,17 @@ def test_a_pending_record_says_where_its_files_lie(tmp_path):
     assert Path(files[0].path).stat().st_mtime_ns == files[0].mtime_ns
     assert Path(files[1].staged).stat().st_mtime_ns == files[1].mtime_ns
     assert {*map(str, tmp_path.glob("part-*"))} == pending.removed()
-    assert is_committed(str(tmp_path), pending.record.jobid)
-    assert not is_committed(str(tmp_path), "f" * 32)
+    assert is_committed(dataset(tmp_path), pending.record.jobid)
+    assert not is_committed(dataset(tmp_path), "f" * 32)
 
 
 def test_a_damaged_pending_record_is_named_with_what_to_do(tmp_path):
     save(tmp_path, APPEND, "old")
     with dying("C3.linked"):
         save(tmp_path, APPEND, "new")
-    path = Path(record_path(str(tmp_path), 2))
+    path = Path(dataset(tmp_path).record(2))
     path.write_bytes(path.read_bytes()[:-10])
-    for read in (ours, lambda root: save(root, APPEND, "next"), lambda root: read_pending(str(root))):
+    for read in (ours, lambda root: save(root, APPEND, "next"), lambda root: read_pending(dataset(root))):
         with pytest.raises(CommitError, match=r"2\.json.*CRC-32.*nothing is done by it.*remove it"):
             read(tmp_path)
     path.unlink()
@@ -160,12 +155,12 @@ def test_a_damaged_pending_record_is_named_with_what_to_do(tmp_path):
 
 def test_a_record_of_another_number_or_too_large_is_refused(tmp_path, monkeypatch):
     save(tmp_path, APPEND, "old")
-    Path(record_path(str(tmp_path), 1)).rename(record_path(str(tmp_path), 2))
+    Path(dataset(tmp_path).record(1)).rename(dataset(tmp_path).record(2))
     with pytest.raises(CommitError, match="record number 2, found number 1"):
-        read_record(str(tmp_path), 2)
+        read_record(dataset(tmp_path), 2)
     monkeypatch.setattr(log, "MAX_RECORD_NBYTES", 10)
     with pytest.raises(CommitError, match="at most 10 bytes"):
-        read_record(str(tmp_path), 2)
+        read_record(dataset(tmp_path), 2)
 
 
 # The correction
@@ -200,7 +195,7 @@ def test_a_pending_job_that_ends_while_the_directory_is_listed_changes_nothing(t
     save(tmp_path, APPEND, "a")
     with dying("C4.renamed"):
         save(tmp_path, OVERWRITE, "b", "c")
-    with doing(lambda: finish(str(tmp_path))):
+    with doing(lambda: finish(dataset(tmp_path))):
         assert ["b", "c"] == ours(tmp_path)
 
 
@@ -226,7 +221,7 @@ def test_a_reader_may_start_at_any_passage_of_a_commit(tmp_path):
     def hit(name):
         seen.append((name, ours(tmp_path)))
 
-    with mock.patch("spark_arrow_ipc.dataset.write.failpoint.hit", hit):
+    with mock.patch("spark_arrow_ipc.storage.failpoint.hit", hit):
         save(tmp_path, OVERWRITE, "k=2:c", "k=3:d", "e")
     linked = [name for name, _ in seen].index("C3.linked")
     assert {("k=1:a", "k=2:b")} == {tuple(view) for _, view in seen[:linked]}

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.directory import list_directory
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import (
-    DataFile,
     FileFilter,
-    list_directory,
     list_files,
     list_tree,
     parse_modified,
 )
 from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage.local import LOCAL
 
 
 def fill(root, *names):
@@ -213,7 +214,7 @@ def test_empty_directory_beside_a_full_one_is_no_error(tmp_path):
 
 def test_listing_counts_what_it_skips(tmp_path):
     fill(tmp_path, *TREE)
-    listing = list_directory(str(tmp_path))
+    listing = list_directory(LOCAL, str(tmp_path))
     assert (("other", "sub", "two words"), 6, 0, True) == (
         listing.directories,
         listing.hidden,
@@ -407,7 +408,7 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
 
 def test_value_of_a_partition_may_end_like_a_staged_file(tmp_path):
     fill(tmp_path, "k=x.staged/a.arrow", "b.staged")
-    assert ("k=x.staged",) == list_directory(str(tmp_path)).directories
+    assert ("k=x.staged",) == list_directory(LOCAL, str(tmp_path)).directories
 
 
 @pytest.mark.parametrize("levels", [(10, 10, 10, 10)])

@@ -22,7 +22,7 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
 )
 from spark_arrow_ipc.ipc import Limits
-from spark_arrow_ipc.storage.local import status
+from spark_arrow_ipc.storage.local import LOCAL
 
 pa = pytest.importorskip("pyarrow")
 
@@ -202,7 +202,7 @@ def test_random_damage_never_costs_a_row_without_a_word(tmp_path, caplog, kind):
 
 def test_a_published_file_is_found_where_it_still_lies(tmp_path):
     path, staged = tmp_path / "x.arrow", write(tmp_path / "x.staged")
-    found = status(staged)
+    found = LOCAL.status(staged)
     part = FileRange(str(path), found.nbytes, found.mtime_ns, staged=staged)
     assert [*range(100)] == values([part], Faults())
     Path(staged).rename(path)
@@ -215,7 +215,7 @@ def test_a_published_file_is_found_where_it_still_lies(tmp_path):
 def test_a_file_that_is_renamed_while_it_is_opened_is_found(tmp_path, monkeypatch):
     """The publishing of a file between the look at its name and its opening."""
     path, staged = tmp_path / "x.arrow", Path(write(tmp_path / "x.staged"))
-    found = status(str(staged))
+    found = LOCAL.status(str(staged))
     opened = scan_module.ipc.open
 
     def late(place, **how):
@@ -230,7 +230,7 @@ def test_a_file_that_is_renamed_while_it_is_opened_is_found(tmp_path, monkeypatc
 
 def test_an_older_file_of_the_same_name_does_not_hide_the_published_one(tmp_path):
     path, staged = write(tmp_path / "x.arrow", rows=10), write(tmp_path / "x.staged", first=5)
-    found = status(staged)
+    found = LOCAL.status(staged)
     part = FileRange(path, found.nbytes, found.mtime_ns, staged=staged)
     assert [*range(5, 105)] == values([part], Faults())
 

@@ -3,25 +3,39 @@
 import json
 import os
 import pickle
+import shutil
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, failing, finish, foreign, leftovers, ours, planned, run_tasks, save
+from commit_jobs import (
+    APPEND,
+    DYNAMIC,
+    OVERWRITE,
+    dying,
+    failing,
+    finish,
+    foreign,
+    leftovers,
+    ours,
+    planned,
+    run_tasks,
+    save,
+)
 
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.write import commit as commit_module
+from spark_arrow_ipc.dataset.write import append_record as append_module
 from spark_arrow_ipc.dataset.write import job_plan as job_module
-from spark_arrow_ipc.dataset.write import roll_forward
+from spark_arrow_ipc.dataset.write import withdraw as withdraw_module
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage import concurrent
+from spark_arrow_ipc.storage.local import LocalStorage
 
 MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
-
 
 # What a job that goes well leaves
 
@@ -62,7 +76,7 @@ def test_success_file_is_json_about_the_last_job(tmp_path):
 
 def test_task_without_rows_adds_no_file(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "a")
-    finish(plan, [TaskOutput(plan.jobid), *outputs, TaskOutput(plan.jobid)])
+    finish(plan, [TaskOutput(plan.staging.jobid), *outputs, TaskOutput(plan.staging.jobid)])
     assert ["a"] == foreign(tmp_path)
 
 
@@ -70,7 +84,7 @@ def test_partitioned_job_without_rows_stages_no_empty_file(tmp_path):
     save(tmp_path, APPEND, "k=1:a")
     for mode, expected in ((APPEND, ["k=1:a"]), (DYNAMIC, ["k=1:a"]), (OVERWRITE, [])):
         plan = plan_job(str(tmp_path), mode)
-        assert 0 == commit(plan, [TaskOutput(plan.jobid)], write_empty=None).files
+        assert 0 == commit(plan, [TaskOutput(plan.staging.jobid)], write_empty=None).files
         assert expected == foreign(tmp_path)
 
 
@@ -112,8 +126,8 @@ def test_plan_travels_by_pickle_and_two_jobs_share_no_id(tmp_path):
     save(tmp_path, APPEND, "a", "k=1:b")
     plan, other = plan_job(str(tmp_path), OVERWRITE), plan_job(str(tmp_path), OVERWRITE)
     assert plan == pickle.loads(pickle.dumps(plan))
-    assert plan.jobid != other.jobid
-    assert 2 == len(plan.snapshot)
+    assert plan.staging.jobid != other.staging.jobid
+    assert 2 == len(plan.intent.snapshot)
 
 
 def test_path_may_be_a_uri_and_links_stay_links(tmp_path):
@@ -147,14 +161,14 @@ def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     for name in ("link", "rename", "unlink", "replace"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, _n=name, _r=real, **k: (steps.append(_n), _r(*a, **k))[1])
-    for module in (commit_module, roll_forward):
-        monkeypatch.setattr(module, "sync_directory", lambda path: steps.append("sync " + Path(path).name))
-        monkeypatch.setattr(module, "sync_file", lambda _: steps.append("sync file"))
+    monkeypatch.setattr(LocalStorage, "sync", lambda _, path: steps.append("sync " + Path(path).name))
+    monkeypatch.setattr(LocalStorage, "sync_file", lambda *_: steps.append("sync file"))
     finish(plan, outputs)
     data, commits = f"sync {tmp_path.name}", "sync _ipc_commits"
-    staged = [f"sync {plan.jobid}", "sync _ipc_stage", data]
-    linked = ["sync file", "link", commits]
-    assert [*staged, *linked, "rename", data, "unlink", data, "sync file", "replace", data, commits] == steps[:14]
+    staged = [f"sync {plan.staging.jobid}", "sync _ipc_stage", data]
+    linked = ["sync file", "link", "unlink", commits]
+    success, done = ["sync file", "replace", data], ["replace", commits]
+    assert [*staged, *linked, "rename", data, "unlink", data, *success, *done] == steps[:16]
 
 
 # What is refused before anything happens
@@ -237,12 +251,12 @@ def test_unsound_output_publishes_nothing(tmp_path, outputs, text):
     (path / "k=link").symlink_to(tmp_path / "elsewhere")
     Path(plan.staging.path("z.staged")).write_bytes(b"zzz")
     with pytest.raises(CommitError, match=text) as caught:
-        finish(plan, outputs(plan.jobid))
+        finish(plan, outputs(plan.staging.jobid))
     assert str(path) in str(caught.value)
     (path / "k=link").unlink()
     assert ["old", "precious", "precious"] == foreign(path) == ours(path)
     assert [] == list((tmp_path / "elsewhere").iterdir())
-    assert abort(plan)
+    assert abort(plan.staging)
     assert [] == leftovers(path)[1:]
 
 
@@ -255,15 +269,15 @@ def test_failed_job_leaves_nothing_but_old_data(tmp_path, mode):
     save(tmp_path, APPEND, "old")
     plan, _ = planned(tmp_path, mode, "new")
     assert ["old"] == foreign(tmp_path)
-    assert abort(plan)
-    assert abort(plan)
+    assert abort(plan.staging)
+    assert abort(plan.staging)
     assert ["old"] == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
 
 
 def test_a_commit_after_an_abort_publishes_nothing(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "new")
-    abort(plan)
+    abort(plan.staging)
     with pytest.raises(CommitError, match=r"somebody removed it; nothing is published"):
         finish(plan, outputs)
     assert [] == foreign(tmp_path)
@@ -298,7 +312,7 @@ def test_a_commit_that_stops_half_way_says_so_and_abort_finishes_it(tmp_path, fa
     expected = ["1", "2", "3", "old"] if mode is APPEND else ["1", "2", "3"]
     assert expected == ours(tmp_path)
     # Spark calls abort now, in another process.
-    assert not abort(pickle.loads(pickle.dumps(plan)))
+    assert not abort(pickle.loads(pickle.dumps(plan)).staging)
     assert expected == ours(tmp_path) == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
 
@@ -313,43 +327,45 @@ def test_io_error_before_the_record_says_that_nothing_is_published(tmp_path, fau
     with failing(fault), pytest.raises(CommitError, match=r"the commit could not begin.*nothing is published"):
         finish(plan, outputs)
     assert ["old"] == ours(tmp_path) == foreign(tmp_path)
-    assert abort(plan)
+    assert abort(plan.staging)
     assert [] == leftovers(tmp_path)
 
 
-def test_a_record_that_nobody_would_read_is_not_made(tmp_path, monkeypatch):
+def test_a_record_too_large_to_be_read_is_not_made(tmp_path, monkeypatch):
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
-    monkeypatch.setattr(commit_module, "MAX_RECORD_NBYTES", 100)
+    monkeypatch.setattr(append_module, "MAX_RECORD_NBYTES", 100)
     with pytest.raises(CommitError, match=r"1 new and 1 old files makes a record.*nothing is published"):
         finish(plan, outputs)
     assert ["old"] == ours(tmp_path)
-    assert abort(plan)
+    assert abort(plan.staging)
 
 
 def test_an_abort_that_cannot_know_removes_nothing(tmp_path, caplog):
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, APPEND, "new")
-    with mock.patch.object(roll_forward, "is_committed", side_effect=OSError(5, "Input/output error")):
-        assert abort(plan)
+    with mock.patch.object(withdraw_module, "latest", side_effect=OSError(5, "Input/output error")):
+        assert abort(plan.staging)
     assert "nothing of it is removed" in caplog.text
     finish(plan, outputs)
     assert ["new", "old"] == foreign(tmp_path)
 
 
-def test_an_abort_that_cannot_know_at_its_second_look_restores_the_staging(tmp_path):
+def test_an_abort_that_dies_after_its_record_has_withdrawn_the_job(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "new")
-    answers = mock.Mock(side_effect=[False, OSError(5, "Input/output error")])
-    with mock.patch.object(roll_forward, "is_committed", answers):
-        assert abort(plan)
-    finish(plan, outputs)
-    assert ["new"] == foreign(tmp_path)
+    with dying("A.withdrawn"):
+        abort(plan.staging)
+    with pytest.raises(CommitError, match="withdrawn while it committed; nothing is published"):
+        finish(plan, outputs)
+    save(tmp_path, APPEND, "next")
+    assert ["next"] == foreign(tmp_path) == ours(tmp_path)
+    assert [] == leftovers(tmp_path)
 
 
 def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
     plan, outputs = planned(tmp_path, APPEND, "a")
     Path(plan.staging.path("late.staged")).write_text("late")
-    monkeypatch.setattr(roll_forward.shutil, "rmtree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
+    monkeypatch.setattr(shutil, "rmtree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
     finish(plan, outputs)
     monkeypatch.undo()
     assert ["a"] == foreign(tmp_path)
@@ -370,4 +386,4 @@ def test_the_snapshot_is_of_one_moment(tmp_path):
 
     with mock.patch.object(job_module, "live_files", listing):
         plan = plan_job(str(tmp_path), OVERWRITE)
-    assert 2 == len(plan.snapshot)
+    assert 2 == len(plan.intent.snapshot)

@@ -1,9 +1,22 @@
-"""Modes of a write: dynamic overwrite, ifExists, commitToken and the micro-batches of a streaming query."""
+"""Modes of a write: dynamic overwrite, ifExists and commitToken."""
 
 import pickle
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, foreign, leftovers, ours, planned, run_tasks, save
+from commit_jobs import (
+    APPEND,
+    DYNAMIC,
+    OVERWRITE,
+    dataset,
+    dying,
+    finish,
+    foreign,
+    leftovers,
+    ours,
+    planned,
+    run_tasks,
+    save,
+)
 
 from spark_arrow_ipc.dataset.commit_log.log import read_head, read_record
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED
@@ -51,7 +64,7 @@ def test_an_overwrite_minds_changes_of_what_it_replaces(tmp_path, mode, content,
             continue
         with pytest.raises(ConcurrentWriteError, match=r"part-0000.*nothing is published"):
             finish(plan, outputs)
-        assert abort(plan)
+        assert abort(plan.staging)
         assert before == foreign(path) == ours(path)
         assert [] == leftovers(path)
 
@@ -72,7 +85,7 @@ def test_an_overwrite_minds_writers_that_know_no_protocol(tmp_path, mode, change
     before = foreign(tmp_path)
     with pytest.raises(ConcurrentWriteError, match=f"{text}.*nothing is published"):
         finish(plan, outputs)
-    assert abort(plan)
+    assert abort(plan.staging)
     assert before == foreign(tmp_path)
 
 
@@ -88,7 +101,7 @@ def test_if_exists_is_checked_before_any_work(tmp_path):
     plan = plan_job(str(path), APPEND, if_exists=IfExists.IGNORE)
     assert plan.skip
     assert not finish(plan, []).published
-    assert abort(plan)
+    assert abort(plan.staging)
     assert state == sorted(path.rglob("*"))
     save(path, APPEND, "b", if_exists=IfExists.APPEND)
     assert ["b", "k=1:a"] == foreign(path)
@@ -101,7 +114,7 @@ def test_if_exists_is_checked_again_at_the_commit(tmp_path, if_exists):
     if if_exists is IfExists.ERROR:
         with pytest.raises(ConcurrentWriteError, match=r"made files.*ifExists is error; nothing is published"):
             finish(plan, outputs)
-        assert abort(plan)
+        assert abort(plan.staging)
     else:
         assert not finish(plan, outputs).published
     assert ["first"] == foreign(tmp_path)
@@ -156,68 +169,24 @@ def test_a_token_is_known_as_soon_as_its_job_is_committed(tmp_path):
 
 
 def test_tokens_and_jobs_are_remembered_for_a_thousand_jobs(tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_arrow_ipc.dataset.write.commit.REMEMBERED", 3)
+    monkeypatch.setattr("spark_arrow_ipc.dataset.commit_log.record.REMEMBERED", 3)
     for token in "abcd":
         save(tmp_path, APPEND, token, commit_token=token)
-    record = read_record(str(tmp_path), read_head(str(tmp_path)).seq)
+    record = read_record(dataset(tmp_path), read_head(dataset(tmp_path)).seq)
     assert ("b", "c", "d") == record.tokens
     assert 3 == len(record.jobs)
     assert 1000 == REMEMBERED
-
-
-# Streaming
-
-
-def stream(path, query, batch_id, content):
-    return save(path, APPEND, content, query=(query, batch_id)).published
-
-
-def test_row_14_a_micro_batch_that_was_committed_is_dropped_when_it_is_replayed(tmp_path):
-    """Spark died between our commit and its own: it sends the batch again, with new files."""
-    assert stream(tmp_path, "q", 0, "a")
-    for point in ("C3.linked", "C4.renamed", "C6.done"):
-        number = read_head(str(tmp_path)).seq
-        with dying(point):
-            stream(tmp_path, "q", number, str(number))
-        assert not stream(tmp_path, "q", number, "again")
-    assert ["1", "2", "3", "a"] == foreign(tmp_path) == ours(tmp_path)
-    assert [] == leftovers(tmp_path)
-
-
-def test_row_14_a_replay_that_was_planned_before_is_found_at_the_commit(tmp_path):
-    plan, outputs = planned(tmp_path, APPEND, "again", query=("q", 5))
-    stream(tmp_path, "q", 5, "a")
-    assert not finish(plan, outputs).published
-    assert ["a"] == foreign(tmp_path)
-
-
-def test_row_15_a_new_checkpoint_is_a_new_query_and_never_skipped(tmp_path):
-    for batch_id in range(3):
-        stream(tmp_path, "old checkpoint", batch_id, f"old {batch_id}")
-    for batch_id in range(2):
-        assert stream(tmp_path, "new checkpoint", batch_id, f"new {batch_id}")
-    assert ["new 0", "new 1", "old 0", "old 1", "old 2"] == foreign(tmp_path)
-    record = read_record(str(tmp_path), read_head(str(tmp_path)).seq)
-    assert {"old checkpoint": 2, "new checkpoint": 1} == record.queries
-
-
-def test_a_checkpoint_that_was_set_back_is_an_error_and_never_silent(tmp_path):
-    stream(tmp_path, "q", 3, "a")
-    with pytest.raises(CommitError, match=r"q has written its micro-batch 3 here, and now writes number 2"):
-        stream(tmp_path, "q", 2, "b")
-    assert ["a"] == foreign(tmp_path)
 
 
 # What a record forgets and what not
 
 
 def test_records_that_are_pruned_take_nothing_with_them(tmp_path):
-    save(tmp_path, APPEND, "a", commit_token="t", query=("q", 9))
+    save(tmp_path, APPEND, "a", commit_token="t")
     for number in range(4):
         save(tmp_path, APPEND, str(number))
-    roll_forward.finish(str(tmp_path))
+    roll_forward.finish(dataset(tmp_path))
     assert not save(tmp_path, APPEND, "a", commit_token="t").published
-    assert not stream(tmp_path, "q", 9, "a")
     plan = plan_job(str(tmp_path), APPEND)
     assert [] == run_tasks(plan)
-    assert abort(plan)
+    assert abort(plan.staging)

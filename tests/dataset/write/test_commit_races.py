@@ -25,7 +25,7 @@ for number in range(int(jobs)):
     try:
         finish(plan, outputs)
     except ConcurrentWriteError:
-        abort(plan)
+        abort(plan.staging)
         refused.append(text)
     else:
         published.append(text)

@@ -14,6 +14,7 @@ from commit_jobs import (
     DYNAMIC,
     OVERWRITE,
     Died,
+    dataset,
     dying,
     failing,
     finish,
@@ -27,7 +28,7 @@ from commit_jobs import (
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset.commit_log.log import read_head, read_state, record_path
+from spark_arrow_ipc.dataset.commit_log.log import read_head, read_state
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
@@ -151,7 +152,7 @@ def test_row_5_power_loss_before_the_link_is_durable(tmp_path, mode, survives):
     with dying("C3.linked"):
         save(tmp_path, mode, *JOB)
     if not survives:
-        Path(record_path(str(tmp_path), 2)).unlink()
+        Path(dataset(tmp_path).record(2)).unlink()
     expected = NEW[mode] if survives else OLD
     assert expected == ours(tmp_path)
     vacuum(tmp_path, older_than_seconds=0)
@@ -171,7 +172,7 @@ def test_row_10_the_commit_raises_in_c4_and_spark_calls_abort(tmp_path, mode, nt
     ):
         finish(plan, outputs)
     assert NEW[mode] == ours(tmp_path)
-    assert not abort(pickle.loads(pickle.dumps(plan)))
+    assert not abort(pickle.loads(pickle.dumps(plan)).staging)
     assert NEW[mode] == ours(tmp_path) == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
 
@@ -180,7 +181,7 @@ def test_row_10_the_commit_raises_in_c4_and_spark_calls_abort(tmp_path, mode, nt
 def test_row_10_abort_fails_as_well_and_the_next_writer_finishes(tmp_path, mode, caplog):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, mode, *JOB)
-    for call in (lambda: finish(plan, outputs), lambda: abort(plan)):
+    for call in (lambda: finish(plan, outputs), lambda: abort(plan.staging)):
         with failing("C4.synced:raise"), suppress(CommitError):
             call()
     assert "nothing of it is removed" in caplog.text
@@ -196,7 +197,7 @@ def test_row_11_the_commit_raises_before_c3(tmp_path, mode, point):
     plan, outputs = planned(tmp_path, mode, *JOB)
     with failing(f"{point}:raise"), pytest.raises(CommitError, match="nothing is published"):
         finish(plan, outputs)
-    assert abort(plan)
+    assert abort(plan.staging)
     assert OLD == ours(tmp_path) == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
 
@@ -225,14 +226,14 @@ def test_row_12_the_request_was_sent_twice(tmp_path, mode):
     with mock.patch.object(os, "link", twice):
         assert finish(plan, outputs).published
     assert NEW[mode] == foreign(tmp_path)
-    assert 2 == read_head(str(tmp_path)).seq
+    assert 2 == read_head(dataset(tmp_path)).seq
 
 
 def test_row_12_nothing_answers_and_everything_is_kept(tmp_path):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, OVERWRITE, *JOB)
     unanswered = mock.patch(
-        "spark_arrow_ipc.dataset.write.commit.is_committed", side_effect=OSError(errno.ETIMEDOUT, "timed out")
+        "spark_arrow_ipc.dataset.write.append_record.newest_record", side_effect=OSError(errno.ETIMEDOUT, "timed out")
     )
     with (
         failing("C3.linked:raise"),
@@ -241,7 +242,7 @@ def test_row_12_nothing_answers_and_everything_is_kept(tmp_path):
     ):
         finish(plan, outputs)
     assert NEW[OVERWRITE] == ours(tmp_path)
-    assert not abort(plan)
+    assert not abort(plan.staging)
     assert NEW[OVERWRITE] == foreign(tmp_path)
 
 
@@ -251,7 +252,8 @@ def test_row_12_a_link_that_comes_after_the_abort_finds_nothing(tmp_path):
     real = os.link
 
     def late(source, target):
-        assert abort(plan)
+        with mock.patch.object(os, "link", real):
+            assert abort(plan.staging)
         real(source, target)
 
     with mock.patch.object(os, "link", late), pytest.raises(CommitError, match="withdrawn while it committed"):
@@ -260,36 +262,33 @@ def test_row_12_a_link_that_comes_after_the_abort_finds_nothing(tmp_path):
     assert [] == leftovers(tmp_path)
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["restored", "died before it was restored"])
-def test_row_12_a_link_that_comes_during_the_abort_is_found(tmp_path, dies):
-    """Between the abort's first look and its taking away of the staging."""
+@pytest.mark.parametrize("point", ["C3.linked", "C4.renamed", "C6.done"])
+def test_row_12_a_commit_between_the_looks_of_an_abort_stands(tmp_path, point):
+    """The abort has seen no record of the job; its own record finds the number taken, and it looks again."""
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, OVERWRITE, *JOB)
-    steps = iter([lambda: die_at_link(plan, outputs)])
-    real = os.unlink
 
-    def unlink(path, **options):
-        next(steps, lambda: None)()
-        real(path, **options)
+    def commits():
+        with dying(point):
+            finish(plan, outputs)
 
-    with mock.patch.object(os, "unlink", unlink):
-        if dies:
-            with dying("A.revoked"):
-                abort(plan)
-        else:
-            assert not abort(plan)
-    if dies:
-        with pytest.raises(FileNotFoundError):
-            ours(tmp_path)
-    save(tmp_path, APPEND, "next")
-    assert sorted([*NEW[OVERWRITE], "next"]) == foreign(tmp_path) == ours(tmp_path)
-    vacuum(tmp_path, older_than_seconds=0)
+    with interrupted("A.looked", commits):
+        assert not abort(plan.staging)
+    assert NEW[OVERWRITE] == foreign(tmp_path) == ours(tmp_path)
     assert [] == leftovers(tmp_path)
 
 
-def die_at_link(plan, outputs):
-    with dying("C3.linked"):
-        finish(plan, outputs)
+@pytest.mark.parametrize("point", ["A.looked", "C3.torn", "C3.written", "C3.linked", "A.withdrawn", "C6.done"])
+def test_an_abort_that_dies_is_finished_by_the_next_writer(tmp_path, point):
+    save(tmp_path, APPEND, *OLD)
+    plan, _ = planned(tmp_path, OVERWRITE, *JOB)
+    with dying(point):
+        abort(plan.staging)
+    assert OLD == ours(tmp_path) == foreign(tmp_path)
+    save(tmp_path, APPEND, "next")
+    assert sorted([*OLD, "next"]) == ours(tmp_path) == foreign(tmp_path)
+    vacuum(tmp_path, older_than_seconds=0)
+    assert [] == leftovers(tmp_path)
 
 
 @pytest.mark.parametrize("when", ["before the commit", "after the commit"])
@@ -311,7 +310,7 @@ def test_row_16_of_two_overwrites_one_wins(tmp_path):
     finish(*second)
     with pytest.raises(ConcurrentWriteError):
         finish(*first)
-    assert abort(first[0])
+    assert abort(first[0].staging)
     assert ["second"] == foreign(tmp_path) == ours(tmp_path)
     assert [] == leftovers(tmp_path)
 
@@ -323,7 +322,7 @@ def test_row_16_the_other_wins_between_check_and_link(tmp_path, step):
     first, second = planned(tmp_path, OVERWRITE, "first"), planned(tmp_path, OVERWRITE, "second")
     with interrupted(step, lambda: finish(*second)), pytest.raises(ConcurrentWriteError):
         finish(*first)
-    assert abort(first[0])
+    assert abort(first[0].staging)
     assert ["second"] == foreign(tmp_path) == ours(tmp_path)
 
 
@@ -335,7 +334,7 @@ def interrupted(point, action):
         if name == point and not next(passages):
             action()
 
-    return mock.patch("spark_arrow_ipc.dataset.write.failpoint.hit", hit)
+    return mock.patch("spark_arrow_ipc.storage.failpoint.hit", hit)
 
 
 def test_row_17_somebody_removes_an_old_file_meanwhile(tmp_path):
@@ -354,7 +353,7 @@ def test_row_18_the_disk_is_full_while_a_task_writes(tmp_path, point):
         write_task(plan.staging, [BATCH], SCHEMA, partition_id=0)
     assert errno.ENOSPC == caught.value.errno
     assert [] == list(Path(plan.staging.directory).iterdir())
-    assert abort(plan)
+    assert abort(plan.staging)
     assert ["old"] == foreign(tmp_path) == ours(tmp_path)
     assert [] == leftovers(tmp_path)
 
@@ -364,7 +363,7 @@ def test_row_18_the_disk_is_full_when_the_record_is_written(tmp_path):
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
     with failing("C3.torn:enospc"), pytest.raises(CommitError, match=r"No space left.*nothing is published"):
         finish(plan, outputs)
-    assert abort(plan)
+    assert abort(plan.staging)
     assert ["old"] == foreign(tmp_path)
 
 
@@ -411,7 +410,7 @@ def test_a_reader_never_changes_anything(tmp_path):
     state = sorted(tmp_path.rglob("*"))
     assert NEW[OVERWRITE] == ours(tmp_path)
     assert state == sorted(tmp_path.rglob("*"))
-    assert read_state(str(tmp_path)).pending is not None
+    assert read_state(dataset(tmp_path)).pending is not None
 
 
 def test_a_committed_file_that_somebody_removed_stops_the_removal_of_old_ones(tmp_path):
@@ -423,7 +422,7 @@ def test_a_committed_file_that_somebody_removed_stops_the_removal_of_old_ones(tm
     with pytest.raises(CommitError, match=r"neither there nor staged.*to give the whole job up, remove .*2\.json"):
         save(tmp_path, APPEND, "next")
     assert "old" in foreign(tmp_path)
-    Path(record_path(str(tmp_path), 2)).unlink()
+    Path(dataset(tmp_path).record(2)).unlink()
     save(tmp_path, APPEND, "next")
     assert "old" in foreign(tmp_path)
 
@@ -462,7 +461,7 @@ def test_a_link_into_the_past_is_no_commit(tmp_path):
     with interrupted("C3.written", others):
         assert finish(*slow).published
     assert ["1", "2", "3", "4", "5", "slow"] == foreign(tmp_path) == ours(tmp_path)
-    assert (6, True) == ((head := read_head(str(tmp_path))).seq, head.done)
+    assert (6, True) == ((head := read_head(dataset(tmp_path))).seq, head.done)
     assert [] == leftovers(tmp_path)
 
 
@@ -484,9 +483,9 @@ def test_a_link_into_the_past_by_a_process_that_dies_is_nothing(tmp_path):
 
     with mock.patch.object(os, "link", link), pytest.raises(Died):
         finish(*slow)
-    assert Path(record_path(str(tmp_path), 2)).exists()
+    assert Path(dataset(tmp_path).record(2)).exists()
     assert ["1", "2", "3", "4", "5"] == foreign(tmp_path) == ours(tmp_path)
-    assert abort(slow[0])
+    assert abort(slow[0].staging)
     save(tmp_path, APPEND, "6")
     assert ["1", "2", "3", "4", "5", "6"] == foreign(tmp_path)
-    assert not Path(record_path(str(tmp_path), 2)).exists()
+    assert not Path(dataset(tmp_path).record(2)).exists()

@@ -13,12 +13,15 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write import partitioned_task as module
 from spark_arrow_ipc.dataset.write import staged_file
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns, directories_of, group_rows
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
-from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import SinkOptions
 from spark_arrow_ipc.errors import CommitError, LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage.local import LOCAL
 
 D = decimal.Decimal
 US = types.TimeUnit.MICROSECOND
@@ -45,7 +48,7 @@ def expected_directory(row):
 
 @pytest.fixture
 def staging(tmp_path):
-    made = Staging(str(tmp_path), "job1", durable=False)
+    made = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
     Path(made.directory).mkdir(parents=True)
     return made
 
@@ -84,7 +87,7 @@ def test_every_partition_is_one_file_with_its_rows_in_order(staging, monkeypatch
     for name, value in sizes.items():
         monkeypatch.setattr(module, name, value)
     rows = rows_of(4000, 10)
-    staging = Staging(staging.root, staging.jobid, durable=durable)
+    staging = Staging(staging.dataset, staging.jobid, durable=durable)
     output = write_partitioned(staging, batches_of(rows, 100), SCHEMA, BY, partition_id=7)
     assert expected(rows) == contents(staging, output)
     assert {1} == set(Counter(str(Path(file.final).parent) for file in output.files).values())
@@ -158,7 +161,7 @@ def test_an_error_leaves_nothing(staging, monkeypatch, sizes):
         yield from batches_of(rows_of(2000, 10), 100)
         raise Stop
 
-    staging = Staging(staging.root, staging.jobid)
+    staging = Staging(staging.dataset, staging.jobid)
     with pytest.raises(Stop):
         write_partitioned(staging, batches(), SCHEMA, BY, partition_id=0)
     assert [] == left_in(staging)
@@ -174,7 +177,7 @@ def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch, du
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(staged_file, "_prove", refuse)
-    staging = Staging(staging.root, staging.jobid, durable=durable)
+    staging = Staging(staging.dataset, staging.jobid, durable=durable)
     with pytest.raises(OSError, match="No space"):
         write_partitioned(staging, batches_of(rows_of(500, 20)), SCHEMA, BY, partition_id=0)
     assert [] == left_in(staging)
@@ -273,7 +276,9 @@ import os, resource, sys
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.dataset.write import partitioned_task as module
-from spark_arrow_ipc.dataset.write.task import Staging
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.storage.local import LOCAL
 import numpy as np
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
@@ -286,7 +291,7 @@ def batch(seed):
     return RecordBatch(schema, tuple(columns), 5000)
 
 module._BUFFER_NBYTES = 100_000
-staging = Staging(sys.argv[1], "job1")
+staging = Staging(DatasetDirectory(LOCAL, sys.argv[1]), "job1")
 output = module.write_partitioned(staging, map(batch, range(40)), schema, module.PartitionBy((0,)), partition_id=0)
 print(len({os.path.dirname(file.final) for file in output.files}), sum(file.rows for file in output.files))
 """

@@ -10,9 +10,12 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write import staged_file
-from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, write_empty, write_task
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import SinkOptions, write_empty, write_task
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.local import LOCAL, LocalStorage
 
 pa = pytest.importorskip("pyarrow")
 
@@ -30,7 +33,7 @@ def left_in(staging):
 
 @pytest.fixture
 def staging(tmp_path):
-    made = Staging(str(tmp_path), "job1")
+    made = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1")
     Path(made.directory).mkdir(parents=True)
     return made
 
@@ -100,12 +103,15 @@ def test_error_in_the_task_removes_its_file(staging, error):
     assert [] == left_in(staging)
 
 
-@pytest.mark.parametrize("call", ["sync_file", "_prove", "tail_crc32"])
-def test_error_of_the_file_system_removes_the_file(staging, monkeypatch, call):
+FAULTS = [(LocalStorage, "sync_file"), (staged_file, "_prove"), (staged_file, "tail_crc32")]
+
+
+@pytest.mark.parametrize(("place", "call"), FAULTS, ids=[call for _, call in FAULTS])
+def test_error_of_the_file_system_removes_the_file(staging, monkeypatch, place, call):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(staged_file, call, refuse)
+    monkeypatch.setattr(place, call, refuse)
     with pytest.raises(OSError, match="No space left"):
         write_task(staging, [batch(0, 5)], SCHEMA, partition_id=0)
     assert [] == left_in(staging)
@@ -133,5 +139,5 @@ def test_task_left_over_from_an_ended_job_does_not_bring_its_directory_back(stag
 
 def test_without_durability_nothing_is_synced(staging, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync was called"))
-    hasty = Staging(staging.root, staging.jobid, durable=False)
+    hasty = Staging(staging.dataset, staging.jobid, durable=False)
     assert 5 == write_task(hasty, [batch(0, 5)], SCHEMA, partition_id=0).files[0].rows

@@ -8,7 +8,10 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.types import field
-from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, write_empty, write_task
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import SinkOptions, write_empty, write_task
+from spark_arrow_ipc.storage.local import LOCAL
 
 SCHEMA = Schema.of([field("a", types.int64), field("b", types.utf8)])
 
@@ -20,7 +23,7 @@ def batch(first, rows):
 
 @pytest.fixture
 def staging(tmp_path):
-    made = Staging(str(tmp_path), "job1", durable=False)
+    made = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
     Path(made.directory).mkdir(parents=True)
     return made
 

@@ -32,9 +32,9 @@ def test_nothing_to_do(tmp_path):
 
 def test_a_job_that_may_run_is_kept_and_works(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "running")
-    aged(tmp_path / "_ipc_stage" / plan.jobid, 6.9)
+    aged(tmp_path / "_ipc_stage" / plan.staging.jobid, 6.9)
     report = vacuum(tmp_path)
-    assert [(plan.jobid, 7)] == [(job.jobid, job.nbytes) for job in report.kept]
+    assert [(plan.staging.jobid, 7)] == [(job.jobid, job.nbytes) for job in report.kept]
     assert () == report.withdrawn
     finish(plan, outputs)
     assert ["running"] == foreign(tmp_path)
@@ -44,17 +44,17 @@ def test_a_job_that_is_old_is_withdrawn(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "dead")
     aged(tmp_path / "_ipc_stage", 7.1)
     report = vacuum(tmp_path)
-    assert ((plan.jobid,), 4) == (report.withdrawn, report.nbytes)
+    assert ((plan.staging.jobid,), 4) == (report.withdrawn, report.nbytes)
     assert [] == leftovers(tmp_path)
     with pytest.raises(CommitError, match="nothing is published"):
         finish(plan, outputs)
-    assert abort(plan)
+    assert abort(plan.staging)
 
 
 def test_the_newest_file_tells_the_age(tmp_path):
     plan, _ = planned(tmp_path, APPEND, "a", "b")
     aged(tmp_path / "_ipc_stage", 30)
-    os.utime(next((tmp_path / "_ipc_stage" / plan.jobid).iterdir()))
+    os.utime(next((tmp_path / "_ipc_stage" / plan.staging.jobid).iterdir()))
     assert 1 == len(vacuum(tmp_path).kept)
 
 
@@ -65,15 +65,16 @@ def test_all_kinds_of_leftovers(tmp_path, dry_run):
     (tmp_path / "_ipc_commits" / f"{1:020d}.json").write_text("a link into the past")
     (tmp_path / "_ipc_commits" / "x.staged").write_text("a summary whose writer died")
     dead, _ = planned(tmp_path, APPEND, "dead")
-    with dying("A.revoked"):
-        abort(dead)
+    with dying("A.withdrawn"):
+        abort(dead.staging)
     died, _ = planned(tmp_path, OVERWRITE, "died")
     with dying("C4.renamed"):
         save(tmp_path, OVERWRITE, "new", "er")
     before = sorted(tmp_path.rglob("*"))
     report = vacuum(tmp_path, older_than_seconds=0, dry_run=dry_run)
     assert report.finished is not None
-    assert {dead.jobid, died.jobid} == set(report.withdrawn) - {report.finished}
+    # The job that was withdrawn went when the overwrite was planned.
+    assert {died.staging.jobid} == set(report.withdrawn) - {report.finished}
     names = sorted(Path(name).name for name in report.files)
     assert names[-1] == "x.staged"
     assert ["er", "new"] == ours(tmp_path)
@@ -101,7 +102,8 @@ def test_a_job_that_is_withdrawn_while_it_commits_fails_and_loses_nothing(tmp_pa
     real = os.link
 
     def link(*paths):
-        vacuum(tmp_path, older_than_seconds=0)
+        with mock.patch.object(os, "link", real):
+            vacuum(tmp_path, older_than_seconds=0)
         real(*paths)
 
     with mock.patch.object(os, "link", link), pytest.raises(CommitError, match="withdrawn while it committed"):

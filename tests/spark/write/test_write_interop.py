@@ -15,9 +15,11 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import arrow_json, ipc
-from spark_arrow_ipc.dataset.write.task import Staging
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.write.plan import plan_write
+from spark_arrow_ipc.storage.local import LOCAL
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "tests" / "interop"
@@ -57,7 +59,7 @@ def test_the_files_of_a_task_are_read_equal(tmp_path, program, ipc_format):
         "ipcFormat": ipc_format, "compression": compression,
     }  # fmt: skip
     plan = plan_write(SCHEMA, SparkWriteOptions.parse(options))
-    staging = Staging(str(tmp_path), "job1", durable=False)
+    staging = Staging(DatasetDirectory(LOCAL, str(tmp_path)), "job1", durable=False)
     Path(staging.directory).mkdir(parents=True)
     types = [("k", pa.int32()), ("w", pa.string()), ("n", pa.int64()), ("l", pa.list_(pa.string()))]
     batches = pa.Table.from_pylist(ROWS, pa.schema(types)).to_batches(max_chunksize=70)

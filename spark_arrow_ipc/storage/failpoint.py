@@ -42,9 +42,9 @@ POINTS: Final[Mapping[str, str]] = {
     "C1.checked": "the staged files are those that were reported",
     "C2.synced": "their names are durable",
     "C3.checked": "no conflict was found (each attempt)",
-    "C3.torn": "half of the record is written to its staged file",
-    "C3.written": "the record is durable under its staged name",
-    "C3.linked": "the record has its name: the job is committed",
+    "C3.torn": "half of a record is written to its temporary file",
+    "C3.written": "a record is durable under its temporary name",
+    "C3.linked": "a record has its name: the job is committed, or withdrawn",
     "C3.synced": "that name is durable",
     "C4.directories": "the partitions' directories are there",
     "C4.renamed": "a file has its final name (each)",
@@ -56,7 +56,7 @@ POINTS: Final[Mapping[str, str]] = {
     "C6.pruned": "older records are gone",
     "C6.cleaned": "the staging is gone",
     "A.looked": "a withdrawal found no record of the job",
-    "A.revoked": "the staging has lost its name, nothing is removed",
+    "A.withdrawn": "the record that withdraws the job is in the chain",
     "A.removed": "the staging is gone",
 }
 """Every point and what is true when it is passed."""

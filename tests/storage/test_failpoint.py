@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_arrow_ipc.dataset.write import failpoint
-from spark_arrow_ipc.dataset.write.failpoint import POINTS, VARIABLE, Failpoint
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.failpoint import POINTS, VARIABLE, Failpoint
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 TEXTS = [
     ("C3.linked:kill", Failpoint("C3.linked", "kill")),
@@ -53,7 +53,7 @@ def test_a_delay_delays():
 
 
 PROGRAM = """
-from spark_arrow_ipc.dataset.write import failpoint
+from spark_arrow_ipc.storage import failpoint
 failpoint.hit("C3.linked")
 print("first")
 failpoint.hit("C3.linked")

@@ -1,0 +1,68 @@
+"""`DatasetDirectory`: a dataset's directory, and where the records and staged files of its writes lie in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.storage.storage import Storage
+
+__all__ = ["COMMITS_DIRECTORY", "STAGING_DIRECTORY", "DatasetDirectory", "sequence_number"]
+
+STAGING_DIRECTORY: Final = "_ipc_stage"
+"""Directory inside a dataset where a write keeps its files until it commits."""
+
+COMMITS_DIRECTORY: Final = "_ipc_commits"
+"""Directory inside a dataset that holds the newest records."""
+
+_RECORD_NAME: Final = re.compile(r"([0-9]{20})\.(json|done)")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetDirectory:
+    """The directory of one dataset.
+
+    Parameters
+    ----------
+    storage
+        What it lies in.
+    root
+        Its absolute path there.
+    """
+
+    storage: Storage
+    root: str
+
+    def path(self, relative: str) -> str:
+        """Return the path of a file or directory of the dataset; an empty string is the dataset itself."""
+        return join(self.root, relative)
+
+    @property
+    def commits(self) -> str:
+        """The directory of the records."""
+        return join(self.root, COMMITS_DIRECTORY)
+
+    def record(self, seq: int) -> str:
+        """Return the path of the record with a sequence number."""
+        return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.json")
+
+    def done_mark(self, seq: int) -> str:
+        """Return the path of the empty file that says that a record is applied."""
+        return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.done")
+
+    @property
+    def all_staging(self) -> str:
+        """The directory in which every job has its staging directory."""
+        return join(self.root, STAGING_DIRECTORY)
+
+    def staging(self, jobid: str) -> str:
+        """Return a job's staging directory."""
+        return join(self.root, STAGING_DIRECTORY, jobid)
+
+
+def sequence_number(name: str) -> int | None:
+    """Return the number in the name of a record or its mark, None for another name."""
+    match = _RECORD_NAME.fullmatch(name)
+    return int(match[1]) if match else None

@@ -1,0 +1,59 @@
+"""`Staging`: all that the tasks of a job need to know about it: where they put their files until it commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.storage.storage import Storage
+
+__all__ = ["Staging", "missing_staging"]
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Where the tasks of one job keep their files until the job commits. It travels to every task.
+
+    Parameters
+    ----------
+    dataset
+        The dataset that the job writes to.
+    jobid
+        Names the job among all others, for ever.
+    durable
+        Whether files are made durable (``fsync``) before they are reported.
+    """
+
+    dataset: DatasetDirectory
+    jobid: str
+    durable: bool = True
+
+    @property
+    def storage(self) -> Storage:
+        """What the dataset lies in."""
+        return self.dataset.storage
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the dataset's directory."""
+        return self.dataset.root
+
+    @property
+    def directory(self) -> str:
+        """The job's staging directory."""
+        return self.dataset.staging(self.jobid)
+
+    def path(self, name: str) -> str:
+        """Return the path of a staged file."""
+        return join(self.directory, name)
+
+
+def missing_staging(directory: str) -> CommitError:
+    """Return the error for a job's staging directory that is not there."""
+    return CommitError(
+        "the job's staging directory is not there: either the path is not shared between the driver and the "
+        "executors (give a path that every machine sees), or the job ended before this attempt of the task began",
+        path=directory,
+    )

@@ -1,0 +1,173 @@
+"""`Storage`: the protocol of everything that holds data files, and what differs between kinds of it.
+
+Strategy
+--------
+Data files, commit records and staged files are reached through these calls and no others. Paths are absolute strings
+with ``/`` between their parts; `resolve` makes one of what a person wrote. `Traits` says what a storage does not have,
+so that a step which means nothing there is left out instead of failing.
+
+A call that fails leaves either the state before it or the state after it, never half of a file under its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import BinaryIO, NamedTuple, Protocol
+
+from spark_arrow_ipc.storage.byte_source import ByteSource
+
+__all__ = ["Kind", "Status", "Storage", "Traits"]
+
+
+class Kind(Enum):
+    """What a path names."""
+
+    FILE = auto()
+    DIRECTORY = auto()
+    SPECIAL = auto()
+    """A pipe, socket or device."""
+    DANGLING = auto()
+    """A link that leads nowhere; a directory's listing has it, `Storage.status` follows it to nothing."""
+    LINK = auto()
+    """A link, where links are not followed."""
+
+
+class Status(NamedTuple):
+    """The state of one path. A named tuple, because a listing makes 100,000 of them.
+
+    Parameters
+    ----------
+    path
+        As it was asked for, or the directory's with the name appended.
+    kind
+        Links are followed, unless `Storage.status` is told not to.
+    nbytes, mtime_ns
+        Size, and time of the last modification in nanoseconds since 1970. Listings leave them 0 for directories.
+    is_link
+        Whether the path itself is a link.
+    identity
+        Equal for two paths of one file or directory; None where a storage has no such thing, and in listings.
+    """
+
+    path: str
+    kind: Kind
+    nbytes: int = 0
+    mtime_ns: int = 0
+    is_link: bool = False
+    identity: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a storage has.
+
+    Parameters
+    ----------
+    directories
+        Directories exist apart from the files in them: they are made, can be empty, and `sync` makes their names
+        durable. Elsewhere (object stores) a directory is a prefix of names.
+    """
+
+    directories: bool
+
+
+class Storage(Protocol):
+    """Files by path. Every call may raise `OSError`; a path that is not there is a `FileNotFoundError`."""
+
+    @property
+    def traits(self) -> Traits:
+        """What this storage has."""
+
+    def resolve(self, path: str | os.PathLike[str]) -> str:
+        """Return the absolute path that a person's path or URI names.
+
+        Raises
+        ------
+        OptionError
+            It is no path.
+        UnsupportedError
+            It lies in another storage.
+        """
+
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:
+        """Return the state of a path, or None if nothing is there."""
+
+    def list(self, directory: str) -> Iterator[Status]:
+        """Yield every name in a directory, in no order, links followed. One look at each file, none at directories.
+
+        A file that vanishes meanwhile is left out. Where directories are prefixes, one without files is empty.
+        """
+
+    def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
+        """Return the bytes of a file, to be read in ranges. `memory_map` reads them through the page cache."""
+
+    def read(self, path: str, max_nbytes: int) -> bytes:
+        """Return a small file whole.
+
+        Raises
+        ------
+        LimitError
+            It is larger; nothing is read.
+        """
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file that is not there yet. Its bytes may be visible under its name before it is closed.
+
+        Where `Traits.directories` is set, its directory must exist.
+        """
+
+    def scratch_file(self, directory: str) -> BinaryIO:
+        """Return an unnamed file that can be written and read and vanishes when it is closed, near a directory."""
+
+    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:
+        """Write a small file, whole or not at all, in place of what is there.
+
+        Parameters
+        ----------
+        path, data
+            The file.
+        durable
+            Whether its bytes survive a power loss when this returns; its name does after `sync`.
+        scratch
+            Directory that may hold the file until it is whole; by default its own.
+        """
+
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:
+        """Write a small file, whole or not at all, and return False where one is there already.
+
+        Of all that call this for one path at once, in any process on any machine, exactly one gets True. After an
+        error the file may be there or not.
+        """
+
+    def check_put_if_absent(self, directory: str) -> None:
+        """Raise if `put_if_absent` cannot work for files on the file system of a directory, which must exist.
+
+        Raises
+        ------
+        UnsupportedError
+            It lacks what that takes; nothing is left in the directory.
+        """
+
+    def publish(self, staged: str, final: str) -> None:
+        """Give a file its final name in one step."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file; nothing happens if it is not there."""
+
+    def delete_tree(self, directory: str) -> None:
+        """Delete a directory with all in it; nothing happens if it is not there. Links in it are not followed."""
+
+    def make_directory(self, directory: str) -> None:
+        """Make a directory and those above it; nothing happens if it is there."""
+
+    def delete_directory_if_empty(self, directory: str) -> None:
+        """Delete a directory if nothing is in it, and keep it if that fails."""
+
+    def sync_file(self, file: BinaryIO) -> None:
+        """Make the bytes of a file durable that `create` returned and that is still open."""
+
+    def sync(self, directory: str) -> None:
+        """Make the names in a directory durable; nothing happens if it is not there."""
