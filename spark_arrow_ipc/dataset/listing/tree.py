@@ -31,8 +31,8 @@ from spark_arrow_ipc.dataset.listing.directory import (
     is_staging,
     list_directory,
 )
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.listing.globs import ANY_DIRECTORIES, compile_name, expand_braces, is_pattern, literal
-from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_timestamp, zone
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
@@ -40,11 +40,9 @@ from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, rela
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 __all__ = [
-    "FileFilter",
     "Tree",
     "list_files",
     "list_tree",
-    "parse_modified",
 ]
 
 _LISTINGS: Final = 5
@@ -52,61 +50,6 @@ _LISTINGS: Final = 5
 
 _SUGGESTED_DEPTH: Final = 8
 """Levels of directories that are looked through to find the pattern that an error shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileFilter:
-    """Which of the files found are read; directories are not asked.
-
-    Parameters
-    ----------
-    path_glob_filter
-        Pattern of the file's name (not of its path), or None.
-    modified_before, modified_after
-        The file is strictly older or younger than this; nanoseconds since 1970, or None.
-    """
-
-    path_glob_filter: str | None = None
-    modified_before: int | None = None
-    modified_after: int | None = None
-
-    def accepts(self) -> Callable[[DataFile], bool] | None:
-        """Return the test whether a file is read, or None where all are.
-
-        Raises
-        ------
-        OptionError
-            The pattern is none.
-        """
-        if self == FileFilter():
-            return None
-        matches = compile_name("*" if self.path_glob_filter is None else self.path_glob_filter)
-        before = float("inf") if self.modified_before is None else self.modified_before
-        after = -float("inf") if self.modified_after is None else self.modified_after
-        return lambda file: after < file.mtime_ns < before and bool(matches(name_of(file.path)))
-
-
-def parse_modified(text: str, time_zone: str | None = None) -> int:
-    """Return the value of ``modifiedBefore`` or ``modifiedAfter`` in nanoseconds since 1970.
-
-    Parameters
-    ----------
-    text
-        ``2024-03-09T12:00:00``, or any other text that Spark casts to a timestamp with a date.
-    time_zone
-        Of a text that names none itself. Without it such a text is UTC, not the session's zone as in Spark, because
-        the planner does not know that. The text is the instant that it says; Spark (4.3.0, measured) adds the zone's
-        offset to the file's time besides, so that it agrees only in UTC.
-
-    Raises
-    ------
-    OptionError
-        The text is no timestamp, or the zone is unknown.
-    """
-    moment = parse_timestamp(text)
-    if moment is None:
-        raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=repr(text))
-    return epoch_ns(moment if moment.tzinfo else moment.replace(tzinfo=zone(time_zone or "UTC")))
 
 
 @dataclass(frozen=True, slots=True)

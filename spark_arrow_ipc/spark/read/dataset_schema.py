@@ -18,8 +18,9 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
-from spark_arrow_ipc.dataset.listing.tree import FileFilter, list_tree, parse_modified
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.scan import read_schema
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.errors import error_context

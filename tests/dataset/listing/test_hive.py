@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.partition_values import (
     CASTS,
@@ -19,7 +20,7 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
     unescape_path_name,
     widest,
 )
-from spark_arrow_ipc.dataset.listing.tree import FileFilter, list_tree
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.errors import NoFilesError, OptionError, SchemaMismatchError, UnsupportedError
 
 NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -11,13 +11,9 @@ import pytest
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import list_directory
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import discover
-from spark_arrow_ipc.dataset.listing.tree import (
-    FileFilter,
-    list_files,
-    list_tree,
-    parse_modified,
-)
+from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
 from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 

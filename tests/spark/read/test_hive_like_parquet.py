@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.partition_values import escape_path_name, partition_directory
-from spark_arrow_ipc.dataset.listing.tree import FileFilter, list_tree, parse_modified
+from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.local import local_path
 
