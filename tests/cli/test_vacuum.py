@@ -23,15 +23,15 @@ def test_what_was_done_is_said(capsys, tmp_path):
         save(tmp_path, APPEND, "new")
     dry = vacuumed(capsys, tmp_path, "--older-than", "0", "--dry-run")[1]
     assert "committed; would be brought to its end" in dry
-    assert f"job {plan.jobid}: its staging would be removed" in dry
+    assert f"job {plan.staging.jobid}: its staging would be removed" in dry
     assert [] == foreign(tmp_path)
     status, out, err = vacuumed(capsys, tmp_path)
     assert (0, "") == (status, err)
     assert "committed; brought to its end" in out
-    assert f"job {plan.jobid}: kept with 3 bytes, it wrote 0 s ago" in out
+    assert f"job {plan.staging.jobid}: kept with 3 bytes, it wrote 0 s ago" in out
     assert ["new"] == foreign(tmp_path)
     out = vacuumed(capsys, tmp_path, "--older-than", "0")[1]
-    assert f"job {plan.jobid}: its staging is removed\n{tmp_path}: 3 bytes are removed\n" == out
+    assert f"job {plan.staging.jobid}: its staging is removed\n{tmp_path}: 3 bytes are removed\n" == out
 
 
 @pytest.mark.parametrize("text", ["0", "90s", "30m", "12h", "7d", "3600"])
