@@ -10,10 +10,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from scans import file_splits
 from workloads import ROW_GROUP_ROWS, Workload, arrow_file, lake, parquet_file
 
-from spark_arrow_ipc.dataset.listing.tree import list_files
-from spark_arrow_ipc.dataset.scan.splits import plan_splits
+from spark_arrow_ipc.dataset.scan.splits import SplitOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,6 @@ _OUTPUTS = "outputs"
 def _blocks(path: str, batches: int) -> str:
     counts = [
         sum(batches if part.end_block is None else part.end_block - (part.first_block or 0) for part in ranges)
-        for ranges in plan_splits(list_files([path]))
+        for ranges in file_splits(path, SplitOptions())
     ]
     return ",".join(map(str, accumulate(counts, initial=0)))

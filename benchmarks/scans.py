@@ -13,8 +13,18 @@ from pyspark.sql.datasource import DataSource
 from workloads import Workload, arrow_file, parquet_file
 
 from spark_arrow_ipc.dataset.listing.tree import list_files
-from spark_arrow_ipc.dataset.scan.splits import plan_splits
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.splits import SplitOptions, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.parsers import byte_size
+
+
+def file_splits(path: str, options: SplitOptions) -> tuple[tuple[FileRange, ...], ...]:
+    """Return where `arrowipc` cuts a file."""
+    files, outlines = list_files([path]), Outlines(OutlineOptions())
+    large, most = larger_than_split(files, options)
+    outlines.read_all(large, cut_above=most)
+    return plan_splits(files, options, outlines=outlines.by_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ class Scan:
 
     def blocks(self) -> tuple[int, ...]:
         """Return where `arrowipc` cuts the file: the first record batch of each task, and the end of the last."""
-        splits = plan_splits(list_files([self.path]), max_partition_bytes=byte_size(self.max_partition_bytes))
+        splits = file_splits(self.path, SplitOptions(byte_size(self.max_partition_bytes)))
         ends = [part.end_block for ranges in splits for part in ranges]
         return (0, self.workload.batches) if ends == [None] else (0, *ends)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError
 
 __all__ = ["CORRUPT", "NONE", "Faults", "report_missing", "report_rest", "report_skipped", "rows_of"]
 
@@ -46,6 +46,12 @@ class Faults:
     def skips_corrupt(self) -> bool:
         """Whether reading goes on behind a broken file."""
         return self.ignore_corrupt_files or self.recover
+
+    def skips(self, error: Exception) -> bool:
+        """Whether a file that cannot be opened for this reason is skipped."""
+        if isinstance(error, FileChangedError):
+            return self.ignore_missing_files
+        return self.skips_corrupt and isinstance(error, CORRUPT)
 
     @property
     def skips_any(self) -> bool:

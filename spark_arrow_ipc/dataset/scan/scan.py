@@ -15,7 +15,7 @@ said of it, stands in `faults`. What the batches become is not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -24,13 +24,13 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
 from spark_arrow_ipc.dataset.scan import error_policy as f
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.dataset.scan.read_blocks import Blocks, read_run, whole_batches
-from spark_arrow_ipc.dataset.scan.splits import FileRange
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
@@ -40,7 +40,7 @@ from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.local_source import open_mapped
 from spark_arrow_ipc.storage.storage import Status
 
-__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "read_schema", "scan"]
+__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "scan"]
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
@@ -189,24 +189,26 @@ def _open(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Op
         return None
 
 
+class _OtherFileError(FileNotFoundError):
+    """At this place is not the file that was planned; the text says what differs."""
+
+
 def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
-    """Return the file that was planned, wherever of the places that it may be at; FileNotFoundError if at none."""
-    change = None
-    places = (part.path,) if part.staged is None else (part.path, part.staged, part.path)
-    for place in places:
+    """Return the file that was planned, wherever it lies; FileNotFoundError if it is gone."""
+
+    def open_at(place: str) -> _Opened | None:
         found = LOCAL.status(place)
         if found is None:
-            continue
+            raise FileNotFoundError(place)
         change = _change(part, found)
         if change is not None:
-            continue
-        try:
-            return _open_at(place, found, columns, options)
-        except FileNotFoundError:  # renamed or removed since the line before
-            continue
-    if change is not None:
-        raise _changed(part, change, options)
-    raise FileNotFoundError(part.path)
+            raise _OtherFileError(change)
+        return _open_at(place, found, columns, options)
+
+    try:
+        return open_where_it_lies(part, open_at)
+    except _OtherFileError as error:
+        raise _changed(part, str(error), options) from None
 
 
 def _open_at(place: str, found: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
@@ -372,57 +374,3 @@ def _changed(part: FileRange, change: str, options: ScanOptions) -> FileChangedE
         "was planned with: read the path again",
         path=part.path,
     )
-
-
-def read_schema(
-    files: Sequence[DataFile],
-    *,
-    columns: Columns | None = None,
-    limits: ipc.Limits = _DEFAULT_LIMITS,
-    faults: f.Faults = f.NONE,
-) -> Schema:
-    """Return the schema of the first file, projected to `columns`; no body is read.
-
-    Files that `faults` allows to skip are skipped, which is said when they are scanned.
-
-    Raises
-    ------
-    NoFilesError
-        There is no file, or all are skipped.
-    FileChangedError
-        The file is gone since it was listed.
-    InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
-        What opening a file can say, with its path.
-    """
-    last: Exception | None = None
-    for file in files:
-        try:
-            return _schema_of(file, columns, limits, faults)
-        except (FileChangedError, *f.CORRUPT) as error:
-            skips = faults.ignore_missing_files if isinstance(error, FileChangedError) else faults.skips_corrupt
-            if not skips:
-                raise
-            last = error
-    if last is not None:
-        raise NoFilesError("none of the files can be read, so that there is no schema") from last
-    raise NoFilesError("there is no file to take the schema from")
-
-
-def _schema_of(file: DataFile, columns: Columns | None, limits: ipc.Limits, faults: f.Faults) -> Schema:
-    places = (file.path,) if file.staged is None else (file.path, file.staged, file.path)
-    for place in places:
-        with error_context(path=file.path), suppress(FileNotFoundError):
-            return _schema_at(place, columns, limits, faults)
-    raise FileChangedError("the file was listed a moment ago and is gone now; read the path again", path=file.path)
-
-
-def _schema_at(place: str, columns: Columns | None, limits: ipc.Limits, faults: f.Faults) -> Schema:
-    if not faults.recover:
-        with ipc.open(place, columns=columns, limits=limits) as reader:
-            return reader.schema
-    recovered = open_recovered(lambda: place, columns=columns, limits=limits)
-    with closing(recovered):
-        if recovered.reader is None:
-            assert recovered.lost is not None
-            raise recovered.lost
-        return recovered.reader.schema

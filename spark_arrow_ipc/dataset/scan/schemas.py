@@ -1,62 +1,92 @@
-"""The schemas of many files: each distinct one once, with the file that has it first."""
+"""The schema of a data set: that of its first file, or each distinct one of all files, from their outlines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan import error_policy as f
-from spark_arrow_ipc.dataset.scan.scan import read_schema
+from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines, each_file
 from spark_arrow_ipc.errors import NoFilesError
-from spark_arrow_ipc.ipc.projection import Columns
+from spark_arrow_ipc.ipc.constants import Validation
+from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
+from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 
-__all__ = ["distinct_schemas"]
-
-_DEFAULT_LIMITS: Final = ipc.Limits()
+__all__ = ["distinct_schemas", "first_schema", "project"]
 
 
-def distinct_schemas(
-    files: Sequence[DataFile],
-    *,
-    columns: Columns | None = None,
-    limits: ipc.Limits = _DEFAULT_LIMITS,
-    faults: f.Faults = f.NONE,
-) -> Iterator[tuple[DataFile, Schema]]:
-    """Yield each schema that a file has, with the first file that has it, in the order of the files.
+def first_schema(files: Sequence[DataFile], outlines: Outlines, faults: f.Faults = f.NONE) -> tuple[DataFile, Schema]:
+    """Return the first file and its schema. Opens that file.
 
-    One footer, or one message, a file; no body is read. Files that `faults` allows to skip are skipped.
-
-    Parameters
-    ----------
-    files
-        As `list_files` gives them.
-    columns
-        What of each file counts; all by default.
-    limits
-        Budgets for each file.
-    faults
-        What is put up with.
+    Files that `faults` allows to skip are skipped; the scan warns of them.
 
     Raises
     ------
     NoFilesError
         There is no file, or all are skipped.
-    FileChangedError, InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
-        What opening a file can say, with its path.
+    FileChangedError
+        The file is gone since it was listed.
+    InvalidArrowError, UnsupportedError, LimitError, OSError
+        The file cannot be opened.
     """
-    seen: set[Schema] = set()
-    skipped: NoFilesError | None = None
+    error: Exception | None = None
     for file in files:
-        try:
-            schema = read_schema([file], columns=columns, limits=limits, faults=faults)
-        except NoFilesError as error:
-            skipped = error
-            continue
-        if schema not in seen:
-            seen.add(schema)
-            yield file, schema
-    if not seen:
-        raise skipped or NoFilesError("there is no file to take the schema from")
+        outline = outlines.read(file)
+        if outline.schema is not None:
+            return file, outline.schema
+        error = _skipped(outline, faults)
+    raise _no_schema(error)
+
+
+def distinct_schemas(
+    files: Sequence[DataFile], outlines: Outlines, faults: f.Faults = f.NONE
+) -> list[tuple[DataFile, Schema]]:
+    """Return each schema that a file has, with the first file that has it, in the order of the files. Opens all.
+
+    Parameters and errors as for `first_schema`.
+    """
+    errors: list[Exception] = []
+
+    def read(file: DataFile) -> None:
+        outline = outlines.read(file)
+        if outline.schema is None:
+            errors.append(_skipped(outline, faults))
+
+    each_file(read, files)  # which stops at the first error
+    first: dict[Schema, DataFile] = {}
+    for file in files:
+        schema = outlines.read(file).schema
+        if schema is not None:
+            first.setdefault(schema, file)
+    if not first:
+        raise _no_schema(errors[-1] if errors else None)
+    return [(file, schema) for schema, file in first.items()]
+
+
+def project(schema: Schema, columns: Columns) -> Schema:
+    """Return the schema of some columns of a file, as a reader of those columns has it.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        The file has no such column.
+    """
+    return SelectedColumns(number_dictionaries(schema), columns, Validation.FULL, ipc.Limits()).schema
+
+
+def _skipped(outline: Outline, faults: f.Faults) -> Exception:
+    """Return why a file is skipped; raise it where that is not allowed."""
+    assert outline.error is not None
+    if not faults.skips(outline.error):
+        raise outline.error
+    return outline.error
+
+
+def _no_schema(error: Exception | None) -> NoFilesError:
+    if error is None:
+        return NoFilesError("there is no file to take the schema from")
+    none_left = NoFilesError("none of the files can be read, so that there is no schema")
+    none_left.__cause__ = error
+    return none_left

@@ -2,244 +2,186 @@
 
 Strategy
 --------
-Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks. A file that fits
-one split is never opened: 100,000 small files are planned from their sizes alone. Of a larger one only the footer
-is read, never a body; a stream has no footer, and the headers of its messages are read instead, one small read each.
-A record batch that is larger than a split is cut between its rows, where those can be read apart.
-
-A range names its file by path, size and modification time, so that a task notices a file that changed since. A range
-of a stream also names the dictionary batches in force at its first record batch, which a task replays.
+Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks, from the sizes of
+files and the outlines of those that are larger than a split (`outline`). Nothing is opened here. A record batch that
+is larger than a split is cut between its rows, where those can be read apart.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import ceil
-from typing import Final, TypeAlias
+from typing import Final
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, error_context
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.outline import Outline
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT
-from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart
+from spark_arrow_ipc.ipc.stream_index import StreamIndex
 
-__all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "FileRange", "block_sizes", "block_sizes_if_sound", "plan_splits"]
+__all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "SplitOptions", "cut_above", "larger_than_split", "plan_splits"]
 
 MAX_PARTITION_BYTES: Final = 128 << 20
 """Bytes of an input partition at most: the default of ``spark.sql.files.maxPartitionBytes``."""
 
 OPEN_COST_BYTES: Final = 4 << 20
-"""Bytes that could be read in the time it takes to open a file: ``spark.sql.files.openCostInBytes``."""
+"""Estimated cost of opening a file, in bytes read in the same time: ``spark.sql.files.openCostInBytes``."""
 
 _UNEVENNESS: Final = 1.1
 """How much heavier than its fair share a range may be so that ranges hold equally many record batches."""
 
-Footer: TypeAlias = Callable[[str], "Sequence[int] | StreamIndex | None"]
-"""Gives the bytes of each record batch of a file in order, or where a stream's messages lie, or None: not to be cut."""
-
-
-KeptSizes: TypeAlias = Callable[[DataFile], "Sequence[int] | None"]
-"""Gives the bytes of each record batch of a file, 0 for those that are passed over, or None: not known."""
-
-
-BatchLength: TypeAlias = Callable[[str, int], "int | None"]
-"""Gives the rows of a record batch of a file where ranges of them can be read apart, else None."""
-
 
 @dataclass(frozen=True, slots=True)
-class FileRange:
-    """The record batches `first_block` to `end_block` (exclusive) of a file; all of them where both are None.
+class SplitOptions:
+    """How large input partitions are.
 
     Parameters
     ----------
-    path
-        Absolute.
-    nbytes, mtime_ns
-        Size and modification time of the whole file at planning.
-    first_block, end_block
-        Record batch numbers; None for a whole file that was not cut at planning.
-    partition
-        Values of the hive partition columns, as the listing found them.
-    staged
-        Where a published file still lies until it is renamed to `path`; None for all others.
-    start
-        Where reading of a stream begins for this range; None for a file, and for a whole stream.
-    rows
-        Of the one record batch that the range has, the rows from the first to the second (exclusive); None for all.
-    """
-
-    path: str
-    nbytes: int
-    mtime_ns: int
-    first_block: int | None = None
-    end_block: int | None = None
-    partition: tuple[object, ...] = ()
-    staged: str | None = None
-    start: StreamStart | None = None
-    rows: tuple[int, int] | None = None
-
-    def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
-        # Half of the bytes that a slotted dataclass pickles to: a driver holds and sends one for every file.
-        values = (
-            self.path, self.nbytes, self.mtime_ns, self.first_block, self.end_block,
-            self.partition, self.staged, self.start, self.rows,
-        )  # fmt: skip
-        end = len(values)
-        while end > _REQUIRED and values[end - 1] in {None, ()}:
-            end -= 1
-        return FileRange, values[:end]
-
-
-_REQUIRED: Final = 3
-"""Fields of a `FileRange` that have no default."""
-
-
-def block_sizes(path: str) -> tuple[int, ...] | StreamIndex:
-    """Return the bytes of each record batch of a file by its footer, or of a stream where its messages lie.
-
-    Reads the footer, or a header for each message, and no body.
-
-    Raises
-    ------
-    InvalidArrowError
-        The bytes are no Arrow IPC, the footer is broken, or the stream's framing.
-    FileChangedError
-        The file is gone.
-    """
-    with error_context(path=path):
-        try:
-            reader = ipc.open(path)
-        except FileNotFoundError as error:
-            raise FileChangedError("the file was listed a moment ago and is gone now; read the path again") from error
-        with reader:
-            if isinstance(reader, ipc.FileReader):
-                return tuple(block.nbytes for block in reader.blocks)
-            return reader.index()
-
-
-def block_sizes_if_sound(path: str) -> tuple[int, ...] | StreamIndex | None:
-    """Return what `block_sizes` does, or None where the file is broken or gone: for a scan that puts up with that."""
-    try:
-        return block_sizes(path)
-    except (InvalidArrowError, FileChangedError):
-        return None
-
-
-def plan_splits(
-    files: Sequence[DataFile],
-    *,
-    max_partition_bytes: int = MAX_PARTITION_BYTES,
-    open_cost_bytes: int = OPEN_COST_BYTES,
-    min_partitions: int | None = None,
-    footer: Footer = block_sizes,
-    kept: KeptSizes | None = None,
-    share: float = 1.0,
-    batch_length: BatchLength | None = None,
-) -> tuple[tuple[FileRange, ...], ...]:
-    """Return the file ranges of each input partition.
-
-    ``splitBytes = min(maxPartitionBytes, max(openCostInBytes, totalBytes / minPartitionNum))``, `totalBytes` counting
-    `open_cost_bytes` for each file. A larger file is cut into so many ranges that each, with the cost of opening it,
-    fits a split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest
-    first, and keep the order of `files` where they are equally large. O(files log files), and one footer, or the
-    headers of a stream, for each file larger than a split.
-
-    Parameters
-    ----------
-    files
-        As `list_files` gives them.
     max_partition_bytes
         Most bytes of a partition; a single record batch may exceed it.
     open_cost_bytes
-        What opening a file costs, in bytes that could be read meanwhile.
+        Estimated cost of opening a file, in bytes that could be read in the same time.
     min_partitions
         Partitions that are aimed at where there is enough to read; the CPUs of this machine by default.
-    footer
-        How a file's record batches are learnt: `block_sizes`, or `block_sizes_if_sound` where broken files are
-        skipped or recovered, so that planning does not stop at them.
-    kept
-        Gives the bytes of each record batch of a file, 0 for those that will be passed over; None where that is not
-        known. A file of which nothing is kept is left out, and others count as what is kept of them.
-    share
-        Part of the bytes of each record batch that will be read, above 0: a projection makes fewer ranges.
-    batch_length
-        Gives the rows of a record batch that may be cut; called for those that are larger than a split. By default
-        none is.
 
     Raises
     ------
     ValueError
         A parameter is not positive (`open_cost_bytes`: negative).
-    InvalidArrowError
-        The footer of a large file is broken, or the framing of a large stream.
     """
-    aim = (os.cpu_count() or 1) if min_partitions is None else min_partitions
-    for name, value, least in (
-        ("max_partition_bytes", max_partition_bytes, 1),
-        ("open_cost_bytes", open_cost_bytes, 0),
-        ("min_partitions", aim, 1),
-    ):
-        if value < least:
-            raise ValueError(f"{name}: expected at least {least}, found {value}")
-    known = [(file, None if kept is None else kept(file)) for file in files]
-    sized = [(file, sizes, ceil(share * (file.nbytes if sizes is None else sum(sizes)))) for file, sizes in known]
-    sized = [row for row in sized if row[1] is None or row[2]]
-    total = sum(nbytes + open_cost_bytes for *_, nbytes in sized)
-    # Rounded up: one byte less would cut a lone file into one range more than it should have.
-    split_bytes = max(1, min(max_partition_bytes, max(open_cost_bytes, -(-total // aim))))
+
+    max_partition_bytes: int = MAX_PARTITION_BYTES
+    open_cost_bytes: int = OPEN_COST_BYTES
+    min_partitions: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("max_partition_bytes", self.max_partition_bytes, 1),
+            ("open_cost_bytes", self.open_cost_bytes, 0),
+            ("min_partitions", 1 if self.min_partitions is None else self.min_partitions, 1),
+        ):
+            if value < least:
+                raise ValueError(f"{name}: expected at least {least}, found {value}")
+
+    def split_bytes(self, total: int) -> int:
+        """Return the bytes of a split, rising with `total`: bytes of all files, each with `open_cost_bytes` added."""
+        aim = (os.cpu_count() or 1) if self.min_partitions is None else self.min_partitions
+        # Rounded up: one byte less would cut a lone file into one range more than it should have.
+        return max(1, min(self.max_partition_bytes, max(self.open_cost_bytes, -(-total // aim))))
+
+
+_DEFAULT_OPTIONS: Final = SplitOptions()
+
+
+def cut_above(split_bytes: int, share: float = 1.0) -> int:
+    """Return a size up to which nothing is cut, where `share` of all bytes is read."""
+    return int(split_bytes / share) - 1  # one byte less, since the division rounds
+
+
+def larger_than_split(
+    files: Sequence[DataFile], options: SplitOptions = _DEFAULT_OPTIONS, *, share: float = 1.0
+) -> tuple[list[DataFile], int]:
+    """Return the files whose outlines `plan_splits` needs, and the `cut_above` with which to read them."""
+    split_bytes = options.split_bytes(sum(ceil(share * file.nbytes) + options.open_cost_bytes for file in files))
+    return [file for file in files if ceil(share * file.nbytes) > split_bytes], cut_above(split_bytes, share)
+
+
+def plan_splits(
+    files: Sequence[DataFile],
+    options: SplitOptions = _DEFAULT_OPTIONS,
+    *,
+    outlines: Mapping[str, Outline],
+    kept: Mapping[str, Sequence[int]] | None = None,
+    share: float = 1.0,
+    skips_broken: bool = False,
+) -> tuple[tuple[FileRange, ...], ...]:
+    """Return the file ranges of each input partition.
+
+    ``splitBytes = min(maxPartitionBytes, max(openCostInBytes, totalBytes / minPartitionNum))``, `totalBytes` counting
+    `open_cost_bytes` for each file. A larger file is cut so that each range, with the cost of opening it, fits a
+    split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest first, and
+    keep the order of `files` where they are equally large. O(files log files).
+
+    Parameters
+    ----------
+    files
+        As they were listed.
+    options
+        How large input partitions are.
+    outlines
+        By path; of all files that are larger than a split, and not in `kept`.
+    kept
+        By path the bytes of each record batch, 0 for those that are skipped. A file of which nothing is kept is left
+        out, and others count as what is kept of them.
+    share
+        Part of the bytes of each record batch that will be read, above 0: a projection makes fewer ranges.
+    skips_broken
+        Whether a large file that is broken or gone is one range, instead of an error.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        A large file cannot be opened, or the framing of a large stream is broken.
+    """
+    by_path = kept or {}
+    sized = [(file, by_path.get(file.path)) for file in files]
+    weights = [(file, sizes, ceil(share * (file.nbytes if sizes is None else sum(sizes)))) for file, sizes in sized]
+    weights = [row for row in weights if row[1] is None or row[2]]
+    split_bytes = options.split_bytes(sum(nbytes + options.open_cost_bytes for *_, nbytes in weights))
     weighed: list[tuple[int, FileRange]] = []
-    for file, sizes, nbytes in sized:
-        found = sizes if sizes is not None or nbytes <= split_bytes else _footer_of(file, footer)
-        if found is None:
+    for file, known, nbytes in weights:
+        is_large = known is None and nbytes > split_bytes
+        sizes = _sizes(outlines[file.path], skips_broken=skips_broken) if is_large else known
+        if sizes is None:
             weighed.append(
                 (nbytes, FileRange(file.path, file.nbytes, file.mtime_ns, None, None, file.partition, file.staged))
             )
             continue
-        parts = -(-(nbytes + open_cost_bytes) // split_bytes) if nbytes > split_bytes else 1
-        ranges = _ranges(file, found, parts)
-        if batch_length is not None and not isinstance(found, StreamIndex):
-            ranges = _cut_batches(ranges, found, split_bytes / share, batch_length)
+        outline = outlines.get(file.path, _UNKNOWN)
+        parts = -(-(nbytes + options.open_cost_bytes) // split_bytes) if nbytes > split_bytes else 1
+        ranges = _ranges(file, sizes, parts, outline.stream)
+        if outline.block_rows:
+            ranges = _cut_batches(ranges, sizes, split_bytes / share, outline.block_rows)
         # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
         weight = -(-nbytes // max(1, len(ranges)))
         weighed.extend((weight, part) for part in ranges)
     weighed.sort(key=lambda pair: -pair[0])
-    return _pack(weighed, split_bytes, open_cost_bytes)
+    return _pack(weighed, split_bytes, options.open_cost_bytes)
 
 
-def _footer_of(file: DataFile, footer: Footer) -> Sequence[int] | StreamIndex | None:
-    """Return what the footer of a file says, wherever of its places it lies: a commit may be renaming it."""
-    if file.staged is not None:
-        for place in (file.path, file.staged):
-            with suppress(FileChangedError):
-                found = footer(place)
-                if found is not None:
-                    return found
-    return footer(file.path)
+_UNKNOWN: Final = Outline()
 
 
-def _ranges(file: DataFile, found: Sequence[int] | StreamIndex, parts: int) -> list[FileRange]:
-    """Return a file's ranges, at most so many."""
-    index = found if isinstance(found, StreamIndex) else None
-    sizes = [batch.block.nbytes for batch in index.batches] if index else found
-    assert not isinstance(sizes, StreamIndex)
-    # What is passed over at either end is in no range.
+def _sizes(outline: Outline, *, skips_broken: bool) -> Sequence[int] | None:
+    """Return the bytes of each record batch of a large file, or None where it is not to be cut."""
+    if outline.error is not None:
+        if skips_broken and isinstance(outline.error, InvalidArrowError | FileChangedError):
+            return None
+        raise outline.error
+    if outline.stream is not None:
+        return [batch.block.nbytes for batch in outline.stream.batches]
+    return outline.block_nbytes
+
+
+def _ranges(file: DataFile, sizes: Sequence[int], parts: int, stream: StreamIndex | None) -> list[FileRange]:
+    """Return a file's ranges, at most `parts`; what is skipped at either end is in none."""
     start = next((i for i, nbytes in enumerate(sizes) if nbytes), 0)
     stop = next((i + 1 for i in reversed(range(len(sizes))) if sizes[i]), 0)
     return [
         FileRange(
             file.path, file.nbytes, file.mtime_ns, start + first, start + end, file.partition, file.staged,
-            index.start(first) if index and first < end else None,
+            stream.start(start + first) if stream and first < end else None,
         )
         for first, end in _cut(sizes[start:stop], parts)
     ]  # fmt: skip
 
 
 def _cut_batches(
-    ranges: list[FileRange], sizes: Sequence[int], split_bytes: float, batch_length: BatchLength
+    ranges: list[FileRange], sizes: Sequence[int], split_bytes: float, block_rows: Mapping[int, int]
 ) -> list[FileRange]:
     """Return the ranges, those of one record batch that is larger than a split cut between its rows."""
     cut: list[FileRange] = []
@@ -247,7 +189,7 @@ def _cut_batches(
         first = part.first_block
         assert first is not None
         is_large = part.end_block == first + 1 and sizes[first] > split_bytes * _UNEVENNESS
-        length = batch_length(part.path, first) if is_large else None
+        length = block_rows.get(first) if is_large else None
         if not length:
             cut.append(part)
             continue

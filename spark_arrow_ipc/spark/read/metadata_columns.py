@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
-from spark_arrow_ipc.dataset.scan.splits import FileRange
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.conform.expected import expected_type
 

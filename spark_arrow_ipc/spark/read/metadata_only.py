@@ -22,7 +22,7 @@ from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.read.dataset_schema import list_dataset
+from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
 from spark_arrow_ipc.spark.worker_tuning import settle
 
 __all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader"]
@@ -81,7 +81,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def partitions(self) -> list[_BlockPartition]:
         """Return the input partitions; no file is opened."""
-        files = list_dataset(self._options, infer=False).files
+        files = partition_files(list_dataset(self._options), self._options, infer=False).files
         tasks = max(self._options.min_partition_num or 1, -(-len(files) // _FILES_A_TASK))
         size = -(-len(files) // tasks)
         return [_BlockPartition(files[first : first + size]) for first in range(0, len(files), size)]
@@ -105,7 +105,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         limits = ipc.Limits(max_batch_bytes=self._options.max_batch_bytes)
         try:
             with error_context(path=file.path):
-                return [_row(file, block) for block in _blocks(file, limits)]
+                return [_row(file, block) for block in file_blocks(file.open(), limits=limits)]
         except FileNotFoundError as error:
             if not faults.ignore_missing_files:
                 raise FileChangedError("the file is gone since this read was planned; read the path again") from error
@@ -121,16 +121,6 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [pa.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _blocks(file: DataFile, limits: ipc.Limits) -> Iterator[FileBlock]:
-    places = (file.path,) if file.staged is None else (file.path, file.staged, file.path)
-    for place in places[:-1]:
-        try:
-            return iter(list(file_blocks(place, limits=limits)))
-        except FileNotFoundError:
-            continue
-    return file_blocks(places[-1], limits=limits)
 
 
 def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:

@@ -1,34 +1,41 @@
-"""The input partitions of a read: which files, cut where, and which of their rows."""
+"""The input partitions of a read: which files, cut where, and which of their rows.
+
+Strategy
+--------
+The paths are listed once. Then outlines are read, each by one open, and only of files that need one: the first file
+where `where` names columns that Spark did not ask for, whose types it tells; the largest, for the share of its bytes
+that is read; with `where` all, if they are few, for the record batches that may match; else those that are larger than
+a split. What tasks do follows from the outlines.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.column_path import ColumnPath
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
-from spark_arrow_ipc.dataset.scan.splits import (
-    BatchLength,
-    FileRange,
-    KeptSizes,
-    block_sizes,
-    block_sizes_if_sound,
-    plan_splits,
-)
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines, each_file
+from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, read_spark_schema, typed
-from spark_arrow_ipc.spark.read.projection import SelectColumns, select_needed
-from spark_arrow_ipc.spark.read.where import RowSelection, plan_selection, selected_files
+from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
+from spark_arrow_ipc.spark.read.projection import SelectColumns, select_asked, select_referenced
+from spark_arrow_ipc.spark.read.where import RowSelection, Where, selected_files
 
 __all__ = ["PartitionPlan", "plan_partitions"]
 
 
 _MOST_OPENED: Final = 1_000
-"""Files whose footers are read for `where` before tasks are made: about 2 ms each."""
+"""Files whose outlines are read for `where` before tasks are made: about 2 ms each."""
 
 _LEAST_SHARE: Final = 1 / 16
 """Of a file's bytes that a task counts with, since each record batch costs something, however little is read of it."""
@@ -54,7 +61,7 @@ class PartitionPlan:
 
 
 def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
-    """Return the plan of a read. Opened are files larger than one split, the largest one, and by `where` up to 1,000.
+    """Return the plan of a read. Lists the paths once, and opens no file twice.
 
     Parameters
     ----------
@@ -66,73 +73,108 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        As `list_dataset`, `typed`, `plan_selection` and `plan_splits`.
+        As `list_dataset`, `typed`, `Where`, `dataset_schema` and `plan_splits`.
     """
-    found = list_dataset(options, infer=False)
+    tree = list_dataset(options)
+    found = partition_files(tree, options, infer=False)
+    where = None if options.where is None else Where.parse(options.where, own)
+    missing = () if where is None else where.missing
+    outlines = Outlines(_outline_options(own, missing, found, options))
     selection = None
-    if options.where is None:
-        found = typed(found, own)
+    if where is not None:
+        extra: Sequence[s.StructField] = ()
+        if missing:
+            extra = dataset_schema(tree, outlines, replace(options, columns=missing, metadata_columns=False)).fields
+        selection = where.bind(own, extra, options.time_zone)
+        found = selected_files(selection, typed(found, s.StructType([*own.fields, *extra])))
     else:
-        selection = plan_selection(
-            options.where,
-            own,
-            lambda paths: read_spark_schema(replace(options, columns=paths, metadata_columns=False)),
-            options.time_zone,
-        )
-        found = selected_files(selection, typed(found, s.StructType([*own.fields, *selection.extra])))
-    extra = () if selection is None else selection.extra
-    columns = select_needed(options.columns, own, extra, found.fields, skips_absent=options.merge_schema)
-    splits = plan_splits(
+        found = typed(found, own)
+    return PartitionPlan(_splits(found, selection, outlines, options), found.fields, selection)
+
+
+def _splits(
+    found: Partitioning, selection: RowSelection | None, outlines: Outlines, options: ReadOptions
+) -> tuple[tuple[FileRange, ...], ...]:
+    split = _split_options(options)
+    kept: Mapping[str, Sequence[int]] = {}
+    if selection is not None and len(found.files) <= _MOST_OPENED:
+        share = _share(found.files, outlines, 0, options)
+        kept = _kept(found, selection, outlines, split, share)
+    else:
+        _, most = larger_than_split(found.files, split)
+        share = _share(found.files, outlines, most, options)
+        large, most = larger_than_split(found.files, split, share=share)
+        outlines.read_all(large, cut_above=most)
+    return plan_splits(
         found.files,
-        max_partition_bytes=options.max_partition_bytes,
-        open_cost_bytes=options.open_cost_in_bytes,
-        min_partitions=options.min_partition_num,
-        footer=block_sizes_if_sound if options.faults.skips_any else block_sizes,
-        kept=_kept(selection, found, options),
-        share=_share(columns, found, options),
-        batch_length=None if options.faults.recover else _batch_length(columns, options),
+        split,
+        outlines=outlines.by_path,
+        kept=kept,
+        share=share,
+        skips_broken=options.faults.skips_any,
     )
-    return PartitionPlan(splits, found.fields, selection)
 
 
-def _kept(selection: RowSelection | None, found: Partitioning, options: ReadOptions) -> KeptSizes | None:
-    """Return what tells of a file how much of it may match, where that costs less than the tasks that it saves."""
-    if selection is None or len(found.files) > _MOST_OPENED:
-        return None
-    return lambda file: selection.kept_sizes(file, found.fields, _limits(options))
+def _split_options(options: ReadOptions) -> SplitOptions:
+    return SplitOptions(options.max_partition_bytes, options.open_cost_in_bytes, options.min_partition_num)
 
 
-def _batch_length(columns: SelectColumns, options: ReadOptions) -> BatchLength:
-    """Return what tells how many rows a record batch has, where ranges of them can be read apart."""
-
-    def batch_length(path: str, i: int) -> int | None:
-        try:
-            with ipc.open(path, columns=columns, limits=_limits(options)) as reader:
-                rows = reader.batch_rows(i) if isinstance(reader, ipc.FileReader) else None
-                return None if rows is None else rows.num_rows
-        except (ArrowIpcError, OSError):  # which the task that reads it will say
-            return None
-
-    return batch_length
-
-
-def _limits(options: ReadOptions) -> ipc.Limits:
-    return ipc.Limits(max_batch_bytes=options.max_batch_bytes)
+def _outline_options(
+    own: s.StructType, missing: Sequence[tuple[str, ...]], found: Partitioning, options: ReadOptions
+) -> OutlineOptions:
+    return OutlineOptions(
+        columns=_columns(own, missing, found, options),
+        limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
+        with_statistics=options.where is not None,
+        recover=options.recover,
+        cut_above=cut_above(_split_options(options).split_bytes(0)),
+        share_above=options.open_cost_in_bytes,
+    )
 
 
-def _share(columns: SelectColumns, found: Partitioning, options: ReadOptions) -> float:
-    """Return which part of the files' bytes is read, by the largest one's first record batch. Opens that file.
+def _columns(
+    own: s.StructType, missing: Sequence[tuple[str, ...]], found: Partitioning, options: ReadOptions
+) -> SelectColumns:
+    """Return the columns of a file that its task reads, by names alone: types are not known yet."""
+    asked = select_asked(options.columns, own, found.fields, skips_absent=options.merge_schema)
+    others = select_referenced(missing, found.fields, skips_absent=options.merge_schema)
+
+    def select(schema: Schema) -> list[ColumnPath]:
+        return [*asked(schema), *others(schema)]
+
+    return select
+
+
+def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, options: ReadOptions) -> float:
+    """Return which part of the files' bytes is read, by the largest one's first record batch.
 
     All of it is assumed where no file is worth a look, and where the file is a stream or cannot be opened, which the
-    task that reads it will say.
+    task that reads it raises.
     """
-    largest = max(found.files, key=lambda file: file.nbytes, default=None)
+    largest = max(files, key=lambda file: file.nbytes, default=None)
     if largest is None or largest.nbytes <= options.open_cost_in_bytes:
         return 1.0
-    try:
-        with ipc.open(largest.path, columns=columns, limits=_limits(options)) as reader:
-            if not isinstance(reader, ipc.FileReader) or not len(reader):
-                return 1.0
-            return max(_LEAST_SHARE, reader.wanted_nbytes(0) / max(1, reader.blocks[0].nbytes))
-    except (ArrowIpcError, OSError):
-        return 1.0
+    return max(_LEAST_SHARE, outlines.read(largest, cut_above=cut_above).wanted_share)
+
+
+def _kept(
+    found: Partitioning, selection: RowSelection, outlines: Outlines, split: SplitOptions, share: float
+) -> dict[str, Sequence[int]]:
+    """Return by path the bytes of each record batch, 0 for those that cannot match, of files with statistics."""
+    kept: dict[str, Sequence[int]] = {}
+    total = 0
+
+    def read(file: DataFile) -> None:
+        nonlocal total
+        # Splits rise with the bytes that are kept of all files: those known by now make a lower bound. Two threads
+        # that add at once may lose one of the sums, which leaves a lower bound as well.
+        outline = outlines.read(file, cut_above=cut_above(split.split_bytes(total), share))
+        sizes = selection.kept_sizes(outline, file.partition, found.fields)
+        if sizes is not None:
+            kept[file.path] = sizes
+        nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))
+        if nbytes:
+            total += nbytes + split.open_cost_bytes
+
+    each_file(read, found.files)
+    return kept

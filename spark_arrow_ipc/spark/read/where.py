@@ -1,40 +1,41 @@
-"""The option `where`, from its text to the rows that are given to Spark.
+"""The option `where`, from its string to the rows that are given to Spark.
 
 Strategy
 --------
 On the driver the predicate is bound to the columns as Spark sees them: those that were asked for, and of those that
-only the predicate names what they naturally are (`plan_selection`). It then passes over whole files by the values
-that their paths tell. On an executor it passes over record batches by the file's statistics (`select_blocks`), and
-over rows of conformed batches (``spark/read/row_filter.py``). What is read for the predicate alone stands behind the
-columns that were asked for and never reaches Spark.
+only the predicate names what they naturally are (`Where`). It then skips whole files by the values that their paths
+tell, and record batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the
+file's statistics (`select_blocks`), and rows of conformed batches (``spark/read/row_filter.py``). What is read for the
+predicate alone stands after the columns that were asked for and never reaches Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
+from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.scan.scan import SelectedBlocks
 from spark_arrow_ipc.dataset.spark_datetime_text import zone
-from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
-from spark_arrow_ipc.dataset.statistics.read import read_statistics
+from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 
-__all__ = ["RowSelection", "plan_selection", "selected_files"]
+__all__ = ["RowSelection", "Where", "selected_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,73 +84,96 @@ class RowSelection:
         statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
         if statistics is None:
             return None
-        constants = {field.name: value for field, value in zip(fields, values, strict=True)}
-        keeps = block_filter(self.bound, reader.schema, statistics, constants)
-        return SelectedBlocks(keeps, statistics.row_counts)
+        return SelectedBlocks(self._block_filter(reader.schema, statistics, values, fields), statistics.row_counts)
 
-    def kept_sizes(self, file: DataFile, fields: Sequence[Field], limits: ipc.Limits) -> tuple[int, ...] | None:
-        """Return the bytes of each record batch of a file, 0 for those that cannot match, by its footer.
+    def kept_sizes(self, outline: Outline, values: Sequence[object], fields: Sequence[Field]) -> tuple[int, ...] | None:
+        """Return the bytes of each record batch of a file, 0 for those that cannot match; None where nothing is known.
 
-        None where nothing is known: the file is a stream, has no statistics, or cannot be opened, which the task
-        that reads it will say.
+        Parameters
+        ----------
+        outline
+            Of the file, with its statistics.
+        values, fields
+            Of the columns that the file's path tells.
         """
+        if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
+            return None
         try:
-            with ipc.open(file.path, limits=limits) as reader:
-                if not isinstance(reader, ipc.FileReader):
-                    return None
-                selected = self.select_blocks(reader, file.partition, fields)
-                if selected is None:
-                    return None
-                return tuple(block.nbytes * selected.keeps(i) for i, block in enumerate(reader.blocks))
-        except (ArrowIpcError, OSError):
+            keeps = self._block_filter(outline.schema, outline.statistics, values, fields)
+            return tuple(nbytes * keeps(i) for i, nbytes in enumerate(outline.block_nbytes))
+        except ArrowIpcError:  # which the task that reads the file raises
             return None
 
+    def _block_filter(
+        self, schema: Schema, statistics: BlockStatistics, values: Sequence[object], fields: Sequence[Field]
+    ) -> BlockFilter:
+        constants = {field.name: value for field, value in zip(fields, values, strict=True)}
+        return block_filter(self.bound, schema, statistics, constants)
 
-def plan_selection(
-    text: str,
-    asked: s.StructType,
-    natural: Callable[[tuple[tuple[str, ...], ...]], s.StructType],
-    time_zone: str | None,
-) -> RowSelection:
-    """Return the selection that a text asks for.
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The option `where`, read but not yet bound to the types of its columns.
 
     Parameters
     ----------
-    text
-        The option `where`.
-    asked
-        What Spark asked for.
-    natural
-        Gives columns by their paths, as they naturally are; called only where `asked` lacks some.
-    time_zone
-        The option `timeZone`.
-
-    Raises
-    ------
-    OptionError
-        The text is no predicate, or it does not fit its columns' types.
-    ColumnNotFoundError
-        A column is not there.
+    predicate
+        The predicate.
+    missing
+        Paths of its columns that Spark did not ask for.
     """
-    with error_context(field_path="where"):
-        predicate = parse(text)
-    positions: dict[str, int] = {}
-    fields: dict[str, s.StructField] = {}
-    found = {column.path: _found(asked, column.path) for column in p.columns(predicate)}
-    # A struct of which only some fields were asked for is read once more for the others.
-    absent = {path[0].casefold() for path, position in found.items() if position is None}
-    missing = tuple(path for path in found if path[0].casefold() in absent)
-    extra = natural(missing).fields if missing else []
-    for path, position in found.items():
-        if position is not None and path not in missing:
-            fields[asked.fields[position].name] = asked.fields[position]
-            positions[asked.fields[position].name] = position
-    for i, field in enumerate(extra):
-        fields[field.name] = field
-        positions[field.name] = len(asked.fields) + i
-    known = predicate_fields(s.StructType(list(fields.values())))
-    bound = bind(predicate, known, None if time_zone is None else zone(time_zone))
-    return RowSelection(bound, tuple(extra), positions)
+
+    predicate: p.Predicate
+    missing: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str, asked: s.StructType) -> Where:
+        """Parse the option `where` of a read of the columns `asked`.
+
+        Raises
+        ------
+        OptionError
+            The string is no predicate.
+        """
+        with error_context(field_path="where"):
+            predicate = parse(text)
+        positions = {column.path: _position(asked, column.path) for column in p.columns(predicate)}
+        # A struct of which only some fields were asked for is read once more for the others.
+        absent = {path[0].casefold() for path, position in positions.items() if position is None}
+        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent))
+
+    def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
+        """Bind the predicate to the types of its columns.
+
+        Parameters
+        ----------
+        asked
+            What Spark asked for.
+        extra
+            The columns of `missing` as they naturally are.
+        time_zone
+            The option `timeZone`.
+
+        Raises
+        ------
+        OptionError
+            The predicate does not fit its columns' types.
+        ColumnNotFoundError
+            A column is not there.
+        """
+        positions: dict[str, int] = {}
+        fields: dict[str, s.StructField] = {}
+        for column in p.columns(self.predicate):
+            position = _position(asked, column.path)
+            if position is not None and column.path not in self.missing:
+                fields[asked.fields[position].name] = asked.fields[position]
+                positions[asked.fields[position].name] = position
+        for i, field in enumerate(extra):
+            fields[field.name] = field
+            positions[field.name] = len(asked.fields) + i
+        known = predicate_fields(s.StructType(list(fields.values())))
+        bound = bind(self.predicate, known, None if time_zone is None else zone(time_zone))
+        return RowSelection(bound, tuple(extra), positions)
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
@@ -167,7 +191,7 @@ def selected_files(selection: RowSelection, partitioning: Partitioning) -> Parti
     return replace(partitioning, files=tuple(files), texts=())
 
 
-def _found(asked: s.StructType, path: Sequence[str]) -> int | None:
+def _position(asked: s.StructType, path: Sequence[str]) -> int | None:
     """Return the position of the column that a path begins with, or None where it does not lead to its end."""
     first = None
     type_: s.DataType = asked

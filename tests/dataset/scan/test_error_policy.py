@@ -7,18 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from split_files import split_files
 
-from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan import scan as scan_module
 from spark_arrow_ipc.dataset.scan.error_policy import Faults
-from spark_arrow_ipc.dataset.scan.scan import ScanOptions, read_schema, scan
-from spark_arrow_ipc.dataset.scan.splits import FileRange, block_sizes_if_sound, plan_splits
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import (
     FileChangedError,
     InvalidArrowError,
     InvalidBodyError,
     LimitError,
-    NoFilesError,
     UnsupportedError,
 )
 from spark_arrow_ipc.ipc import Limits
@@ -173,8 +172,7 @@ def test_recover_does_not_excuse_broken_values(tmp_path):
 def test_large_truncated_files_are_planned_and_recovered(tmp_path, kind):
     path = Path(write(tmp_path / "x", kind, rows=5000))
     path.write_bytes(path.read_bytes()[:-3000])
-    files = list_files([str(path)])
-    ((part,),) = plan_splits(files, max_partition_bytes=1000, open_cost_bytes=1, footer=block_sizes_if_sound)
+    ((part,),) = split_files([path], 1000, 1, skips_broken=True)
     found = values([part], RECOVER)
     assert [*range(len(found))] == found
     assert len(found) > 4500
@@ -235,25 +233,10 @@ def test_an_older_file_of_the_same_name_does_not_hide_the_published_one(tmp_path
     assert [*range(5, 105)] == values([part], Faults())
 
 
-def test_a_schema_comes_from_the_first_file_that_can_be_read(tmp_path):
-    empty, cut = tmp_path / "1", tmp_path / "2"
-    empty.write_bytes(b"")
-    good = write(tmp_path / "3")
-    cut.write_bytes(Path(good).read_bytes()[:-7])
-    gone = DataFile(str(tmp_path / "0"), 1, 1)
-    files = [gone, *list_files([str(tmp_path)])]
-    with pytest.raises(FileChangedError):
-        read_schema(files, faults=IGNORE_CORRUPT)
-    for faults in (BOTH, Faults(ignore_missing_files=True, recover=True)):
-        assert ("a", "s") == read_schema(files, faults=faults).names
-    with pytest.raises(NoFilesError, match="none of the files can be read"):
-        read_schema(files[:2], faults=BOTH)
-
-
 def test_rows_before_a_range_are_known(tmp_path):
     path, stream = write(tmp_path / "f"), write(tmp_path / "s", "stream")
     for file in (path, stream):
-        partitions = plan_splits(list_files([file]), max_partition_bytes=1500, open_cost_bytes=10)
+        partitions = split_files([file], 1500)
         before = [scanned.rows_before() for ranges in partitions for scanned in scan(ranges)]
         blocks = [part.first_block for ranges in partitions for part in ranges]
         assert [10 * block for block in blocks] == before

@@ -13,10 +13,10 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import scan as scan_module
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import ENOUGH_NBYTES, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.partition_columns import PartitionColumns, repeated
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
-from spark_arrow_ipc.dataset.scan.splits import FileRange
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc import source as source_module
 
@@ -258,13 +258,13 @@ READS_ONE_BIG_BATCH = """
 import resource, sys
 from spark_arrow_ipc.arrow.kernels.slice import split_rows
 from spark_arrow_ipc.dataset.listing.tree import list_files
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import scan
-from spark_arrow_ipc.dataset.scan.splits import plan_splits
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
-(ranges,) = plan_splits(list_files([sys.argv[1]]))
+ranges = [FileRange(file.path, file.nbytes, file.mtime_ns) for file in list_files([sys.argv[1]])]
 before, rows = peak(), 0
 for file in scan(ranges):
     for scanned in file.batches:

@@ -7,8 +7,8 @@ import pytest
 
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import read_blocks
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, SelectedBlocks, scan
-from spark_arrow_ipc.dataset.scan.splits import FileRange
 from spark_arrow_ipc.errors import InvalidBodyError
 
 pa = pytest.importorskip("pyarrow")

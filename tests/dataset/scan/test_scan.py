@@ -5,11 +5,12 @@ import pickle
 from pathlib import Path
 
 import pytest
+from split_files import split_files
 
-from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
-from spark_arrow_ipc.dataset.scan.scan import ScanOptions, read_schema, scan
-from spark_arrow_ipc.dataset.scan.splits import FileRange, plan_splits
-from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
+from spark_arrow_ipc.dataset.listing.tree import list_files
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
+from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -50,8 +51,7 @@ def test_whole_file_gives_all_batches_in_order(tmp_path, kind):
 def test_ranges_of_a_plan_give_every_row_once(tmp_path):
     for i in range(3):
         write(tmp_path / f"{i}.arrow", 1000 * i, 1000, batch_rows=7)
-    files = list_files([str(tmp_path)])
-    partitions = plan_splits(files, max_partition_bytes=4000, open_cost_bytes=10)
+    partitions = split_files([tmp_path], 4000)
     assert len(partitions) > 12
     partitions = pickle.loads(pickle.dumps(partitions))
     assert [*range(3000)] == sorted(value for part in partitions for batch in values(part) for value in batch)
@@ -69,8 +69,6 @@ def test_columns_are_projected_and_the_schema_says_so(tmp_path):
     path = write(tmp_path / "x", 0, 3)
     (scanned,) = scan([whole(path)], columns=["b"])
     assert ("b",) == scanned.schema.names
-    assert ("b",) == read_schema(list_files([path]), columns=["b"]).names
-    assert ("a", "b") == read_schema(list_files([path])).names
     with pytest.raises(ColumnNotFoundError, match=r"x.*'c'"):
         list(scan([whole(path)], columns=["c"]))
 
@@ -159,10 +157,3 @@ def test_broken_and_empty_files_are_named(tmp_path):
         values([whole(str(empty))])
     with pytest.raises(InvalidArrowError, match=r"cut\.arrow"):
         values([whole(str(cut))])
-
-
-def test_schema_of_no_file_and_of_a_vanished_file(tmp_path):
-    with pytest.raises(NoFilesError):
-        read_schema([])
-    with pytest.raises(FileChangedError, match=r"gone\.arrow"):
-        read_schema([DataFile(str(tmp_path / "gone.arrow"), 1, 1)])

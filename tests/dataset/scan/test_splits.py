@@ -6,8 +6,10 @@ import time
 import pytest
 
 from spark_arrow_ipc.dataset.listing.tree import DataFile
-from spark_arrow_ipc.dataset.scan.splits import FileRange, block_sizes, block_sizes_if_sound, plan_splits
-from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.outline import Outline
+from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
+from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 
 MIB = 1 << 20
 
@@ -16,8 +18,24 @@ def file(name, nbytes):
     return DataFile(f"/data/{name}", nbytes, 17)
 
 
-def never(path):
-    raise AssertionError(f"{path} was opened")
+def splits(
+    files,
+    sizes=None,
+    *,
+    rows=None,
+    max_partition_bytes=128 * MIB,
+    open_cost_bytes=4 * MIB,
+    min_partitions=None,
+    **options,
+):
+    """Plan files that have record batches of `sizes`; without these, files that need no outline."""
+    outline = None if sizes is None else Outline(block_nbytes=tuple(sizes), block_rows=rows or {})
+    return plan_splits(
+        files,
+        SplitOptions(max_partition_bytes, open_cost_bytes, min_partitions),
+        outlines={} if outline is None else {file.path: outline for file in files},
+        **options,
+    )
 
 
 def names(partitions):
@@ -46,7 +64,7 @@ SPLITS = [
     ("nbytes", "sizes", "cores", "expected"), [case[1:] for case in SPLITS], ids=[case[0] for case in SPLITS]
 )
 def test_large_file_is_cut_between_its_blocks(nbytes, sizes, cores, expected):
-    partitions = plan_splits([file("x", nbytes)], min_partitions=cores, footer=lambda _: sizes)
+    partitions = splits([file("x", nbytes)], sizes, min_partitions=cores)
     assert expected == blocks(partitions)
     ranges = [part for partition in partitions for part in partition]
     edges = [ranges[0].first_block, *(part.end_block for part in ranges)]
@@ -56,9 +74,9 @@ def test_large_file_is_cut_between_its_blocks(nbytes, sizes, cores, expected):
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 149, 150, 151, 1000])
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 7, 64])
 def test_equal_batches_differ_by_one_batch_at_most(count, parts):
-    partitions = plan_splits(
-        [file("x", count * 10)], max_partition_bytes=-(-count * 10 // parts), open_cost_bytes=0, min_partitions=1,
-        footer=lambda _: [10] * count,
+    partitions = splits(
+        [file("x", count * 10)], [10] * count,
+        max_partition_bytes=-(-count * 10 // parts), open_cost_bytes=0, min_partitions=1,
     )  # fmt: skip
     counts = [part.end_block - part.first_block for partition in partitions for part in partition if part.end_block]
     assert not counts or max(counts) - min(counts) <= 1
@@ -78,9 +96,7 @@ LARGE = [
 
 @pytest.mark.parametrize(("sizes", "length", "expected"), [case[1:] for case in LARGE], ids=[case[0] for case in LARGE])
 def test_large_batches_are_cut_between_their_rows(sizes, length, expected):
-    partitions = plan_splits(
-        [file("x", sum(sizes))], min_partitions=1, footer=lambda _: sizes, batch_length=lambda _, i: length if i == 0 else never(i)
-    )  # fmt: skip
+    partitions = splits([file("x", sum(sizes))], sizes, rows={} if length is None else {0: length}, min_partitions=1)
     ranges = sorted(
         (part for partition in partitions for part in partition), key=lambda p: (p.first_block, p.rows or (0, 0))
     )
@@ -103,39 +119,81 @@ PROJECTIONS = [
 @pytest.mark.parametrize(("share", "expected"), PROJECTIONS)
 def test_a_projection_makes_fewer_ranges(share, expected):
     large = file("x", 400 * MIB)
-    partitions = plan_splits([large], min_partitions=2, footer=lambda _: [400 * MIB // 150] * 150, share=share)
+    partitions = splits([large], [400 * MIB // 150] * 150, min_partitions=2, share=share)
     assert expected == blocks(partitions)
 
 
 def test_a_projection_of_what_is_kept():
     sizes = [0] * 50 + [10 * MIB] * 50
-    partitions = plan_splits([file("x", 1)], min_partitions=1, kept=lambda _: sizes, share=0.5)
+    partitions = splits([file("x", 1)], min_partitions=1, kept={"/data/x": sizes}, share=0.5)
     assert blocks(partitions) == [25, 25]
 
 
 def test_unequal_batches_are_balanced_by_bytes():
     """No range is heavier than its fair share by more than the largest block."""
     sizes = [(i * 7919) % 101 * MIB + 1 for i in range(200)]
-    partitions = plan_splits([file("x", sum(sizes))], min_partitions=2, footer=lambda _: sizes)
+    partitions = splits([file("x", sum(sizes))], sizes, min_partitions=2)
     ranges = [part for partition in partitions for part in partition]
     weights = [sum(sizes[part.first_block : part.end_block]) for part in ranges]
     assert sum(sizes) == sum(weights)
     assert max(weights) <= sum(sizes) / len(ranges) + max(sizes)
 
 
-def test_file_that_fits_a_split_is_not_opened():
-    partitions = plan_splits([file("x", 128 * MIB)], min_partitions=1, footer=never)
-    assert ((FileRange("/data/x", 128 * MIB, 17),),) == partitions
+def test_a_file_that_fits_a_split_needs_no_outline():
+    fits = file("x", 128 * MIB)
+    assert ((FileRange("/data/x", 128 * MIB, 17),),) == splits([fits], min_partitions=1)
+    assert ([], cut_above(128 * MIB)) == larger_than_split([fits], SplitOptions(min_partitions=1))
+
+
+def test_larger_files_need_an_outline():
+    files = [file("x", 129 * MIB), file("y", 100 * MIB), file("z", 300 * MIB)]
+    large, most = larger_than_split(files, SplitOptions(min_partitions=1))
+    assert ["/data/x", "/data/z"] == [found.path for found in large]
+    assert 128 * MIB - 1 == most
+    large, most = larger_than_split(files, SplitOptions(min_partitions=1), share=0.5)
+    assert ["/data/z"] == [found.path for found in large]
+    assert 256 * MIB - 1 == most
+
+
+def test_splits_rise_with_the_bytes_of_all_files():
+    """What is known of some files is a lower bound of what is true of all."""
+    options = SplitOptions(100, 10, 3)
+    sizes = [options.split_bytes(total) for total in range(0, 400, 7)]
+    assert sizes == sorted(sizes)
+    assert {10, 100} < set(sizes)
 
 
 def test_what_cannot_be_cut_is_one_range_however_large():
-    assert ((FileRange("/data/x", 999 * MIB, 17),),) == plan_splits([file("x", 999 * MIB)], footer=lambda _: None)
+    large = file("x", 999 * MIB)
+    assert ((FileRange("/data/x", 999 * MIB, 17),),) == plan_splits([large], outlines={"/data/x": Outline()})
+
+
+FAULTS = [
+    # why the file cannot be opened, whether it is one range where broken files are skipped
+    (InvalidFramingError("no end"), True),
+    (FileChangedError("gone"), True),
+    (LimitError("too much"), False),
+    (PermissionError("not yours"), False),
+]
+
+
+@pytest.mark.parametrize(("error", "skipped"), FAULTS, ids=[type(case[0]).__name__ for case in FAULTS])
+def test_a_large_file_that_cannot_be_opened_is_an_error_unless_it_is_skipped(error, skipped):
+    large, outlines = file("x", 999 * MIB), {"/data/x": Outline(error=error)}
+    with pytest.raises(type(error)) as caught:
+        plan_splits([large], outlines=outlines)
+    assert caught.value is error
+    if skipped:
+        assert 1 == len(plan_splits([large], outlines=outlines, skips_broken=True))
+    else:
+        with pytest.raises(type(error)):
+            plan_splits([large], outlines=outlines, skips_broken=True)
 
 
 def test_what_the_listing_found_of_a_file_travels_with_its_ranges():
     found = DataFile("/data/x", 400 * MIB, 17, ("a", None), "/data/staged")
-    for footer in (lambda _: [MIB] * 400, lambda _: None):
-        (first, *_), *_ = plan_splits([found], min_partitions=2, footer=footer)
+    for outline in (Outline(block_nbytes=(MIB,) * 400), Outline()):
+        (first, *_), *_ = plan_splits([found], SplitOptions(min_partitions=2), outlines={"/data/x": outline})
         assert (("a", None), "/data/staged") == (first.partition, first.staged)
         assert first == pickle.loads(pickle.dumps(first))
 
@@ -153,15 +211,13 @@ PACKINGS = [
 @pytest.mark.parametrize(("sizes", "expected"), [case[1:] for case in PACKINGS], ids=[case[0] for case in PACKINGS])
 def test_small_files_are_packed_as_spark_packs_them(sizes, expected):
     files = [file(str(i), size) for i, size in enumerate(sizes)]
-    partitions = plan_splits(files, max_partition_bytes=10, open_cost_bytes=4, min_partitions=1, footer=never)
+    partitions = splits(files, max_partition_bytes=10, open_cost_bytes=4, min_partitions=1)
     assert expected == names(partitions)
 
 
 def test_cut_file_keeps_the_order_of_its_rows():
     sizes = [10, 11, 12, 13]
-    partitions = plan_splits(
-        [file("x", 46)], max_partition_bytes=12, open_cost_bytes=0, min_partitions=1, footer=lambda _: sizes
-    )
+    partitions = splits([file("x", 46)], sizes, max_partition_bytes=12, open_cost_bytes=0, min_partitions=1)
     assert [0, 1, 2, 3] == [part.first_block for partition in partitions for part in partition]
 
 
@@ -175,57 +231,18 @@ WRONG = [
 @pytest.mark.parametrize(("name", "parameters"), WRONG, ids=[case[0] for case in WRONG])
 def test_parameter_out_of_bounds_is_named(name, parameters):
     with pytest.raises(ValueError, match=name):
-        plan_splits([], **parameters)
+        SplitOptions(**parameters)
 
 
 def test_a_hundred_thousand_files_are_planned_in_seconds_and_stay_small():
     files = [file(f"part-{i:05d}-{'0' * 32}.arrow", 4096) for i in range(100_000)]
     started = time.perf_counter()
-    partitions = plan_splits(files, min_partitions=2, footer=never)
+    partitions = splits(files, min_partitions=2)
     assert time.perf_counter() - started < 5
     assert 100_000 == sum(map(len, partitions))
     longest = max(partitions, key=len)
     assert len(pickle.dumps(longest)) / len(longest) < 120
     assert longest == pickle.loads(pickle.dumps(longest))
-
-
-def test_block_sizes_of_real_files(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"a": range(1000)})
-    with pa.OSFile(str(tmp_path / "f.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=300)
-    with pa.OSFile(str(tmp_path / "s.arrows"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    sizes = block_sizes(str(tmp_path / "f.arrow"))
-    assert 4 == len(sizes)
-    assert 8000 < sum(sizes) < (tmp_path / "f.arrow").stat().st_size
-    (batch,) = block_sizes(str(tmp_path / "s.arrows")).batches
-    assert (0, 1000) == (batch.rows_before, batch.rows)
-
-
-@pytest.mark.parametrize("footer", [block_sizes, block_sizes_if_sound])
-def test_a_file_that_a_commit_has_not_renamed_yet_is_cut_where_it_lies(tmp_path, footer):
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"a": range(1000)})
-    staged = tmp_path / "staged"
-    with pa.OSFile(str(staged), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=250)
-    large = DataFile(str(tmp_path / "part.arrow"), staged.stat().st_size, 17, staged=str(staged))
-    partitions = plan_splits([large], max_partition_bytes=5000, open_cost_bytes=1, min_partitions=1, footer=footer)
-    assert blocks(partitions) == [2, 2]
-    staged.rename(large.path)
-    assert (
-        plan_splits([large], max_partition_bytes=5000, open_cost_bytes=1, min_partitions=1, footer=footer) == partitions
-    )
-
-
-def test_block_sizes_of_what_is_no_arrow_names_the_file(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("a,b\n1,2\n" * 10)
-    with pytest.raises(InvalidFramingError, match=r"x\.csv.*text"):
-        block_sizes(str(path))
-    with pytest.raises(FileChangedError, match=r"y\.arrow.*gone"):
-        block_sizes(str(tmp_path / "y.arrow"))
 
 
 # (Bytes of the blocks of each file that are kept, or None; ranges: file, first block, end.)
@@ -243,10 +260,13 @@ KEPT = {
 def test_what_is_passed_over_is_in_no_range(case):
     sizes, expected = KEPT[case]
     files = [DataFile(f"/{i}", 300 if kept is None else len(kept) * 100, 0) for i, kept in enumerate(sizes)]
-    by_path = {file.path: kept for file, kept in zip(files, sizes, strict=True)}
-    splits = plan_splits(
-        files, max_partition_bytes=10_000, open_cost_bytes=0, min_partitions=1 if "split" not in case else 2,
-        kept=lambda file: by_path[file.path],
-    )  # fmt: skip
-    found = [(int(part.path[1:]), part.first_block, part.end_block) for ranges in splits for part in ranges]
+    by_path = {file.path: kept for file, kept in zip(files, sizes, strict=True) if kept is not None}
+    partitions = splits(
+        files,
+        max_partition_bytes=10_000,
+        open_cost_bytes=0,
+        min_partitions=1 if "split" not in case else 2,
+        kept=by_path,
+    )
+    found = [(int(part.path[1:]), part.first_block, part.end_block) for ranges in partitions for part in ranges]
     assert expected == sorted(found)

@@ -7,11 +7,10 @@ import time
 
 import numpy as np
 import pytest
+from split_files import split_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
-from spark_arrow_ipc.dataset.scan.splits import block_sizes, block_sizes_if_sound, plan_splits
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc.constants import EOS, MAGIC
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
@@ -42,9 +41,8 @@ def rows(ranges, name="a", options=ALONE):
     ]
 
 
-def planned(path, nbytes, open_cost_bytes=10):
-    partitions = plan_splits(list_files([path]), max_partition_bytes=nbytes, open_cost_bytes=open_cost_bytes)
-    return pickle.loads(pickle.dumps(partitions))
+def planned(path, nbytes, open_cost_bytes=10, **faults):
+    return pickle.loads(pickle.dumps(split_files([path], nbytes, open_cost_bytes, **faults)))
 
 
 @pytest.mark.parametrize("options", [ALONE, ScanOptions()], ids=["alone", "joined"])
@@ -94,8 +92,8 @@ def test_errors_of_a_range_name_the_block_of_the_stream(tmp_path):
     path = tmp_path / "x.arrows"
     write(path, pa.table({"a": ["some text"] * 1000}).to_batches(max_chunksize=100))
     data = bytearray(path.read_bytes())
-    index = block_sizes(str(path))
-    block = index.batches[7].block
+    with ipc.open_stream(str(path)) as reader:
+        block = reader.index().batches[7].block
     at = data.index(b"some text", block.byte_offset)
     data[at] = 0xFF
     path.write_bytes(data)
@@ -110,9 +108,7 @@ def test_a_cut_stream_stops_planning_unless_faults_are_put_up_with(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InvalidFramingError, match=r"record batch 9.*truncated"):
         planned(str(path), 10_000)
-    ((part,),) = plan_splits(
-        list_files([str(path)]), max_partition_bytes=10_000, open_cost_bytes=10, footer=block_sizes_if_sound
-    )
+    ((part,),) = planned(str(path), 10_000, skips_broken=True)
     assert part.first_block is None
 
 

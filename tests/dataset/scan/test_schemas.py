@@ -1,0 +1,112 @@
+"""The schema of a data set: of the first file that can be read, or each distinct one."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
+from spark_arrow_ipc.dataset.scan.error_policy import Faults
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, first_schema, project
+from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
+
+pa = pytest.importorskip("pyarrow")
+
+MAKERS = {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}
+TABLE = pa.table({"a": range(100), "s": [{"x": i, "y": str(i)} for i in range(100)]})
+
+
+def write(path, table=TABLE, kind="file"):
+    with pa.OSFile(str(path), "wb") as sink, MAKERS[kind](sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=10)
+    return str(path)
+
+
+def outlines(recover=False):
+    return Outlines(OutlineOptions(recover=recover))
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_the_first_file_gives_its_schema(tmp_path, kind):
+    path = write(tmp_path / "x", kind=kind)
+    file, schema = first_schema(list_files([path]), outlines())
+    assert (path, ("a", "s")) == (file.path, schema.names)
+
+
+def test_no_file_and_a_vanished_file_have_none(tmp_path):
+    with pytest.raises(NoFilesError, match="there is no file"):
+        first_schema([], outlines())
+    with pytest.raises(NoFilesError, match="there is no file"):
+        distinct_schemas([], outlines())
+    for of in (first_schema, distinct_schemas):
+        with pytest.raises(FileChangedError, match=r"gone\.arrow.*read the path again"):
+            of([DataFile(str(tmp_path / "gone.arrow"), 1, 1)], outlines())
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A file that is gone, an empty one, one without its end, and a sound one."""
+    (tmp_path / "1").write_bytes(b"")
+    good = write(tmp_path / "3")
+    (tmp_path / "2").write_bytes(Path(good).read_bytes()[:-7])
+    return [DataFile(str(tmp_path / "0"), 1, 1), *list_files([str(tmp_path)])]
+
+
+SKIPPED = [
+    # what is tolerated, the file whose schema it is
+    (Faults(ignore_missing_files=True, ignore_corrupt_files=True), "3"),
+    (Faults(ignore_missing_files=True, recover=True), "2"),
+]
+
+
+@pytest.mark.parametrize(("faults", "name"), SKIPPED, ids=["ignored", "recovered"])
+def test_files_that_cannot_be_opened_are_skipped_where_that_is_allowed(damaged, faults, name):
+    file, schema = first_schema(damaged, outlines(faults.recover), faults)
+    assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
+    ((file, schema),) = distinct_schemas(damaged, outlines(faults.recover), faults)
+    assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
+
+
+FATAL = [
+    (Faults(ignore_corrupt_files=True), FileChangedError),
+    (Faults(recover=True), FileChangedError),
+    (Faults(ignore_missing_files=True), InvalidArrowError),
+]
+
+
+@pytest.mark.parametrize(("faults", "error"), FATAL, ids=["gone", "gone, recovering", "broken"])
+def test_files_that_cannot_be_opened_are_errors_elsewhere(damaged, faults, error):
+    for of in (first_schema, distinct_schemas):
+        with pytest.raises(error):
+            of(damaged, outlines(faults.recover), faults)
+
+
+def test_where_all_are_skipped_there_is_no_schema(damaged):
+    both = Faults(ignore_missing_files=True, ignore_corrupt_files=True)
+    for of in (first_schema, distinct_schemas):
+        with pytest.raises(NoFilesError, match="none of the files can be read"):
+            of(damaged[:2], outlines(), both)
+
+
+def test_each_distinct_schema_comes_once_with_its_first_file(tmp_path):
+    for name, table in {"1": TABLE, "2": TABLE.select(["a"]), "3": TABLE, "4": TABLE.select(["a"])}.items():
+        write(tmp_path / name, table, "stream" if name == "3" else "file")
+    found = distinct_schemas(list_files([str(tmp_path)]), outlines())
+    assert [("1", ("a", "s")), ("2", ("a",))] == [(Path(file.path).name, schema.names) for file, schema in found]
+
+
+WORDS = pa.table({"w": pa.array(["b"] * 100).dictionary_encode(), **{name: TABLE[name] for name in TABLE.column_names}})
+
+
+@pytest.mark.parametrize("columns", [["a"], [("s", "y"), "a"], [2, 0], ["w", "s"], []], ids=str)
+def test_a_projection_is_what_a_reader_of_these_columns_has(tmp_path, columns):
+    path = write(tmp_path / "x", WORDS)
+    with ipc.open(path) as reader, ipc.open(path, columns=columns) as projected:
+        assert project(reader.schema, columns) == projected.schema
+        assert project(reader.schema, lambda _: columns) == projected.schema
+
+
+def test_a_projection_to_a_column_that_is_not_there_is_an_error(tmp_path):
+    with ipc.open(write(tmp_path / "x")) as reader, pytest.raises(ColumnNotFoundError, match="'c'"):
+        project(reader.schema, ["c"])

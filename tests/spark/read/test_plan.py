@@ -1,0 +1,222 @@
+"""A plan lists each directory once and opens each file once, in a process without Spark's JVM."""
+
+import os
+import sys
+import uuid
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import commit_jobs as jobs
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.storage.local_source import FileSource
+
+FINE = {"maxPartitionBytes": "20k", "openCostInBytes": "1k", "minPartitionNum": "1"}
+"""Splits so small that most files are large, and so are some record batches."""
+
+
+def table(first, rows):
+    numbers = range(first, first + rows)
+    return pa.table({"id": numbers, "name": [f"n{i}" for i in numbers], "s": [{"x": i, "y": str(i)} for i in numbers]})
+
+
+def write(path, content, rows, *, stream=False):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as sink, make(sink, content.schema) as writer:
+        writer.write_table(content, max_chunksize=rows)
+
+
+def write_with_statistics(path, content, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    collector = None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, content.schema) as writer:
+        writer.write_table(content, max_chunksize=rows)
+    with ipc.open_file(sink.getvalue().to_pybytes()) as reader, ipc.create(str(path), reader.schema) as writer:
+        collector = StatisticsCollector(reader.schema, Statistics.ALL)
+        for batch in reader:
+            writer.write(batch)
+            collector.add(batch)
+        key, value = collector.pair()
+        writer.custom_metadata[key] = value
+
+
+def publish(root, files):
+    """Commit files as a job does, up to where the job dies."""
+    plan = jobs.plan_job(str(root), jobs.APPEND)
+    outputs = []
+    for i, path in enumerate(files):
+        name, content = f"{uuid.uuid4().hex}.staged", path.read_bytes()
+        Path(plan.staging.path(name)).write_bytes(content)
+        outputs.append(TaskOutput(plan.staging.jobid, (StagedFile(name, f"part-{i:05d}.arrow", len(content), 1, 0),)))
+    jobs.finish(plan, outputs)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Data sets of each kind: few small files, large ones, streams, partitions, other schemas, a pending commit."""
+    root = tmp_path_factory.mktemp("plans")
+    for i in range(4):
+        write_with_statistics(root / "plain" / f"{i}.arrow", table(2000 * i, 2000), 300 + 600 * i)
+    write(root / "plain" / "4.arrow", table(8000, 10), 10)
+    write(root / "stream" / "a.arrows", table(0, 3000), 100, stream=True)
+    write(root / "stream" / "b.arrow", table(0, 100), 100)
+    for k in (1, 2):
+        for d in ("a", "b"):
+            write_with_statistics(root / "hive" / f"k={k}" / f"d={d}" / "x.arrow", table(1000 * k, 1000), 250)
+    write(root / "hive" / "k=2" / "d=b" / "y.arrows", table(0, 1000), 100, stream=True)
+    write(root / "merge" / "1.arrow", table(0, 2000).select(["id", "name"]), 500)
+    write(root / "merge" / "2.arrow", table(0, 3000), 500)
+    with jobs.dying("C3.linked"):
+        publish(root / "pending", sorted((root / "plain").iterdir()))
+    with jobs.dying("C4.renamed"):
+        publish(root / "half renamed", sorted((root / "plain").iterdir()))
+    return root
+
+
+class Calls:
+    """What Python asks the operating system for, by its audit events."""
+
+    def __init__(self):
+        self.opened, self.listed, self.root = Counter(), Counter(), None
+        sys.addaudithook(self.hear)
+
+    def hear(self, event, arguments):
+        if self.root is None or event not in {"open", "os.scandir", "os.listdir"}:
+            return
+        path = arguments[0]
+        path = str(Path(f"/proc/self/fd/{path}").readlink()) if isinstance(path, int) else os.fsdecode(path)
+        if not path.startswith(self.root) or "_ipc_commits" in path or Path(path).name == "_SUCCESS":
+            return
+        if event != "open":
+            self.listed[path] += 1
+        elif Path(path).is_file():
+            self.opened[path] += 1
+
+    @contextmanager
+    def below(self, root):
+        self.opened.clear()
+        self.listed.clear()
+        self.root = str(root)
+        try:
+            yield self
+        finally:
+            self.root = None
+
+
+CALLS = Calls()
+
+OPTIONS = {
+    "all": {},
+    "columns": {"columns": "s.x, #0"},
+    "where": {"where": "id BETWEEN 500 AND 4100"},
+    "where on columns not asked for": {"where": "s.x > 700 AND id < 2500", "columns": "name"},
+    "where on paths": {"where": "k = 2 AND id < 1500"},
+    "where on paths not asked for": {"where": "d = 'a' AND s.x > 10", "columns": "name, k"},
+    "merge": {"mergeSchema": "true"},
+    "merge, where on columns not asked for": {"mergeSchema": "true", "where": "s.x < 100", "columns": "id"},
+    "tolerant": {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"},
+    "recover": {"recover": "true", "where": "s.x < 100", "columns": "id"},
+    "metadata columns": {"metadataColumns": "true", "where": "id < 100"},
+    "metadata only": {"metadataOnly": "true"},
+}
+FILES = {"plain": 5, "stream": 2, "hive": 5, "merge": 2, "pending": 5, "half renamed": 5}
+PATHS_ONLY = {"where on paths", "where on paths not asked for"}
+PLANS = [
+    (name, options, size)
+    for name in FILES
+    for options in OPTIONS
+    for size in ("fine", "default")
+    if (options not in PATHS_ONLY or name == "hive") and (name != "merge" or "merge" in options or options == "all")
+]
+
+
+@pytest.mark.parametrize(("name", "options", "size"), PLANS, ids=[", ".join(plan) for plan in PLANS])
+def test_a_plan_opens_no_file_twice_and_lists_no_directory_twice(data, name, options, size):
+    root = data / name
+    given = {"path": str(root), **OPTIONS[options], **(FINE if size == "fine" else {})}
+    if options == "metadata only":
+        given = {"path": str(root), "metadataOnly": "true"}
+    with CALLS.below(root) as calls:
+        schema = ArrowIpcDataSource(given).schema()
+    once_each(root, calls)
+    assert len(calls.opened) == (0 if options == "metadata only" else FILES[name] if "merge" in options else 1)
+    with CALLS.below(root) as calls:
+        partitions = ArrowIpcDataSource(given).reader(schema).partitions()
+    once_each(root, calls)
+    assert calls.listed
+    assert partitions or "where" in given
+    if size == "default" and "where" not in given:
+        assert not calls.opened
+
+
+def once_each(root, calls):
+    assert not calls.opened or {1} == set(calls.opened.values())
+    # The directory of a data set that holds commit records is listed again once its newest record is known.
+    again = {str(root): 2} if (root / "_ipc_commits").exists() else {}
+    assert {path: again.get(path, 1) for path in calls.listed} == dict(calls.listed)
+
+
+def planned(path, schema=None, **options):
+    source = ArrowIpcDataSource({"path": str(path), **FINE, **options})
+    return source.reader(source.schema() if schema is None else schema).partitions()
+
+
+def ranges(partitions):
+    """Return what is read of each file, by its place in the data set."""
+    return sorted(
+        (Path(part.path).name, part.first_block or 0, part.end_block or 0, part.rows or (0, 0))
+        for partition in partitions
+        for part in partition.ranges
+    )
+
+
+@pytest.mark.parametrize("state", ["pending", "half renamed"])
+@pytest.mark.parametrize("options", ["all", "columns", "where", "where on columns not asked for"])
+def test_a_pending_commit_is_planned_as_what_it_becomes(data, tmp_path, state, options):
+    """`where` skips the record batches of files that are not renamed yet, too."""
+    publish(tmp_path / "done", sorted((data / "plain").iterdir()))
+    expected = ranges(planned(tmp_path / "done", **OPTIONS[options]))
+    assert expected == ranges(planned(data / state, **OPTIONS[options]))
+    assert len(expected) > 3
+
+
+def test_a_predicate_leaves_one_block_while_a_commit_is_pending(data):
+    found = {place[:3] for place in ranges(planned(data / "pending", where="id = 2950"))}
+    assert {("part-00001.arrow", 1, 2)} == {place for place in found if place[0] != "part-00004.arrow"}
+
+
+def test_what_is_learnt_of_the_first_file_plans_it(data):
+    """The first file tells the types of `where`, and is not opened again for what it keeps, or how it is cut."""
+    schema = s.StructType([s.StructField("name", s.StringType())])
+    for where in ("id >= 0 AND s.x >= 0", "id < 500 AND s.y > ''"):
+        expected = ranges(planned(data / "plain", where=where))
+        narrow = planned(data / "plain", schema, where=where)
+        assert {name for name, *_ in expected} == {name for name, *_ in ranges(narrow)}
+        assert ["id", "s"] == [field.name for field in narrow[0].selection.extra]
+
+
+def test_a_file_that_cannot_be_opened_stops_only_plans_that_cut_it(data, tmp_path, monkeypatch):
+    write(tmp_path / "a.arrow", table(0, 10), 10)
+    write(tmp_path / "b.arrow", table(0, 5000), 500)
+    real = FileSource.open
+
+    def refuses(path):
+        if path.endswith("b.arrow"):
+            raise PermissionError(13, "not yours", path)
+        return real(path)
+
+    monkeypatch.setattr(FileSource, "open", staticmethod(refuses))
+    with pytest.raises(PermissionError):
+        planned(tmp_path)
+    assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", openCostInBytes="4m"))
+    assert 1 == len(planned(tmp_path, maxPartitionBytes="128m", openCostInBytes="4m", where="id < 5"))
