@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import quick_jvm
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -79,7 +80,7 @@ def answers(tmp_path_factory):
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"--master local[2] {quick_jvm.SUBMIT_ARGS}",
     }
     program = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(block=block, lake=lake, sql=sql)],
@@ -92,6 +93,7 @@ def answers(tmp_path_factory):
     return json.loads(program.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_sparks_lines_run(answers):
     assert [["AA", 61.0]] == answers["written"]
     assert [{"carrier": "AA", "dep_delay": 61.0}] == answers["lake"]
@@ -109,6 +111,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "condition", "words"), WORDS, ids=[c[0] for c in WORDS])
 def test_spark_refuses_in_the_words_that_the_readme_quotes(answers, name, condition, words):
     assert condition in answers["words"][name]

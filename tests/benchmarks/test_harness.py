@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 BOTH = """
 import contextlib, json, sys
 import run
-with run.session(reuses_workers=True) as spark:
+with run.session(reuses_workers=True, java="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC") as spark:
     run.session = lambda **_: contextlib.nullcontext(spark)
     for words in json.loads(sys.argv[1]):
         run.main(words)
@@ -67,6 +67,7 @@ def compared(both):
     return both[0], both[2]
 
 
+@pytest.mark.slow
 def test_every_contender_is_measured(scan):
     """Python sources have workers; Parquet has none, and nobody else's are counted as its."""
     _, values = scan
@@ -77,6 +78,7 @@ def test_every_contender_is_measured(scan):
         assert (name != "parquet") == (cost["peak_nbytes"] > 0)
 
 
+@pytest.mark.slow
 def test_the_bars_are_printed(scan):
     printed, _ = scan
     assert "worker CPU s a GB above null: " in printed
@@ -84,6 +86,7 @@ def test_the_bars_are_printed(scan):
     assert "8 record batches, 8 tasks" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fixed", *COMPARED])
 def test_each_contender_of_a_case_is_measured_or_says_why_not(compared, name):
     """An option that is not there yet is a reason; an error is none."""
@@ -95,6 +98,7 @@ def test_each_contender_of_a_case_is_measured_or_says_why_not(compared, name):
     assert all(cost["wall"] > 0 for costs in measured.values() for cost in costs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPARED)
 def test_each_bar_of_a_case_is_judged_or_lacks_a_contender(compared, name):
     printed, values = compared
@@ -103,6 +107,7 @@ def test_each_bar_of_a_case_is_judged_or_lacks_a_contender(compared, name):
         assert bar["found"] is not None or values[name]["unable"]
 
 
+@pytest.mark.slow
 def test_a_projection_reads_less(compared):
     """The bytes that workers read are counted."""
     _, values = compared
@@ -123,6 +128,7 @@ def test_an_unknown_case_is_named():
     assert "there is no case scna" in done.stderr
 
 
+@pytest.mark.slow
 def test_imports_are_ours_alone():
     """A worker's first task imports this package, and what others import is not counted."""
     printed = finished(str(RUN), "imports", "--processes", "1")
@@ -131,6 +137,7 @@ def test_imports_are_ours_alone():
     assert not any(line.startswith(("pyspark", "pyarrow", "numpy", "pandas")) for line in printed.splitlines())
 
 
+@pytest.mark.slow
 def test_a_setting_runs_both_jobs(both):
     costs = json.loads(both[0].splitlines()[-1])
     assert list(costs) == ["scan", "write"]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.storage.failpoint import POINTS
 
@@ -21,6 +23,7 @@ def run(*arguments, folder):
     return json.loads(answer.stdout)
 
 
+@pytest.mark.slow
 def test_killed_at_every_step_in_every_mode(tmp_path):
     """An append never passes the two points of C5."""
     found = run("--steps", folder=tmp_path)["steps"]

@@ -38,16 +38,19 @@ def found(cases):
     return differential.report(cases, differential.outcomes(cases, cases.sample()))
 
 
+@pytest.mark.slow
 def test_every_case_has_an_outcome(found):
     counts, _ = found
     assert differential.SAMPLED == sum(counts.values())
 
 
+@pytest.mark.slow
 def test_the_readers_agree_or_there_is_a_reason(found):
     _, unexplained = found
     assert unexplained == []
 
 
+@pytest.mark.slow
 def test_no_reason_applies_more_often_than_its_row_says(found):
     counts, _ = found
     most = {reason.name: reason.most for reason in REASONS}
@@ -55,11 +58,13 @@ def test_no_reason_applies_more_often_than_its_row_says(found):
     assert more == {}
 
 
+@pytest.mark.slow
 def test_no_reason_of_the_sample_is_obsolete(found):
     counts, _ = found
     assert [reason.name for reason in REASONS if reason.most and not counts[reason.name]] == []
 
 
+@pytest.mark.slow
 def test_both_agreements_happen(found):
     """A reader that refuses everything, or a comparison that never runs, would pass the other tests."""
     counts, _ = found
@@ -67,6 +72,7 @@ def test_both_agreements_happen(found):
     assert counts[REFUSED] > differential.SAMPLED // 5
 
 
+@pytest.mark.slow
 def test_summary(found, capsys):
     """Prints the counts, so that a run says how much was compared."""
     counts, _ = found

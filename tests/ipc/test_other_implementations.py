@@ -214,12 +214,14 @@ def of_arrow_js(tmp_path_factory):
     return outcomes(cases, command, folder, "arrow-js", ARROW_JS_LACKS)
 
 
+@pytest.mark.slow
 def test_arrow_js_reads_what_we_write(of_arrow_js, capsys):
     with capsys.disabled():
         print("", "arrow-js:", *counted(of_arrow_js), sep="\n")
     assert {} == wrong(of_arrow_js)
 
 
+@pytest.mark.slow
 @needs_goldens
 def test_arrow_js_reads_every_type_or_it_is_listed(of_arrow_js):
     assert {t.ListView, t.LargeListView, t.RunEndEncoded} == unread(of_arrow_js)
@@ -261,12 +263,14 @@ def of_arrow_java(tmp_path_factory):
     return outcomes(cases, command, folder, "Arrow Java", ARROW_JAVA_LACKS)
 
 
+@pytest.mark.slow
 def test_arrow_java_reads_what_we_write(of_arrow_java, capsys):
     with capsys.disabled():
         print("", "Arrow Java:", *counted(of_arrow_java), sep="\n")
     assert {} == wrong(of_arrow_java)
 
 
+@pytest.mark.slow
 @needs_goldens
 def test_arrow_java_reads_every_type(of_arrow_java):
     """Decimals too, of 128 and 256 bits."""

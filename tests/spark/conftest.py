@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark suite needs the extra 'spark'")
 
+import quick_jvm
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def spark(tmp_path_factory):
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={directory}")
+        .config("spark.driver.extraJavaOptions", f"{quick_jvm.OPTIONS} -Dderby.system.home={directory}")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

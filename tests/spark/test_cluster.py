@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
+import quick_jvm
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +44,7 @@ ROWS = 100_000
 WORDS = ["red", "green", "blue"]
 
 
+@pytest.mark.slow
 def test_a_cluster_reads_aggregates_writes_and_reads_back(tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(2):
@@ -54,6 +57,7 @@ def test_a_cluster_reads_aggregates_writes_and_reads_back(tmp_path):
             writer.write_table(table, max_chunksize=5_000)
     environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")}  # fmt: skip
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment["PYSPARK_SUBMIT_ARGS"] = quick_jvm.SUBMIT_ARGS
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,

@@ -9,6 +9,7 @@ from pathlib import Path
 import arrow_files
 import pyarrow as pa
 import pytest
+import quick_jvm
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of pyspark")
 
@@ -43,12 +44,14 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 def test_a_connect_client_reads_and_writes(tmp_path):
     arrow_files.write(
         tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment["PYSPARK_SUBMIT_ARGS"] = quick_jvm.SUBMIT_ARGS
     environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],

@@ -26,15 +26,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pyspark
 import pytest
+import quick_jvm
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SITE = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 SECONDS = 300
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-"""A JVM that lives for seconds need not compile well."""
-
 TABLE = pa.table(
     {"a": pa.array(range(1000), pa.int64()), "s": [None if i % 7 == 0 else f"row {i}" for i in range(1000)]}
 )
@@ -265,8 +263,11 @@ def submit_job(directory, environments, way):
         directory,
         environments,
         *("--master", way.master, "--conf", "spark.ui.enabled=false"),
-        *("--conf", f"spark.driver.extraJavaOptions={QUICK} -Dlog4j2.configurationFile={ROOT}/conf/log4j2.properties"),
-        *("--conf", f"spark.executor.extraJavaOptions={QUICK}"),
+        *(
+            "--conf",
+            f"spark.driver.extraJavaOptions={quick_jvm.OPTIONS} -Dlog4j2.configurationFile={ROOT}/conf/log4j2.properties",
+        ),
+        *("--conf", f"spark.executor.extraJavaOptions={quick_jvm.OPTIONS}"),
         *("--conf", f"spark.executorEnv.PYTHONPATH={way.executor_pythonpath.format_map(filled)}"),
         *(argument.format_map(filled) for argument in way.arguments),
         *("job.py", directory / "in.arrow", directory / "out", directory / "report.json"),
@@ -283,6 +284,7 @@ def read_back(directory):
     return pa.concat_tables([pa.ipc.open_file(str(path)).read_all() for path in files])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_way_that_the_document_gives_works(way, environments, tmp_path):
     """Reading and writing; found by Spark itself, unless the document says that it must be registered."""
@@ -309,6 +311,7 @@ def test_the_document_silences_spark_4_1():
     assert f"$ export PYTHONWARNINGS='{FORKS}'" in DEPLOY
 
 
+@pytest.mark.slow
 def test_a_wheel_in_py_files_alone_is_not_enough_and_register_says_so(environments, tmp_path):
     """Planning needs no executor, and neither does this test."""
     alone = Way(
@@ -329,6 +332,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", INPUTS)
 def test_the_example_job_converts(form, environments, tmp_path):
     """With the settings of conf/, as the document runs it; nothing to read on the console but what the JVM says."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import quick_jvm
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
@@ -265,7 +266,7 @@ def cluster(tmp_path_factory):
     hidden = ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "PYSPARK_SUBMIT_ARGS": quick_jvm.SUBMIT_ARGS,
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder)],

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+import quick_jvm
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
@@ -301,7 +302,10 @@ def killed(spark, tmp_path_factory):
     before = contents(folder / "killed")
     fifo = folder / "here"
     os.mkfifo(fifo)
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+    environment = {
+        **os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}",
+        "PYSPARK_SUBMIT_ARGS": quick_jvm.SUBMIT_ARGS,
+    }  # fmt: skip
     (folder / "hanging_source.py").write_text(HANGING)
     # Opened for both ends, it never blocks; the read ends when the commit says that it is there, or the program ended.
     ends = os.open(fifo, os.O_RDWR)

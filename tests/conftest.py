@@ -1,0 +1,38 @@
+"""How the suite runs: which tests are slow, and in how many processes.
+
+`slow` is said of a test that starts a JVM, or of rows that are many; tests that ask for the Spark session are slow by
+themselves. `-m "not slow"` leaves what a change of the codec, of plans or of commits is tried with every few minutes.
+"""
+
+import os
+
+import pytest
+
+MOST_PROCESSES = 4
+"""Each of them starts a Spark session once it comes to a file that asks for it, which takes a GB."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Run the whole suite in several processes, each file in one of them; a run of named files stays in this one."""
+    if hasattr(config, "workerinput"):
+        return  # a worker runs this hook as well, and would start workers of its own without end
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # it has the same arguments, and must not start more of them
+    if is_worker or not whole or not config.pluginmanager.hasplugin("xdist"):
+        return
+    option = config.option
+    if option.numprocesses is None and option.dist == "no" and not option.usepdb:
+        option.numprocesses = min(os.cpu_count() or 1, MOST_PROCESSES)
+        option.dist = "loadfile"
+        option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark the tests that ask for Spark, and put files with slow tests first: at the end, all processes are busy."""
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker("slow")
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
