@@ -50,6 +50,7 @@ def javascript():
     return ["env", f"NODE_PATH={os.pathsep.join(folders)}", "node", str(PROGRAMS / "arrow_js.mjs")], "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ipc_format", ["file", "stream"])
 @pytest.mark.parametrize("program", [java, javascript])
 def test_the_files_of_a_task_are_read_equal(tmp_path, program, ipc_format):
