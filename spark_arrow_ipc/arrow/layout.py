@@ -214,32 +214,28 @@ BIT_WIDTHS: Mapping[type[t.DataType], Callable[[Any], int]] = {
 }
 """Bits a slot of the DATA buffer, for the types that have one."""
 
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """How many slots a buffer has for an array of `length`: ``factor * length + extra``, and none for no length."""
-
-    factor: int
-    extra: int = 0
-
-    def nbytes(self, length: Lengths, bit_width: int) -> Lengths:
-        """Return how many bytes those slots take."""
-        # "an array of length 0 may have an offsets buffer of length 0" (Columnar.rst, variable-size binary).
-        return (self.factor * length + self.extra * (length > 0)) * bit_width + 7 >> 3
-
-
-SLOTS: Mapping[Role, Slots] = {
-    Role.VALIDITY: Slots(1),
-    Role.DATA: Slots(1),
-    Role.OFFSETS: Slots(1, extra=1),
-    Role.POSITIONS: Slots(1),
-    Role.SIZES: Slots(1),
-    Role.TYPE_IDS: Slots(1),
-    Role.VIEWS: Slots(1),
-    Role.BYTES: Slots(0),
-    Role.VARIADIC: Slots(0),
+SLOTS: Mapping[Role, tuple[int, int]] = {
+    Role.VALIDITY: (1, 0),
+    Role.DATA: (1, 0),
+    Role.OFFSETS: (1, 1),
+    Role.POSITIONS: (1, 0),
+    Role.SIZES: (1, 0),
+    Role.TYPE_IDS: (1, 0),
+    Role.VIEWS: (1, 0),
+    Role.BYTES: (0, 0),
+    Role.VARIADIC: (0, 0),
 }
-"""The slots that a buffer has at least. Bytes are bounded by what points at them."""
+"""Factor and extra of each role: a buffer has at least ``factor * length + extra`` slots, and none for no length.
+
+Bytes have no slots: their number is bounded by what points at them.
+"""
+
+
+def slots_nbytes(length: Lengths, extra: int, bit_width: int) -> Lengths:
+    """Return the bytes of `length` slots of `bit_width` bits; `extra` ones are added where there are any."""
+    # "an array of length 0 may have an offsets buffer of length 0" (Columnar.rst, variable-size binary).
+    return (length + extra * (length > 0)) * bit_width + 7 >> 3
+
 
 CHILD_SLOTS: Mapping[type[t.DataType], Callable[[Any], int]] = by_type(
     {
@@ -269,7 +265,8 @@ def bit_width_of(type_: t.DataType, buffer: BufferLayout) -> int:
 
 def needed_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
     """Return how many bytes a buffer must hold at least for `length` slots."""
-    return SLOTS[buffer.role].nbytes(length, bit_width_of(type_, buffer))
+    factor, extra = SLOTS[buffer.role]
+    return slots_nbytes(length, extra, factor * bit_width_of(type_, buffer))
 
 
 def physical(type_: t.DataType) -> t.DataType:

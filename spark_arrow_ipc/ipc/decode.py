@@ -17,7 +17,7 @@ from typing import Final
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.layout import Role, slots_nbytes
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import (
     InvalidArrowError,
@@ -269,7 +269,8 @@ def _buffers_of(
         if not nbytes and not null_count and buffer.role is _VALIDITY:
             buffers.append(None)
             continue
-        needed = buffer.nbytes(length)
+        # `buffer.nbytes`, without its second call: small batches notice.
+        needed = slots_nbytes(length, buffer.extra, buffer.bit_width)
         if nbytes < needed:
             raise InvalidBodyError(
                 expected=f"{_NOUNS[buffer.role]} of {needed:,} bytes for {length:,} slots", found=f"{nbytes:,}"

@@ -20,11 +20,11 @@ from spark_arrow_ipc.arrow.layout import (
     BufferLayout,
     Lengths,
     Role,
-    Slots,
     Swap,
     bit_width_of,
     child_slots,
     layout_of,
+    slots_nbytes,
 )
 from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
@@ -34,16 +34,16 @@ _UNIONS = (t.SparseUnion, t.DenseUnion)
 
 @dataclass(frozen=True, slots=True)
 class BufferStep:
-    """One buffer of a step: its slots are of `bit_width` bits, and there are as many as `slots` says."""
+    """One buffer of a step: `length` slots of `bit_width` bits, 0 for bytes, and `extra` ones where there are any."""
 
     role: Role
     bit_width: int
+    extra: int
     swap: Swap
-    slots: Slots
 
     def nbytes(self, length: Lengths) -> Lengths:
         """Return how many bytes the buffer has at least for an array of `length`, or for each of many."""
-        return self.slots.nbytes(length, self.bit_width)
+        return slots_nbytes(length, self.extra, self.bit_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class Plan:
 
 
 def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
-    return BufferStep(buffer.role, bit_width_of(type_, buffer), buffer.swap, SLOTS[buffer.role])
+    factor, extra = SLOTS[buffer.role]
+    return BufferStep(buffer.role, factor * bit_width_of(type_, buffer), extra, buffer.swap)
 
 
 @dataclass(frozen=True, slots=True)
