@@ -1,0 +1,328 @@
+"""Writers, readers, crashes and vacuum over one memory storage, one storage call at a time, driven by Hypothesis.
+
+A process is a `Process`: the storage as one writer sees it, which may die, lose a reply or be overtaken by another
+process at any of its calls. What is true is kept by the machine itself: it watches which records get into the chain,
+and applies them to a mapping of file names. At the calls of a process, and after each rule, a reader must see exactly
+that mapping.
+"""
+
+import json
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.live_files import live_files
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import CommitError, NoFilesError
+from spark_arrow_ipc.storage.memory import MemoryStorage
+from spark_arrow_ipc.storage.paths import join, name_of, relative
+
+ROOT = "memory:/data"
+CALLS = ("status", "list", "open", "read", "put", "put_if_absent", "publish", "delete", "delete_tree")
+
+
+class Died(BaseException):
+    """The end of a process: nothing catches it to clean up."""
+
+
+class Recorded(MemoryStorage):
+    """Tells the machine of every record that gets its name."""
+
+    def __init__(self, machine):
+        super().__init__()
+        self.machine = machine
+
+    def put_if_absent(self, path, data, *, durable=False):
+        made = super().put_if_absent(path, data, durable=durable)
+        if made:
+            self.machine.record_was_made(int(name_of(path)[:20]), data)
+        return made
+
+
+class Process:
+    """The storage as one process sees it.
+
+    Parameters
+    ----------
+    machine
+        Looks at the data before some of the calls.
+    fault
+        (kind, call number): "die before", "die after", "refuse" (an error, nothing is done) or "lose the reply" (an
+        error, and it is done); or None.
+    overtaken
+        (call number, action): another process does something before that call; or None.
+    looks_every
+        A reader looks before each so many-th call.
+    """
+
+    def __init__(self, machine, fault=None, overtaken=None, looks_every=0):
+        self.inner = machine.storage
+        self.machine = machine
+        self.fault = fault
+        self.overtaken = overtaken
+        self.looks_every = looks_every
+        self.calls = 0
+
+    @property
+    def traits(self):
+        return self.inner.traits
+
+    def resolve(self, path):
+        return self.inner.resolve(path)
+
+    def make_directory(self, directory):
+        pass
+
+    def delete_directory_if_empty(self, directory):
+        pass
+
+    def sync(self, directory):
+        pass
+
+    def sync_file(self, file):
+        pass
+
+    def check_put_if_absent(self, directory):
+        pass
+
+    def call(self, name, *args, **options):
+        self.calls += 1
+        kind = self.fault[0] if self.fault is not None and self.fault[1] == self.calls else None
+        if self.overtaken is not None and self.overtaken[0] == self.calls:
+            self.overtaken[1]()
+        if self.looks_every and self.calls % self.looks_every == 0:
+            self.machine.look()
+        if kind == "die before":
+            raise Died
+        if kind == "refuse":
+            raise OSError(5, "Input/output error")
+        result = getattr(self.inner, name)(*args, **options)
+        result = iter(list(result)) if name == "list" else result
+        if kind == "die after":
+            raise Died
+        if kind == "lose the reply":
+            raise OSError(5, "Input/output error")
+        return result
+
+
+def _forwarded(name):
+    return lambda self, *args, **options: self.call(name, *args, **options)
+
+
+for _name in CALLS:
+    setattr(Process, _name, _forwarded(_name))
+
+
+FAULTS = st.none() | st.tuples(
+    st.sampled_from(["die before", "die after", "refuse", "lose the reply"]), st.integers(1, 25) | st.integers(1, 70)
+)
+SHORT = st.integers(1, 25)
+CALL_NUMBERS = SHORT | st.integers(1, 70)
+LOOKS = st.sampled_from([0, 0, 0, 1, 3, 7])
+MODES = st.sampled_from([WriteMode.APPEND, WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC])
+
+
+class CommitMachine(RuleBasedStateMachine):
+    """See the module."""
+
+    jobs = Bundle("jobs")
+
+    def __init__(self):
+        super().__init__()
+        self.storage = Recorded(self)
+        self.head = 0
+        self.truth = set()
+        """Relative names of the files that are committed."""
+        self.committed = set()
+        self.withdrawn = set()
+        self.number = 0
+
+    # What is true
+
+    def record_was_made(self, seq, data):
+        if seq <= self.head:
+            return  # it fills a hole in the past, and counts for nothing
+        assert seq == self.head + 1, "a record leaves no gap"
+        self.head = seq
+        record = json.loads(data)
+        if record["mode"] == "withdrawn":
+            assert not self.committed & set(record["withdraws"]), "a committed job is withdrawn"
+            self.withdrawn |= set(record["withdraws"])
+            return
+        assert record["jobid"] not in self.withdrawn, "a withdrawn job commits"
+        assert record["jobid"] not in self.committed, "a job commits twice"
+        self.committed.add(record["jobid"])
+        removed = set(record["removes"])
+        assert removed <= self.truth, "an overwrite removes what is not there"
+        self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
+
+    def look(self):
+        assert self.truth == self.seen(self.storage)
+
+    @staticmethod
+    def seen(storage):
+        try:
+            tree = list_tree([ROOT], storage=storage)
+        except NoFilesError:  # nothing was ever written
+            return set()
+        files = tree.all_files()
+        for file in files:
+            places = [file.path] if file.staged is None else [file.path, file.staged]
+            assert any(storage.status(place) is not None for place in places), "a listed file is not there"
+        return {relative(file.path, ROOT) for file in files}
+
+    # What happens
+
+    @initialize()
+    def begin(self):
+        self.finished("first", self.staged(plan_job(ROOT, WriteMode.APPEND, storage=self.storage), "k=1"))
+
+    def staged(self, plan, *directories):
+        """Stage two files a directory, as two tasks would."""
+        outputs = []
+        for directory in directories:
+            files = []
+            for part in range(2):
+                self.number += 1
+                name = f"{self.number:032x}"
+                self.storage.put(plan.staging.path(f"{name}.staged"), b"rows")
+                files.append(StagedFile(f"{name}.staged", join(directory, f"part-{part}-{name}.arrow"), 4, 4, 0))
+            outputs.append(TaskOutput(plan.staging.jobid, tuple(files)))
+        return plan, outputs
+
+    def finished(self, _, job):
+        plan, outputs = job
+        commit(plan, outputs, write_empty=None)
+
+    @rule(
+        target=jobs, mode=MODES, directories=st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)]), fault=FAULTS
+    )
+    def plan(self, mode, directories, fault):
+        process = Process(self, fault)
+        try:
+            plan = plan_job(ROOT, mode, storage=process, durable=False)
+        except (Died, OSError, CommitError):
+            plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
+        return self.staged(plan, *directories)
+
+    def committing(self, job, fault=None, overtaken=None, looks_every=0):
+        plan, outputs = job
+        staging = replace(plan.staging, dataset=DatasetDirectory(Process(self, fault, overtaken, looks_every), ROOT))
+        jobid = staging.jobid
+        before = jobid in self.committed
+        try:
+            summary = commit(replace(plan, staging=staging), outputs, write_empty=None)
+        except Died:
+            return
+        except (CommitError, OSError) as error:
+            is_published = before != (jobid in self.committed)
+            self.check(not is_published or "nothing is published" not in str(error), str(error))
+            return
+        assert jobid in self.committed, "a job that is reported as published is not committed"
+        assert summary.published or before
+
+    @staticmethod
+    def check(holds, what):
+        assert holds, what
+
+    def aborting(self, job, fault=None, overtaken=None, looks_every=0):
+        plan, _ = job
+        staging = replace(plan.staging, dataset=DatasetDirectory(Process(self, fault, overtaken, looks_every), ROOT))
+        try:
+            gave_up = abort(staging)
+        except Died:
+            return
+        if fault is None:
+            assert gave_up == (staging.jobid not in self.committed)
+            assert gave_up == (staging.jobid in self.withdrawn)
+
+    def vacuuming(self, job=None, fault=None, overtaken=None, looks_every=0):
+        try:
+            vacuum(ROOT, older_than_seconds=0, storage=Process(self, fault, overtaken, looks_every))
+        except (Died, CommitError, OSError):
+            return
+
+    def acting(self, what):
+        return {
+            "commit": self.committing,
+            "abort": self.aborting,
+            "vacuum": self.vacuuming,
+            "three appends": self.appending,
+        }[what]
+
+    def appending(self, *_):
+        for _ in range(3):  # after which the number that a slow job means to take has been pruned
+            plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
+            commit(*self.staged(plan, "k=4"), write_empty=None)
+
+    @rule(
+        job=jobs,
+        other=jobs,
+        what=st.sampled_from(["commit", "commit", "commit", "abort", "vacuum"]),
+        then=st.none() | st.sampled_from(["commit", "commit", "abort", "vacuum"]),
+        at=CALL_NUMBERS,
+        fault=FAULTS,
+        other_fault=FAULTS,
+        looks_every=LOOKS,
+    )
+    def act(self, job, other, what, then, at, fault, other_fault, looks_every):
+        """A process commits, aborts or clears; another may do so in the middle of it, and both may die."""
+        # Spark commits a job in one process alone, whatever else happens to it at the same time.
+        twice = job is other and what == then == "commit"
+        overtaken = None if then is None or twice else (at, lambda: self.acting(then)(other, other_fault))
+        self.acting(what)(job, fault, overtaken, looks_every)
+        self.look()
+
+    @rule(
+        job=jobs,
+        what=st.sampled_from(["commit", "abort"]),
+        then=st.sampled_from(["commit", "abort", "abort", "vacuum", "three appends"]),
+        at=SHORT,
+        other_fault=FAULTS,
+        looks_every=LOOKS,
+    )
+    def duel(self, job, what, then, at, other_fault, looks_every):
+        """While a job is committed or aborted, it is aborted or committed elsewhere, or three others commit."""
+        if what != then:
+            self.acting(what)(job, None, (at, lambda: self.acting(then)(job, other_fault)), looks_every)
+        self.look()
+
+    @rule(
+        other=jobs, then=st.sampled_from(["commit", "commit", "abort", "vacuum"]), at=st.integers(1, 12), fault=FAULTS
+    )
+    def read(self, other, then, at, fault):
+        """A reader is overtaken while it lists: it sees what was true at some time meanwhile."""
+        truths = [set(self.truth)]
+
+        def act():
+            self.acting(then)(other, fault)
+            truths.append(set(self.truth))
+
+        files = list_tree([ROOT], storage=Process(self, None, (at, act))).all_files()
+        assert {relative(file.path, ROOT) for file in files} in truths
+
+    @precondition(lambda self: self.number > 4)
+    @rule()
+    def next_writer(self):
+        """A writer without faults finds a directory in which it can work."""
+        plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
+        assert commit(*self.staged(plan, "k=3"), write_empty=None).published
+        self.look()
+
+    def teardown(self):
+        """Whatever happened, vacuum leaves the committed files and nothing else, and a second one has nothing to do."""
+        vacuum(ROOT, older_than_seconds=0, storage=self.storage)
+        self.look()
+        dataset = DatasetDirectory(self.storage, ROOT)
+        assert self.truth == {file.path for file in live_files(dataset)}
+        assert [] == list(self.storage.list(dataset.all_staging))
+        again = vacuum(ROOT, older_than_seconds=0, storage=self.storage)
+        assert (None, (), (), 0) == (again.finished, again.withdrawn, again.files, again.nbytes)

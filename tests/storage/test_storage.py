@@ -1,0 +1,271 @@
+"""What every storage promises: one suite, run over each of them."""
+
+import pickle
+import threading
+
+import pytest
+
+from spark_arrow_ipc.errors import InvalidFramingError, LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.memory import MemoryStorage
+from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.storage.storage import Kind
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request, tmp_path):
+    """Return a storage and a directory of it that is there."""
+    if request.param == "local":
+        return LOCAL, str(tmp_path)
+    storage = MemoryStorage()
+    root = storage.resolve("memory:/data")
+    storage.put(join(root, "_keep"), b"")
+    return storage, root
+
+
+def files(storage, directory):
+    return sorted(
+        name_of(status.path)
+        for status in storage.list(directory)
+        if status.kind is Kind.FILE and name_of(status.path) != "_keep"
+    )
+
+
+def write(storage, path, data):
+    with storage.create(path) as file:
+        file.write(data)
+
+
+# Names and states
+
+
+def test_a_file_is_what_was_written(place):
+    storage, root = place
+    write(storage, join(root, "a"), b"12345")
+    status = storage.status(join(root, "a"))
+    assert (join(root, "a"), Kind.FILE, 5, False) == (status.path, status.kind, status.nbytes, status.is_link)
+    assert status.mtime_ns > 0
+    assert b"12345" == storage.read(join(root, "a"), 5)
+
+
+def test_a_directory_is_there_when_a_file_is(place):
+    storage, root = place
+    storage.make_directory(join(root, "k=1", "l=2"))
+    write(storage, join(root, "k=1", "l=2", "a"), b"1")
+    assert storage.status(join(root, "k=1")).kind is Kind.DIRECTORY
+    (status,) = [s for s in storage.list(root) if s.kind is Kind.DIRECTORY]
+    assert (join(root, "k=1"), 0) == (status.path, status.nbytes)
+
+
+def test_nothing_is_none(place):
+    storage, root = place
+    write(storage, join(root, "a"), b"1")
+    for path in (join(root, "b"), join(root, "a", "below a file"), join(root, "no", "where")):
+        assert storage.status(path) is None
+        assert storage.status(path, follow_links=False) is None
+
+
+def test_a_listing_has_every_name_once_and_none_from_below(place):
+    storage, root = place
+    storage.make_directory(join(root, "k=1"))
+    for name in ("a", "b", "_c", ".d", "k=1/e", "k=1/f"):
+        write(storage, join(root, *name.split("/")), b"1")
+    names = sorted(name_of(status.path) for status in storage.list(root))
+    assert [".d", "_c", "a", "b", "k=1"] == [name for name in names if name != "_keep"]
+
+
+@pytest.mark.parametrize("name", ["with blank", "k=a%2Fb", "ä ü", "a:b", "100%", "a#b?c"])
+def test_names_are_taken_as_they_are(place, name):
+    storage, root = place
+    write(storage, join(root, name), b"1")
+    assert [name] == files(storage, root)
+    assert b"1" == storage.read(join(root, name), 1)
+
+
+@pytest.mark.parametrize(("path", "error"), [("s3://bucket/x", UnsupportedError), ("ftp://host/x", UnsupportedError)])
+def test_another_storage_is_refused(place, path, error):
+    with pytest.raises(error):
+        place[0].resolve(path)
+
+
+def test_a_resolved_path_is_resolved(place):
+    storage, root = place
+    assert root == storage.resolve(root) == storage.resolve(root + "/")
+
+
+def test_a_path_above_is_no_way_out_of_memory():
+    with pytest.raises(OptionError):
+        MemoryStorage().resolve("memory:/data/../other")
+
+
+# Reading
+
+
+def test_ranges_are_exact_or_an_error(place):
+    storage, root = place
+    write(storage, join(root, "a"), bytes(range(100)))
+    source = storage.open(join(root, "a"))
+    try:
+        assert (100, join(root, "a")) == (source.nbytes, source.path)
+        assert bytes(range(10, 20)) == bytes(source.read_at(10, 10))
+        assert [bytes([5, 6]), b"", bytes([99])] == [bytes(r) for r in source.read_ranges([(5, 2), (7, 0), (99, 1)])]
+        assert bytes(range(95, 100)) == bytes(source.read_up_to(95, 50))
+        with pytest.raises(InvalidFramingError, match="the file ends at byte 100"):
+            source.read_at(95, 6)
+    finally:
+        source.close()
+
+
+def test_what_is_not_there_cannot_be_read(place):
+    storage, root = place
+    for call in (storage.open, lambda path: storage.read(path, 10)):
+        with pytest.raises(FileNotFoundError):
+            call(join(root, "a"))
+
+
+def test_a_small_file_is_bounded_before_it_is_read(place):
+    storage, root = place
+    write(storage, join(root, "a"), b"123")
+    with pytest.raises(LimitError, match="expected a file of at most 2 bytes, found 3"):
+        storage.read(join(root, "a"), 2)
+
+
+# Writing
+
+
+def test_a_file_is_created_once(place):
+    storage, root = place
+    write(storage, join(root, "a"), b"1")
+    with pytest.raises(FileExistsError):
+        write(storage, join(root, "a"), b"2")
+    assert b"1" == storage.read(join(root, "a"), 10)
+
+
+def test_a_file_can_be_made_durable_while_it_is_open(place):
+    storage, root = place
+    with storage.create(join(root, "a")) as file:
+        file.write(b"123")
+        storage.sync_file(file)
+    storage.sync(root)
+    storage.sync(join(root, "no", "where"))
+    assert b"123" == storage.read(join(root, "a"), 3)
+
+
+def test_put_replaces_and_leaves_nothing_else(place):
+    storage, root = place
+    storage.make_directory(join(root, "scratch"))
+    for data in (b"1", b"22", b""):
+        storage.put(join(root, "a"), data, durable=True, scratch=join(root, "scratch"))
+        assert data == storage.read(join(root, "a"), 10)
+    assert (["a"], []) == (files(storage, root), files(storage, join(root, "scratch")))
+
+
+def test_put_if_absent_is_won_once(place):
+    storage, root = place
+    path = join(root, "a")
+    assert storage.put_if_absent(path, b"first", durable=True)
+    assert not storage.put_if_absent(path, b"second")
+    assert b"first" == storage.read(path, 10)
+    assert ["a"] == files(storage, root)
+
+
+def test_put_if_absent_has_one_winner_among_many(place):
+    storage, root = place
+    for number in range(20):
+        path = join(root, str(number))
+        start, winners = threading.Barrier(4), []
+
+        def race(me, path=path, start=start, winners=winners):
+            start.wait()
+            if storage.put_if_absent(path, me):
+                winners.append(me)
+
+        threads = [threading.Thread(target=race, args=(b"%d" % i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [storage.read(path, 10)] == winners
+    storage.check_put_if_absent(root)
+    assert 20 == len(files(storage, root))
+
+
+def test_publish_moves_a_file(place):
+    storage, root = place
+    storage.make_directory(join(root, "k=1"))
+    write(storage, join(root, "staged"), b"123")
+    before = storage.status(join(root, "staged"))
+    storage.publish(join(root, "staged"), join(root, "k=1", "final"))
+    after = storage.status(join(root, "k=1", "final"))
+    assert (before.nbytes, before.mtime_ns, before.identity) == (after.nbytes, after.mtime_ns, after.identity)
+    assert storage.status(join(root, "staged")) is None
+    with pytest.raises(FileNotFoundError):
+        storage.publish(join(root, "staged"), join(root, "k=1", "final"))
+    assert b"123" == storage.read(join(root, "k=1", "final"), 3)
+
+
+def test_deleting_what_is_not_there_is_nothing(place):
+    storage, root = place
+    write(storage, join(root, "a"), b"1")
+    for _ in range(2):
+        storage.delete(join(root, "a"))
+        storage.delete_tree(join(root, "b"))
+        storage.delete_directory_if_empty(join(root, "c"))
+    assert [] == files(storage, root)
+
+
+def test_a_tree_is_deleted_with_all_in_it_and_nothing_beside(place):
+    storage, root = place
+    for name in ("x/a", "x/y/b", "x2/c", "d"):
+        storage.make_directory(join(root, *name.split("/")[:-1]))
+        write(storage, join(root, *name.split("/")), b"1")
+    storage.delete_tree(join(root, "x"))
+    assert storage.status(join(root, "x")) is None
+    assert (["d"], ["c"]) == (files(storage, root), files(storage, join(root, "x2")))
+
+
+def test_a_directory_with_files_is_kept(place):
+    storage, root = place
+    storage.make_directory(join(root, "x"))
+    write(storage, join(root, "x", "a"), b"1")
+    storage.delete_directory_if_empty(join(root, "x"))
+    assert ["a"] == files(storage, join(root, "x"))
+
+
+def test_a_scratch_file_has_no_name(place):
+    storage, root = place
+    with storage.scratch_file(root) as file:
+        file.write(b"123")
+        file.seek(0)
+        assert (b"123", []) == (file.read(), files(storage, root))
+
+
+def test_a_directory_that_is_needed_must_exist_where_there_are_directories(place):
+    storage, root = place
+    if storage.traits.directories:
+        with pytest.raises(FileNotFoundError):
+            storage.create(join(root, "no", "where"))
+        with pytest.raises(FileNotFoundError):
+            list(storage.list(join(root, "no")))
+    else:
+        write(storage, join(root, "no", "where"), b"1")
+        assert [] == list(storage.list(join(root, "none")))
+
+
+def test_the_local_storage_travels_for_nothing():
+    assert pickle.loads(pickle.dumps(LOCAL)) == LOCAL
+    assert len(pickle.dumps(LOCAL)) < 100
+
+
+def test_links_are_told_apart(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "f").write_bytes(b"1")
+    for name, target in (("to d", "d"), ("to f", "f"), ("to nothing", "nowhere")):
+        (tmp_path / name).symlink_to(target)
+    kinds = {name_of(s.path): (s.kind, s.is_link) for s in LOCAL.list(str(tmp_path))}
+    assert {
+        "d": (Kind.DIRECTORY, False), "f": (Kind.FILE, False), "to d": (Kind.DIRECTORY, True),
+        "to f": (Kind.FILE, True), "to nothing": (Kind.DANGLING, True),
+    } == kinds  # fmt: skip
+    assert LOCAL.status(str(tmp_path / "to d"), follow_links=False).kind is Kind.LINK
+    assert LOCAL.status(str(tmp_path / "to nothing")) is None
