@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["DataFile", "Located", "open_where_it_lies"]
 
@@ -52,7 +53,7 @@ class DataFile:
     partition: tuple[object, ...] = ()
     staged: str | None = None
 
-    def open(self) -> ByteSource:
+    def open(self, storage: Storage = LOCAL) -> ByteSource:
         """Open the file for reading, wherever it lies; the caller closes the source.
 
         Raises
@@ -62,7 +63,7 @@ class DataFile:
         OSError
             It cannot be opened.
         """
-        return open_where_it_lies(self, LOCAL.open)
+        return open_where_it_lies(self, storage.open)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
         # Half of the bytes that a slotted dataclass pickles to: the plan of an overwrite holds all files.
