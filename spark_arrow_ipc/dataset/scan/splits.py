@@ -86,8 +86,10 @@ def larger_than_split(
     files: Sequence[DataFile], options: SplitOptions = _DEFAULT_OPTIONS, *, share: float = 1.0
 ) -> tuple[list[DataFile], int]:
     """Return the files whose outlines `plan_splits` needs, and the `cut_above` with which to read them."""
-    split_bytes = options.split_bytes(sum(ceil(share * file.nbytes) + options.open_cost_bytes for file in files))
-    return [file for file in files if ceil(share * file.nbytes) > split_bytes], cut_above(split_bytes, share)
+    sizes = [file.nbytes if share == 1 else ceil(share * file.nbytes) for file in files]
+    split_bytes = options.split_bytes(sum(sizes) + len(sizes) * options.open_cost_bytes)
+    large = [file for file, nbytes in zip(files, sizes, strict=True) if nbytes > split_bytes]
+    return large, cut_above(split_bytes, share)
 
 
 def plan_splits(
@@ -127,10 +129,10 @@ def plan_splits(
     ArrowIpcError, OSError
         A large file cannot be opened, or the framing of a large stream is broken.
     """
-    by_path = kept or {}
-    sized = [(file, by_path.get(file.path)) for file in files]
+    sized = [(file, kept.get(file.path) if kept else None) for file in files]
     weights = [(file, sizes, ceil(share * (file.nbytes if sizes is None else sum(sizes)))) for file, sizes in sized]
-    weights = [row for row in weights if row[1] is None or row[2]]
+    if kept:
+        weights = [row for row in weights if row[1] is None or row[2]]
     split_bytes = options.split_bytes(sum(nbytes + options.open_cost_bytes for *_, nbytes in weights))
     weighed: list[tuple[int, FileRange]] = []
     for file, known, nbytes in weights:

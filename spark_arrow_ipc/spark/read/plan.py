@@ -101,9 +101,10 @@ def _splits(
         share = _share(found.files, outlines, 0, options)
         kept = _kept(found, selection, outlines, split, share)
     else:
-        _, most = larger_than_split(found.files, split)
+        large, most = larger_than_split(found.files, split)
         share = _share(found.files, outlines, most, options)
-        large, most = larger_than_split(found.files, split, share=share)
+        if share < 1:
+            large, most = larger_than_split(found.files, split, share=share)
         outlines.read_all(large, cut_above=most)
     return plan_splits(
         found.files,
