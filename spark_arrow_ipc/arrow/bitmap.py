@@ -42,8 +42,8 @@ def count_set(buf: _Bytes, offset: int, length: int) -> int:
         count = int(np.bitwise_count(words).sum(dtype=np.int64))
         count += int.from_bytes(region[whole:], "little").bit_count()
     before = offset & 7
-    behind = 8 * nbytes - before - length
-    return count - (region[0] & ((1 << before) - 1)).bit_count() - (region[-1] >> (8 - behind)).bit_count()
+    after = 8 * nbytes - before - length
+    return count - (region[0] & ((1 << before) - 1)).bit_count() - (region[-1] >> (8 - after)).bit_count()
 
 
 def unpack(buf: _Bytes, offset: int, length: int) -> npt.NDArray[np.bool_]:
@@ -94,8 +94,8 @@ def slice_bits(buf: _Bytes, offset: int, length: int) -> memoryview:
 
 
 def _region(buf: _Bytes, offset: int, length: int) -> memoryview:
-    first, behind = offset >> 3, (offset + length + 7) >> 3
+    start, stop = offset >> 3, (offset + length + 7) >> 3
     view = memoryview(buf)
-    if offset < 0 or behind > view.nbytes:
-        raise ValueError(f"expected a bitmap of at least {behind} bytes, found {view.nbytes}")
-    return view[first:behind]
+    if offset < 0 or stop > view.nbytes:
+        raise ValueError(f"expected a bitmap of at least {stop} bytes, found {view.nbytes}")
+    return view[start:stop]

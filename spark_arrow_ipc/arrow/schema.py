@@ -57,13 +57,13 @@ class Schema:
             if 0 <= column < len(self.fields):
                 return column
             raise ColumnNotFoundError(expected=f"a column position below {len(self.fields)}", found=str(column))
-        found = [i for i, name in enumerate(self.names) if name == column]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            numbers = ", ".join(f"#{i}" for i in found)
+        positions = [i for i, name in enumerate(self.names) if name == column]
+        if len(positions) == 1:
+            return positions[0]
+        if positions:
+            numbers = ", ".join(f"#{i}" for i in positions)
             raise ColumnNotFoundError(
-                f"the name {column!r} stands for {len(found)} columns; address one of them by position: {numbers}"
+                f"the name {column!r} stands for {len(positions)} columns; address one of them by position: {numbers}"
             )
         raise ColumnNotFoundError(f"there is no column {column!r}; the columns are {_some(self.names)}")
 

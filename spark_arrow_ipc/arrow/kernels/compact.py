@@ -79,8 +79,8 @@ def _offsets(array: Array, _: BufferLayout, __: Buffer | None) -> Buffer:
 
 
 def _bytes(array: Array, _: BufferLayout, buffer: Buffer | None) -> Buffer:
-    first, behind = used_range(array)
-    return memoryview(b"") if buffer is None else buffer[first:behind]
+    start, stop = used_range(array)
+    return memoryview(b"") if buffer is None else buffer[start:stop]
 
 
 _BUFFERS: Mapping[Role, Callable[[Array, BufferLayout, Buffer | None], Buffer | None]] = {
@@ -104,8 +104,8 @@ def used_range(array: Array) -> tuple[int, int]:
     return int(offsets[0]), int(offsets[-1])
 
 
-def _part(child: Array, first: int, behind: int) -> Array:
-    return compact(child.slice(first, behind - first))
+def _part(child: Array, start: int, stop: int) -> Array:
+    return compact(child.slice(start, stop - start))
 
 
 # Children: (the array as it was, the array with its buffers cut) -> the array with its children cut
@@ -120,28 +120,28 @@ def _list_children(array: Array, same: Array) -> Array:
 
 
 def _struct_children(array: Array, same: Array) -> Array:
-    first, behind = array.offset, array.offset + array.length
-    return replace(same, children=tuple(_part(child, first, behind) for child in array.children))
+    start, stop = array.offset, array.offset + array.length
+    return replace(same, children=tuple(_part(child, start, stop) for child in array.children))
 
 
 def _fixed_size_list_children(array: Array, same: Array) -> Array:
     assert isinstance(array.type, t.FixedSizeList)
     size = array.type.list_size
-    first, behind = array.offset * size, (array.offset + array.length) * size
-    return replace(same, children=(_part(array.children[0], first, behind),))
+    start, stop = array.offset * size, (array.offset + array.length) * size
+    return replace(same, children=(_part(array.children[0], start, stop),))
 
 
 def _list_view_children(array: Array, same: Array) -> Array:
     (child,) = array.children
     positions, sizes = numpy_views.positions(array), numpy_views.sizes(array)
     used = np.flatnonzero(sizes)
-    first = int(positions[used].min()) if len(used) else 0
-    behind = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
+    start = int(positions[used].min()) if len(used) else 0
+    stop = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
     validity, where, how_many = same.buffers
-    if first > 0 or behind < child.length:
+    if start > 0 or stop < child.length:
         # An empty list-view may point anywhere in the old child, which is longer than the new one.
-        where = as_buffer(np.where(sizes > 0, positions - first, 0).astype(positions.dtype))
-    return replace(same, buffers=(validity, where, how_many), children=(_part(child, first, behind),))
+        where = as_buffer(np.where(sizes > 0, positions - start, 0).astype(positions.dtype))
+    return replace(same, buffers=(validity, where, how_many), children=(_part(child, start, stop),))
 
 
 def _dense_union_children(array: Array, same: Array) -> Array:
@@ -151,9 +151,9 @@ def _dense_union_children(array: Array, same: Array) -> Array:
     children = []
     for type_id, child in zip(array.type.type_ids, array.children, strict=True):
         own = positions[type_ids == type_id]
-        first, behind = (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
-        origin[type_id] = first
-        children.append(_part(child, first, behind))
+        start, stop = (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
+        origin[type_id] = start
+        children.append(_part(child, start, stop))
     ids, where = same.buffers
     if origin.any():
         where = as_buffer(positions - origin[type_ids])
@@ -163,21 +163,21 @@ def _dense_union_children(array: Array, same: Array) -> Array:
 def _runs(array: Array, same: Array) -> Array:
     run_ends, values = array.children
     ends = numpy_views.data_values(run_ends)
-    first, behind = runs_of(ends, array.offset, array.offset + array.length)
-    if array.offset == 0 and first < behind and int(ends[behind - 1]) == array.length:
-        return replace(same, children=(_part(run_ends, first, behind), _part(values, first, behind)))
+    start, stop = runs_of(ends, array.offset, array.offset + array.length)
+    if array.offset == 0 and start < stop and int(ends[stop - 1]) == array.length:
+        return replace(same, children=(_part(run_ends, start, stop), _part(values, start, stop)))
     # A copy before the subtraction: the last end is cut to the slice, and only then surely fits its type.
-    own = np.minimum(ends[first:behind].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
+    own = np.minimum(ends[start:stop].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
     part = replace(run_ends, length=len(own), null_count=0, buffers=(None, as_buffer(own)), offset=0)
-    return replace(same, children=(part, _part(values, first, behind)))
+    return replace(same, children=(part, _part(values, start, stop)))
 
 
-def runs_of(ends: NDArray, first: int, behind: int) -> tuple[int, int]:
+def runs_of(ends: NDArray, start: int, stop: int) -> tuple[int, int]:
     """Return which runs hold the slots from `first` to `behind`: the first run and one behind the last."""
-    if first >= behind:
+    if start >= stop:
         return 0, 0
-    start, last = np.searchsorted(ends, np.array([first, behind - 1]), "right")
-    return int(start), int(last) + 1
+    first, last = np.searchsorted(ends, np.array([start, stop - 1]), "right")
+    return int(first), int(last) + 1
 
 
 def _view_buffers(array: Array, same: Array) -> Array:
@@ -188,23 +188,23 @@ def _view_buffers(array: Array, same: Array) -> Array:
     mask = numpy_views.validity_mask(array)
     long = views["size"] > numpy_views.VIEW_INLINE_NBYTES
     used = np.flatnonzero(long if mask is None else long & mask)
-    index, start = views["index"][used], views["offset"][used].astype(np.int64)
-    first = np.full(len(variadic), np.iinfo(np.int64).max)
-    behind = np.zeros(len(variadic), np.int64)
-    np.minimum.at(first, index, start)
-    np.maximum.at(behind, index, start + views["size"][used])
-    first = np.minimum(first, behind)
-    if total <= _SPARSE * int((behind - first).sum()):
+    index, offset = views["index"][used], views["offset"][used].astype(np.int64)
+    start = np.full(len(variadic), np.iinfo(np.int64).max)
+    stop = np.zeros(len(variadic), np.int64)
+    np.minimum.at(start, index, offset)
+    np.maximum.at(stop, index, offset + views["size"][used])
+    start = np.minimum(start, stop)
+    if total <= _SPARSE * int((stop - start).sum()):
         return replace(same, buffers=same.buffers + variadic)
-    kept = np.flatnonzero(behind > first)
+    kept = np.flatnonzero(stop > start)
     number = np.zeros(len(variadic), np.int32)
     number[kept] = np.arange(len(kept), dtype=np.int32)
     moved = views.copy()
     if mask is not None:
         moved[~mask] = np.zeros((), moved.dtype)
     moved["index"][used] = number[index]
-    moved["offset"][used] = start - first[index]
-    parts = tuple(memoryview(variadic[i] or b"")[first[i] : behind[i]] for i in kept)
+    moved["offset"][used] = offset - start[index]
+    parts = tuple(memoryview(variadic[i] or b"")[start[i] : stop[i]] for i in kept)
     return replace(same, buffers=(same.buffers[0], as_buffer(moved), *parts))
 
 

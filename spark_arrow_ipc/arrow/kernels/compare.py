@@ -51,9 +51,9 @@ def batch_difference(a: RecordBatch, b: RecordBatch, *, types: bool = True) -> s
     if a.num_rows != b.num_rows:
         return f"there are {a.num_rows} and {b.num_rows} rows"
     for name, ours, theirs in zip(a.schema.names, a.columns, b.columns, strict=True):
-        found = difference(ours, theirs, name, types=types)
-        if found is not None:
-            return found
+        sentence = difference(ours, theirs, name, types=types)
+        if sentence is not None:
+            return sentence
     return None
 
 
@@ -78,11 +78,11 @@ def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str
         return f"{where}the types are {a.type} and {b.type}"
     if a.length != b.length:
         return f"{where}there are {a.length} and {b.length} slots"
-    for first in range(0, a.length, _CHUNK_SLOTS):
-        slots = np.arange(first, min(first + _CHUNK_SLOTS, a.length))
+    for start in range(0, a.length, _CHUNK_SLOTS):
+        slots = np.arange(start, min(start + _CHUNK_SLOTS, a.length))
         differs = _differs(a, slots, b, slots)
         if differs.any():
-            slot = first + int(differs.argmax())
+            slot = start + int(differs.argmax())
             ours, theirs = _text(a, slot), _text(b, slot)
             if ours == theirs:  # nulls of two children of a union, or texts that differ behind their cut
                 return f"{where}slot {slot} differs, though both read {ours}"
@@ -218,8 +218,8 @@ def _texts(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
 
 def _located_bytes(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
     offsets = numpy_views.value_offsets(array)
-    start, behind = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
-    return numpy_views.value_bytes(array), start, behind - start
+    start, stop = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
+    return numpy_views.value_bytes(array), start, stop - start
 
 
 def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
@@ -256,17 +256,17 @@ def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slot
     differs: Bools = a_size != b_size
     size = np.where(differs, 0, a_size)
     total = np.cumsum(size)
-    first = 0
-    while first < len(size):
+    start = 0
+    while start < len(size):
         # At most so many elements at once, but at least one pair.
-        done = int(total[first - 1]) if first else 0
-        behind = max(int(np.searchsorted(total, done + 16 * _CHUNK_SLOTS, "right")), first + 1)
-        own = size[first:behind]
+        done = int(total[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(total, done + 16 * _CHUNK_SLOTS, "right")), start + 1)
+        own = size[start:stop]
         if own.any():
-            pair = np.repeat(np.arange(first, behind), own)
+            pair = np.repeat(np.arange(start, stop), own)
             element = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
             differs[pair[unequal(pair, element)]] = True
-        first = behind
+        start = stop
     return differs
 
 

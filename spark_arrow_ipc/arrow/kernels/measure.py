@@ -54,9 +54,9 @@ def measure(array: Array, *, decoded: bool) -> Measure:
     bits = _bits_of_slot(array)
     beyond = BEYOND_SLOTS[type(array.type)]
     if beyond is None:
-        return lambda first, behind: ((behind - first) * bits + 7) // 8
+        return lambda start, stop: ((stop - start) * bits + 7) // 8
     inner = beyond(array, decoded)
-    return lambda first, behind: ((behind - first) * bits + 7) // 8 + inner(first, behind)
+    return lambda start, stop: ((stop - start) * bits + 7) // 8 + inner(start, stop)
 
 
 def _bits_of_slot(array: Array) -> int:
@@ -71,32 +71,32 @@ def _sum_of(of_slots: npt.NDArray[Any]) -> Measure:
     """Return the measure whose slots take the bytes given."""
     total = np.zeros(len(of_slots) + 1, np.int64)
     np.cumsum(of_slots, out=total[1:])
-    return lambda first, behind: total[behind] - total[first]
+    return lambda start, stop: total[stop] - total[start]
 
 
 def _bytes(array: Array, _: bool) -> Measure:
     if not array.length:
-        return lambda first, _: np.zeros_like(first)
+        return lambda start, _: np.zeros_like(start)
     offsets = numpy_views.value_offsets(array)
-    return lambda first, behind: offsets[behind].astype(np.int64) - offsets[first]
+    return lambda start, stop: offsets[stop].astype(np.int64) - offsets[start]
 
 
 def _list(array: Array, decoded: bool) -> Measure:
     if not array.length:
-        return lambda first, _: np.zeros_like(first)
+        return lambda start, _: np.zeros_like(start)
     offsets = numpy_views.value_offsets(array)
     child = measure(array.children[0], decoded=decoded)
-    return lambda first, behind: child(offsets[first].astype(np.int64), offsets[behind].astype(np.int64))
+    return lambda start, stop: child(offsets[start].astype(np.int64), offsets[stop].astype(np.int64))
 
 
 def _struct(array: Array, decoded: bool) -> Measure:
     children = [measure(child, decoded=decoded) for child in array.children]
     offset = array.offset
 
-    def of_all(first: Slots, behind: Slots) -> Slots:
-        total = np.zeros_like(first)
+    def of_all(start: Slots, stop: Slots) -> Slots:
+        total = np.zeros_like(start)
         for child in children:
-            total += child(first + offset, behind + offset)
+            total += child(start + offset, stop + offset)
         return total
 
     return of_all
@@ -106,7 +106,7 @@ def _fixed_size_list(array: Array, decoded: bool) -> Measure:
     assert isinstance(array.type, t.FixedSizeList)
     size, offset = array.type.list_size, array.offset
     child = measure(array.children[0], decoded=decoded)
-    return lambda first, behind: child((first + offset) * size, (behind + offset) * size)
+    return lambda start, stop: child((start + offset) * size, (stop + offset) * size)
 
 
 def _views(array: Array, _: bool) -> Measure:
@@ -117,9 +117,9 @@ def _views(array: Array, _: bool) -> Measure:
 
 
 def _list_view(array: Array, decoded: bool) -> Measure:
-    first = numpy_views.positions(array).astype(np.int64)
+    start = numpy_views.positions(array).astype(np.int64)
     child = measure(array.children[0], decoded=decoded)
-    return _sum_of(child(first, first + numpy_views.sizes(array)))
+    return _sum_of(child(start, start + numpy_views.sizes(array)))
 
 
 def _dense_union(array: Array, decoded: bool) -> Measure:
@@ -138,10 +138,10 @@ def _stored_runs(array: Array, decoded: bool) -> Measure:
     ends, offset = numpy_views.data_values(run_ends).astype(np.int64), array.offset
     of_ends, of_values = measure(run_ends, decoded=decoded), measure(values, decoded=decoded)
 
-    def of_runs(first: Slots, behind: Slots) -> Slots:
-        start = np.searchsorted(ends, first + offset, "right")
-        stop = np.where(behind > first, np.searchsorted(ends, behind + offset - 1, "right") + 1, start)
-        return of_ends(start, stop) + of_values(start, stop)
+    def of_runs(start: Slots, stop: Slots) -> Slots:
+        run_start = np.searchsorted(ends, start + offset, "right")
+        run_stop = np.where(stop > start, np.searchsorted(ends, stop + offset - 1, "right") + 1, run_start)
+        return of_ends(run_start, run_stop) + of_values(run_start, run_stop)
 
     return of_runs
 
@@ -150,7 +150,7 @@ def _decoded_runs(array: Array) -> Measure:
     run_ends, values = array.children
     ends = numpy_views.data_values(run_ends).astype(np.int64)
     if not len(ends):
-        return lambda first, _: np.zeros_like(first)
+        return lambda start, _: np.zeros_like(start)
     runs = np.arange(len(ends))
     of_runs = measure(values, decoded=True)(runs, runs + 1)
     starts = np.concatenate([[0], ends[:-1]])
@@ -163,13 +163,13 @@ def _decoded_runs(array: Array) -> Measure:
         total: Slots = before[run] + (slots - starts[run]) * of_runs[run]
         return total
 
-    return lambda first, behind: until(behind + offset) - until(first + offset)
+    return lambda start, stop: until(stop + offset) - until(start + offset)
 
 
 def _decoded_dictionary(array: Array) -> Measure:
     assert array.dictionary is not None
     if not array.dictionary.length:
-        return lambda first, _: np.zeros_like(first)
+        return lambda start, _: np.zeros_like(start)
     values = np.arange(array.dictionary.length)
     of_values = measure(array.dictionary, decoded=True)(values, values + 1)
     indices = numpy_views.data_values(array)

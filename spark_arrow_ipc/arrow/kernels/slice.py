@@ -52,25 +52,25 @@ def split_rows(batch: RecordBatch, *, max_rows: int, max_nbytes: int) -> Iterato
     if max_rows < 1 or max_nbytes < 1:
         raise ValueError(f"expected positive budgets, found {max_rows} rows and {max_nbytes} bytes")
     measures = [measure(column, decoded=True) for column in batch.columns]
-    first = 0
-    while first < batch.num_rows:
-        behind = _longest(measures, first, min(first + max_rows, batch.num_rows), max_nbytes)
-        yield _rows(batch, first, behind - first)
-        first = behind
+    start = 0
+    while start < batch.num_rows:
+        stop = _longest(measures, start, min(start + max_rows, batch.num_rows), max_nbytes)
+        yield _rows(batch, start, stop - start)
+        start = stop
     if batch.num_rows == 0:
         yield batch
 
 
-def _rows(batch: RecordBatch, first: int, length: int) -> RecordBatch:
+def _rows(batch: RecordBatch, start: int, length: int) -> RecordBatch:
     """Return a slice, or the batch itself if it is all of it."""
-    return batch if length == batch.num_rows else batch.slice(first, length)
+    return batch if length == batch.num_rows else batch.slice(start, length)
 
 
-def _longest(measures: list[Measure], first: int, most: int, max_nbytes: int) -> int:
+def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) -> int:
     """Return the end of the longest portion from `first` on within the bytes, at most `most`."""
-    fits, candidates = first + 1, np.array([most])
+    fits, candidates = start + 1, np.array([most])
     while True:
-        starts = np.full(len(candidates), first)
+        starts = np.full(len(candidates), start)
         taken = np.zeros(len(candidates), np.int64)
         for of_column in measures:
             taken += of_column(starts, candidates)
@@ -120,12 +120,12 @@ def _by_rows(batches: Iterable[RecordBatch], rows: int | None) -> Iterator[list[
     held: list[RecordBatch] = []
     held_rows = 0
     for batch in batches:
-        first = 0
-        while first < batch.num_rows:
-            taken = min(rows - held_rows, batch.num_rows - first)
-            held.append(_rows(batch, first, taken))
+        start = 0
+        while start < batch.num_rows:
+            taken = min(rows - held_rows, batch.num_rows - start)
+            held.append(_rows(batch, start, taken))
             held_rows += taken
-            first += taken
+            start += taken
             if held_rows == rows:
                 yield held
                 held, held_rows = [], 0
@@ -139,21 +139,21 @@ def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int
     held_rows = held_nbytes = 0
     for batch in batches:
         measures = [measure(column, decoded=True) for column in batch.columns]
-        first = 0
-        while first < batch.num_rows:
-            behind = batch.num_rows if rows is None else min(first + rows - held_rows, batch.num_rows)
-            taken = _nbytes_of(measures, first, behind)
+        start = 0
+        while start < batch.num_rows:
+            stop = batch.num_rows if rows is None else min(start + rows - held_rows, batch.num_rows)
+            taken = _nbytes_of(measures, start, stop)
             if held and held_nbytes + taken > max_nbytes:
                 yield held
                 held, held_rows, held_nbytes = [], 0, 0
                 continue
             if taken > max_nbytes:
-                behind = _longest(measures, first, behind, max_nbytes)
-                taken = _nbytes_of(measures, first, behind)
-            held.append(_rows(batch, first, behind - first))
-            held_rows += behind - first
+                stop = _longest(measures, start, stop, max_nbytes)
+                taken = _nbytes_of(measures, start, stop)
+            held.append(_rows(batch, start, stop - start))
+            held_rows += stop - start
             held_nbytes += taken
-            first = behind
+            start = stop
             if held_rows == rows:
                 yield held
                 held, held_rows, held_nbytes = [], 0, 0
@@ -161,6 +161,6 @@ def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int
         yield held
 
 
-def _nbytes_of(measures: list[Measure], first: int, behind: int) -> int:
-    starts, ends = np.array([first]), np.array([behind])
+def _nbytes_of(measures: list[Measure], start: int, stop: int) -> int:
+    starts, ends = np.array([start]), np.array([stop])
     return sum(int(of_column(starts, ends)[0]) for of_column in measures)

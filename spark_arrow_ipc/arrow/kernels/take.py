@@ -51,9 +51,9 @@ def take(array: Array, slots: Slots) -> Array:
 
 def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
     """Return ``start, start + 1, ...`` of each run, one behind another."""
-    behind = np.cumsum(lengths)
-    total = int(behind[-1]) if len(behind) else 0
-    return np.repeat(starts - (behind - lengths), lengths) + np.arange(total)
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
 def with_used_values(array: Array) -> Array:
@@ -109,25 +109,25 @@ def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
     offsets = numpy_views.value_offsets(array)
     starts = offsets[slots].astype(np.int64)
     lengths = offsets[slots + 1] - starts
-    behind = np.zeros(len(slots) + 1, np.int64)
-    np.cumsum(lengths, out=behind[1:])
-    if behind[-1] > np.iinfo(offsets.dtype).max:
-        raise ValueError(f"expected value offsets that fit {offsets.dtype}, found {behind[-1]}; take fewer slots")
-    return starts, lengths, as_buffer(behind.astype(offsets.dtype))
+    new_offsets = np.zeros(len(slots) + 1, np.int64)
+    np.cumsum(lengths, out=new_offsets[1:])
+    if new_offsets[-1] > np.iinfo(offsets.dtype).max:
+        raise ValueError(f"expected value offsets that fit {offsets.dtype}, found {new_offsets[-1]}; take fewer slots")
+    return starts, lengths, as_buffer(new_offsets.astype(offsets.dtype))
 
 
 def _bytes(array: Array, slots: Slots) -> Array:
     validity, nulls = _validity(array, slots)
     starts, lengths, offsets = _runs(array, slots)
     data = numpy_views.value_bytes(array)
-    behind = np.cumsum(lengths)
-    gathered = np.empty(int(behind[-1]) if len(behind) else 0, np.uint8)
-    first = done = 0
-    while first < len(slots):
-        end = max(int(np.searchsorted(behind, done + _PIECE_NBYTES, "right")), first + 1)
-        piece = slice(first, end)
-        gathered[done : behind[end - 1]] = data[positions_of_runs(starts[piece], lengths[piece])]
-        first, done = end, int(behind[end - 1])
+    ends = np.cumsum(lengths)
+    gathered = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    start = done = 0
+    while start < len(slots):
+        stop = max(int(np.searchsorted(ends, done + _PIECE_NBYTES, "right")), start + 1)
+        piece = slice(start, stop)
+        gathered[done : ends[stop - 1]] = data[positions_of_runs(starts[piece], lengths[piece])]
+        start, done = stop, int(ends[stop - 1])
     return Array(array.type, len(slots), nulls, (validity, offsets, gathered.data))
 
 

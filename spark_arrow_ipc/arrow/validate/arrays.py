@@ -219,13 +219,13 @@ def _check_map(array: Array, path: str) -> None:
     """Check that no entry of a valid map, and no key of one, is null. What no valid map holds may be anything."""
     _check_list(array, path)
     offsets = numpy_views.value_offsets(array)
-    first, behind = int(offsets[0]), int(offsets[-1])
-    if first == behind:
+    start, stop = int(offsets[0]), int(offsets[-1])
+    if start == stop:
         return
     if isinstance(array.type.children[0].type.children[0].type, t.Null):
         _check_no_entries(array, path, offsets)
         return
-    entries = array.children[0].slice(first, behind - first)
+    entries = array.children[0].slice(start, stop - start)
     keys = array.children[0].children[0].slice(entries.offset, entries.length)
     held: Bools | None = None
     for what, values in (("entries", entries), ("keys", keys)):
@@ -238,7 +238,7 @@ def _check_map(array: Array, path: str) -> None:
         mask = numpy_views.validity_mask(values)
         bad = held if mask is None else held & ~mask
         if bad.any():
-            entry = first + int(bad.argmax())
+            entry = start + int(bad.argmax())
             slot = int(np.searchsorted(offsets, offsets.dtype.type(entry), "right")) - 1
             raise body_error(path, f"map {what} that are not null", f"a null in slot {slot}", _MAP)
 

@@ -59,17 +59,17 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
     skip_nulls_of
         An array whose null slots pass whatever they hold.
     """
-    for first in range(0, length, CHUNK_SLOTS):
-        behind = min(first + CHUNK_SLOTS, length)
-        passes = test(first, behind)
+    for start in range(0, length, CHUNK_SLOTS):
+        stop = min(start + CHUNK_SLOTS, length)
+        passes = test(start, stop)
         if passes.all():
             continue
-        valid = None if skip_nulls_of is None else numpy_views.validity_mask(skip_nulls_of, first, behind)
+        valid = None if skip_nulls_of is None else numpy_views.validity_mask(skip_nulls_of, start, stop)
         if valid is not None:
             passes = passes | ~valid
             if passes.all():
                 continue
-        return first + int(passes.argmin())
+        return start + int(passes.argmin())
     return None
 
 
@@ -85,28 +85,28 @@ def check_text(array: Array, path: str) -> None:
     data = numpy_views.value_bytes(array)
     if is_ascii(data[int(offsets[0]) : int(offsets[-1])]):
         return
-    first = 0
-    while first < array.length:
+    start = 0
+    while start < array.length:
         # In the offsets' own type: numpy would widen all of them for each search.
-        reach = offsets.dtype.type(min(int(offsets[first]) + CHUNK_NBYTES, int(offsets[-1])))
-        behind = int(np.searchsorted(offsets, reach, "right")) - 1
-        behind = min(max(behind, first + 1), array.length)
-        slot = _chunk_failure(array, data, offsets, first, behind)
+        reach = offsets.dtype.type(min(int(offsets[start]) + CHUNK_NBYTES, int(offsets[-1])))
+        stop = int(np.searchsorted(offsets, reach, "right")) - 1
+        stop = min(max(stop, start + 1), array.length)
+        slot = _chunk_failure(array, data, offsets, start, stop)
         if slot is not None:
             raise body_error(path, f"UTF-8 text in slot {slot}", NOT_UTF8, BINARY_SPEC)
-        first = behind
+        start = stop
 
 
-def _chunk_failure(array: Array, data: Bytes, offsets: npt.NDArray[Any], first: int, behind: int) -> int | None:
-    starts = offsets[first : behind + 1] - offsets[first]
-    text = data[int(offsets[first]) : int(offsets[behind])]
+def _chunk_failure(array: Array, data: Bytes, offsets: npt.NDArray[Any], start: int, stop: int) -> int | None:
+    starts = offsets[start : stop + 1] - offsets[start]
+    text = data[int(offsets[start]) : int(offsets[stop])]
     slot = text_failure(text, starts)
     if slot is None:
         return None
-    valid = numpy_views.validity_mask(array, first, behind)
+    valid = numpy_views.validity_mask(array, start, stop)
     if valid is not None:
         slot = text_failure(text * np.repeat(valid, np.diff(starts)), starts)
-    return None if slot is None else first + slot
+    return None if slot is None else start + slot
 
 
 def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:

@@ -63,8 +63,8 @@ def _greatest(data: Bytes) -> int:
 
 def continues(data: npt.NDArray[Any]) -> Bools:
     """Return which bytes continue a UTF-8 code point (``10xxxxxx``)."""
-    found: Bools = data.view(np.int8) < _CONTINUES_BELOW
-    return found
+    continuing: Bools = data.view(np.int8) < _CONTINUES_BELOW
+    return continuing
 
 
 def any_continues(data: Bytes) -> bool:
@@ -75,27 +75,27 @@ def any_continues(data: Bytes) -> bool:
 def invalid_utf8(data: Bytes) -> int | None:
     """Return the position of the first byte that is not part of valid UTF-8, or None. O(bytes)."""
     proof = _Proof(min(len(data), _PROVEN_NBYTES))
-    first = 0
-    while first < len(data):
-        behind = _code_point_start(data, first, min(first + _PROVEN_NBYTES, len(data)))
-        chunk = data[first:behind]
+    start = 0
+    while start < len(data):
+        stop = _code_point_start(data, start, min(start + _PROVEN_NBYTES, len(data)))
+        chunk = data[start:stop]
         if not proof.holds(chunk):
             try:
                 str(chunk.data, "utf-8")
             except UnicodeDecodeError as error:
-                return first + error.start
-        first = behind
+                return start + error.start
+        start = stop
     return None
 
 
-def _code_point_start(data: Bytes, first: int, behind: int) -> int:
+def _code_point_start(data: Bytes, start: int, stop: int) -> int:
     """Return the last place not behind `behind` where the text may be cut without tearing a code point."""
-    if behind == len(data):
-        return behind
-    for cut in range(behind, max(first, behind - 4), -1):
+    if stop == len(data):
+        return stop
+    for cut in range(stop, max(start, stop - 4), -1):
         if data[cut] & 0xC0 != 0x80:
             return cut
-    return behind  # five continuation bytes: invalid wherever it is cut
+    return stop  # five continuation bytes: invalid wherever it is cut
 
 
 class _Proof:

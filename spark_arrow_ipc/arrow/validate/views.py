@@ -62,13 +62,13 @@ def check_views(array: Array, path: str) -> None:
     nbytes = np.array([len(buffer) for buffer in buffers], np.int64)
     is_text = type(array.type) in t.UTF8_CLASSES
     has_long = False
-    for first in range(0, array.length, CHUNK_SLOTS):
-        behind = min(first + CHUNK_SLOTS, array.length)
-        valid = numpy_views.validity_mask(array, first, behind)
+    for start in range(0, array.length, CHUNK_SLOTS):
+        stop = min(start + CHUNK_SLOTS, array.length)
+        valid = numpy_views.validity_mask(array, start, stop)
         if valid is None:
-            slots, chunk = np.arange(first, behind), words[first:behind]
+            slots, chunk = np.arange(start, stop), words[start:stop]
         else:
-            slots = first + np.flatnonzero(valid)
+            slots = start + np.flatnonzero(valid)
             chunk = words[slots]
         # Rows of two words are cut faster than structures; they are named again where names are needed.
         size = np.ascontiguousarray(chunk.view(numpy_views.VIEW)["size"].ravel())
@@ -133,13 +133,13 @@ def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers:
     chosen = views if len(slots) == len(views) else views[slots]
     index, offset, size = (np.ascontiguousarray(chosen[name]) for name in ("index", "offset", "size"))
     prefix = np.ascontiguousarray(chosen["prefix"]).view(np.uint32)
-    for first, behind in _groups([len(buffer) for buffer in buffers]):
-        data, bases = _joined(buffers[first:behind])
-        if behind - first == len(buffers):
+    for start, stop in _groups([len(buffer) for buffer in buffers]):
+        data, bases = _joined(buffers[start:stop])
+        if stop - start == len(buffers):
             own, where = slots, bases.take(index) + offset
         else:
-            mask = (index >= first) & (index < behind)
-            own, where = slots[mask], bases.take(index[mask] - first) + offset[mask]
+            mask = (index >= start) & (index < stop)
+            own, where = slots[mask], bases.take(index[mask] - start) + offset[mask]
         if not len(own):
             continue
         everything = len(own) == len(slots)
@@ -157,13 +157,13 @@ def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers:
 
 def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
     """Yield ranges of buffers to look at together, in order: as many as are within a budget, at least one."""
-    first = total = 0
+    start = total = 0
     for number, own in enumerate(nbytes):
-        if number > first and total + own > _JOINED_NBYTES:
-            yield first, number
-            first, total = number, 0
+        if number > start and total + own > _JOINED_NBYTES:
+            yield start, number
+            start, total = number, 0
         total += own
-    yield first, len(nbytes)
+    yield start, len(nbytes)
 
 
 def _joined(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
@@ -201,30 +201,30 @@ def _overlapping_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.N
     return _original(order, (starts <= bad_byte) & (bad_byte < ends))
 
 
-def _original(order: npt.NDArray[np.intp] | None, found: Bools) -> int:
+def _original(order: npt.NDArray[np.intp] | None, mask: Bools) -> int:
     """Return the number, before sorting, of the first range that is found."""
-    i = int(found.argmax())
+    i = int(mask.argmax())
     return i if order is None else int(order[i])
 
 
 def _union_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
     """Return the position of a byte in disjoint ranges that is not UTF-8, or None."""
     total = np.concatenate([[0], np.cumsum(ends - starts)])
-    first = 0
-    while first < len(starts):
-        behind = int(np.searchsorted(total, total[first] + CHUNK_NBYTES, "right")) - 1
-        behind = max(behind, first + 1)
+    start = 0
+    while start < len(starts):
+        stop = int(np.searchsorted(total, total[start] + CHUNK_NBYTES, "right")) - 1
+        stop = max(stop, start + 1)
         # What lies between ranges is mostly sound too (or nothing): then nothing has to be gathered.
-        span = data[int(starts[first]) : int(ends[behind - 1])]
-        cuts = ends[first : behind - 1] - starts[first]
+        span = data[int(starts[start]) : int(ends[stop - 1])]
+        cuts = ends[start : stop - 1] - starts[start]
         if continues(span[cuts]).any() or invalid_utf8(span) is not None:
-            where = total[first : behind + 1] - total[first]
+            where = total[start : stop + 1] - total[start]
             text = span
-            if behind > first + 1:
-                text = data[np.arange(int(where[-1])) + np.repeat(starts[first:behind] - where[:-1], np.diff(where))]
+            if stop > start + 1:
+                text = data[np.arange(int(where[-1])) + np.repeat(starts[start:stop] - where[:-1], np.diff(where))]
             bad = text_failure(text, where)
             if bad is not None:
                 bad_text = text[int(where[bad]) : int(where[bad + 1])]
-                return int(starts[first + bad]) + (invalid_utf8(bad_text) or 0)
-        first = behind
+                return int(starts[start + bad]) + (invalid_utf8(bad_text) or 0)
+        start = stop
     return None
