@@ -1,4 +1,4 @@
-"""The errors of this package, and the one way in which they learn where they happened.
+"""The errors of this package, and `error_context`, which adds where they happened.
 
 Strategy
 --------
@@ -8,8 +8,8 @@ what it was given). It raises with those. The boundary that knows the file adds 
     with error_context(path=path, block_number=3):
         ...
 
-`error_context` fills only what is still unknown, so the innermost word wins. Errors are mutable for that one
-purpose, and survive pickling with every field, because Spark carries them from executor to driver.
+`error_context` fills only fields that are still None, so the innermost context wins. Errors are mutable for that
+one purpose, and survive pickling with every field, because Spark sends them from executor to driver.
 
 ::
 
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 _PLACE = ("path", "block_kind", "block_number", "field_path", "byte_offset")
-"""What `error_context` may fill in."""
+"""The fields that `error_context` fills in, in the order of its parameters."""
 
 
 class ArrowIpcError(Exception):
@@ -64,7 +64,7 @@ class ArrowIpcError(Exception):
     Parameters
     ----------
     message
-        A whole sentence, for what does not fit "expected, found".
+        A whole sentence, where "expected, found" does not fit.
     expected, found
         The two halves of the usual message, in words.
     path
@@ -140,7 +140,7 @@ class InvalidBodyError(InvalidArrowError):
 
 
 class InvalidDictionaryError(InvalidArrowError):
-    """A dictionary id is unknown, or a dictionary batch comes where none may."""
+    """A dictionary id is unknown, or a dictionary batch comes where the format allows none."""
 
 
 class UnsupportedError(ArrowIpcError, NotImplementedError):
@@ -152,7 +152,7 @@ class LimitError(ArrowIpcError):
 
 
 class FileChangedError(ArrowIpcError):
-    """The file is not the one that was planned: its size or modification time differs, or it is gone."""
+    """The file changed since the plan was made: its size or modification time differs, or it is gone."""
 
 
 class NoFilesError(ArrowIpcError):
@@ -164,11 +164,11 @@ class OptionError(ArrowIpcError, ValueError):
 
 
 class SchemaMismatchError(ArrowIpcError):
-    """A file's data does not fit the schema that was asked for."""
+    """The data of a file does not fit the requested schema."""
 
 
 class ColumnNotFoundError(SchemaMismatchError):
-    """A column that was asked for does not exist."""
+    """A requested column does not exist, or its name stands for several."""
 
 
 class CommitError(ArrowIpcError):
@@ -176,11 +176,11 @@ class CommitError(ArrowIpcError):
 
 
 class ConcurrentWriteError(CommitError):
-    """Another job changed what this job was about to change."""
+    """Another job changed the same files at the same time."""
 
 
 class _Place:
-    """What `error_context` returns: a class, as a generator costs a microsecond for each of 100,000 small batches."""
+    """The context of `error_context`. A class: a generator costs a microsecond more for each small batch."""
 
     __slots__ = ("_values",)
 
@@ -205,7 +205,7 @@ def error_context(
     field_path: str | None = None,
     byte_offset: int | None = None,
 ) -> AbstractContextManager[None]:
-    """Return a context that gives every `ArrowIpcError` raised inside the place that it does not know yet."""
+    """Return a context that adds the place to every `ArrowIpcError` raised inside; fields already set stay."""
     return _Place(path, block_kind, block_number, field_path, byte_offset)
 
 
@@ -214,6 +214,6 @@ _SHOWN = 80
 
 
 def unfit(wanted: str, type_: object, value: object) -> str:
-    """Return ``expected <wanted> for <type>, found <value>``; a long value is cut."""
-    text = repr(value)
-    return f"expected {wanted} for {type_}, found {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}"
+    """Return the message ``expected <wanted> for <type>, found <value>``; a long value is cut."""
+    shown = repr(value)
+    return f"expected {wanted} for {type_}, found {shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + '...'}"

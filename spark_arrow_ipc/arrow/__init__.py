@@ -1,4 +1,4 @@
-"""The Arrow columnar format in memory: types, schemas, arrays, record batches. Knows no bytes on disk."""
+"""The Arrow columnar format in memory: types, schemas, arrays and record batches."""
 
 from spark_arrow_ipc.arrow import types
 from spark_arrow_ipc.arrow.array import Array

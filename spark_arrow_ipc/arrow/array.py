@@ -1,4 +1,4 @@
-"""One frozen class for the arrays of all types; what differs between types stands in tables."""
+"""`Array`, the one class for arrays of all types, with their values as Python and numpy objects."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["NOT_COUNTED", "Array", "Buffer"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Array(ArrayData):
-    """Slots of one type, with their values in Python and numpy. The fields are those of `ArrayData`."""
+    """Slots of one type, with their values as Python and numpy objects. The fields are those of `ArrayData`."""
 
     def to_pylist(self) -> list[Any]:
-        """Return the slots as Python values, as pyarrow's ``to_pylist`` gives them. Costs Python time a slot."""
+        """Return the slots as Python values, like pyarrow's ``to_pylist``. Costs Python time a slot."""
         return to_pylist.to_pylist(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:

@@ -2,13 +2,13 @@
 
 Strategy
 --------
-Buffers stand in the order of `LAYOUTS`. They are byte views (`memoryview`, format ``B``) that keep their owner
-alive; nothing is copied to slice. The offset counts slots, as in Arrow's C data interface: it applies to the
-array's own buffers and, for structs, sparse unions and fixed-size lists, to the children's slots as well, which
-stay as they are.
+Buffers are in the order of `LAYOUTS`. They are byte views (`memoryview`, format ``B``) that keep their owner
+alive; a slice copies nothing. The offset counts slots, as in Arrow's C data interface: it applies to the array's
+own buffers and, for structs, sparse unions and fixed-size lists, also to the slots of the children, which are not
+sliced themselves.
 
-`arrow.array.Array` is the one class made of it. Views and conversions, which `Array` offers as methods, take
-`ArrayData` and so need not know it.
+`arrow.array.Array` is the only subclass. Views and conversions, which `Array` has as methods, take `ArrayData`,
+so that their modules need not import `Array`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ArrayData:
     null_count
         Nulls by the validity bitmap, or `NOT_COUNTED`.
     buffers
-        As many as ``LAYOUTS[type]`` lists, variadic ones at the end; only a validity bitmap may be None.
+        Those that ``LAYOUTS[type]`` lists, variadic ones last; only a validity bitmap may be None.
     children
         Arrays of ``type.children``, unsliced.
     dictionary
@@ -67,7 +67,7 @@ class ArrayData:
 
     @property
     def validity(self) -> Buffer | None:
-        """The validity bitmap, or None where the layout has none or no slot is null."""
+        """The validity bitmap; None if the layout has none or it was left out because no slot is null."""
         return self.buffers[0] if type(self.type) in _WITH_VALIDITY else None
 
     def count_nulls(self) -> int:

@@ -1,4 +1,4 @@
-"""Column paths: written as a string, resolved against the fields of a schema, projected to what is read.
+"""Column paths: parsed from a string, resolved against a schema, projected to a selection.
 
 Strategy
 --------
@@ -38,26 +38,26 @@ _ELEMENTS = (t.List, t.LargeList, t.FixedSizeList, t.ListView, t.LargeListView, 
 
 
 _LONGEST_PATH = 500
-"""Characters of a path. Every field below has its own copy: a name of megabytes over many fields would fill memory."""
+"""Characters of a path. Each field below has its own copy: a name of megabytes above many would fill the memory."""
 
 
 def child_path(parent: t.DataType, path: str, child: t.Field) -> str:
     """Return the path of a child: ``path[]`` for elements and map entries, ``path.name`` for all else.
 
-    Paths are for people to read: of a long one the beginning is cut off.
+    Paths are for people to read: a long one loses its beginning.
     """
     return shortened(f"{path}[]" if isinstance(parent, _ELEMENTS) else f"{path}.{child.name}")
 
 
 def shortened(path: str) -> str:
-    """Return a path whose beginning is cut off where it is too long to be read."""
+    """Return a path without its beginning if it is too long to read."""
     return path if len(path) <= _LONGEST_PATH else f"...{path[-_LONGEST_PATH:]}"
 
 
 def walk_fields(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, t.Field]]:
-    """Yield (path, field) for fields and all below them, in the pre-order of the format.
+    """Yield (path, field) for fields and all below them, in pre-order, as the format counts them.
 
-    A dictionary-encoded field is followed by the children of its *values*, which lie in the dictionary batch.
+    A dictionary-encoded field is followed by the children of its *values*, which are in the dictionary batch.
     """
     pending = [(field.name, field) for field in reversed(fields)]
     while pending:
@@ -77,7 +77,7 @@ def parse_paths(string: str) -> tuple[ColumnPath, ...]:
     Raises
     ------
     ValueError
-        The string is no such list, or an empty one.
+        The string is not such a list, or an empty one.
     """
     string = string.strip()
     if string.startswith("["):
@@ -93,7 +93,7 @@ def parse_paths(string: str) -> tuple[ColumnPath, ...]:
 
 
 def path_string(path: ColumnPath) -> str:
-    """Return a path as it is written in a list: `parse_paths` backwards."""
+    """Write a path as `parse_paths` reads it."""
     parts = path if isinstance(path, tuple) else (path,)
     return ".".join(f"#{part}" if isinstance(part, int) else _quoted(part) for part in parts)
 
@@ -104,7 +104,7 @@ def _quoted(part: str) -> str:
 
 
 def _path_at(string: str, at: int) -> tuple[ColumnPath, int]:
-    """Return one path and where it ends: at a comma or at the end of the string."""
+    """Return one path and its end: the position of a comma, or the end of the string."""
     parts: list[str] = []
     is_quoted = False
     while True:
@@ -167,18 +167,18 @@ def find_columns(
     Parameters
     ----------
     names
-        Of the columns of a file, or of the fields of a struct.
+        Names of the columns of a file, or of the fields of a struct.
     asked
         Names to find.
     above
         Path of the struct whose fields these are, for errors.
     absent
-        What stands for a name that is not there; without it that is an error.
+        The position to return for an absent name; without it an absent name is an error.
 
     Raises
     ------
     ColumnNotFoundError
-        A name is not there (unless `absent` is given), or stands for several columns; the message shows the names, or
+        A name is absent (unless `absent` is given), or stands for several columns. The message lists the names or
         the positions.
     """
     known = _Names(names)
@@ -189,19 +189,19 @@ def find_columns(
 
 
 def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.DataType], str] = str) -> Positions:
-    """Return the positions that a path stands for, by names in any case. O(fields) a level.
+    """Resolve a path to positions, by names in any case. O(fields) a level.
 
     Parameters
     ----------
     fields
-        Of a schema.
+        The fields of a schema.
     type_name
-        Names the type of what is no struct, for errors.
+        Names a type that is not a struct, for errors.
 
     Raises
     ------
     ColumnNotFoundError
-        A name or position does not exist, a name stands for several fields, or the path goes into what is no struct.
+        A name or position does not exist, a name stands for several fields, or the path enters a type that is not a struct.
     """
     positions = _resolve(fields, path, _AnyCase(), type_name)
     assert positions is not None
@@ -211,17 +211,14 @@ def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.
 def resolve_all(
     fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False
 ) -> list[Positions]:
-    """Return the positions of several paths as `resolve` does, without those whose names are absent if told so.
-
-    O(fields + paths).
-    """
+    """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths)."""
     find = _AnyCase(skips_absent=skips_absent)
     resolved = (_resolve(fields, path, find) for path in paths)
     return [positions for positions in resolved if positions is not None]
 
 
 def resolve_exactly(fields: Sequence[t.Field], paths: Iterable[ColumnPath]) -> list[Positions]:
-    """Return the positions of several paths by the exact names, as `Schema.position` takes them. O(fields + paths).
+    """Resolve several paths by exact names, as `Schema.position` does. O(fields + paths).
 
     Raises
     ------
@@ -261,7 +258,7 @@ def project(paths: Iterable[Positions]) -> Selection:
 
 
 _Find: TypeAlias = Callable[[Sequence[t.Field], int | str, Positions, str | None], int | None]
-"""From the fields of a level, a name or position, and the positions and the path above, to a position."""
+"""From the fields of a level, a name or position, and the positions and path above, to a position or None."""
 
 
 def _resolve(
@@ -317,7 +314,7 @@ class _Exact:
         by_name = self._levels.get(positions)
         if by_name is None:
             by_name = {field.name: i for i, field in enumerate(fields)}
-            # Where names occur twice, each is looked for among all.
+            # If names occur twice, `Schema.position` below searches each time, and refuses those.
             by_name = self._levels[positions] = by_name if len(by_name) == len(fields) else {}
         position = by_name.get(step) if isinstance(step, str) else None
         return Schema(tuple(fields)).position(step) if position is None else position
@@ -338,7 +335,7 @@ class _Names:
             self._folded.setdefault(name.casefold(), []).append(i)
 
     def find(self, name: str, above: str | None) -> int | None:
-        """Return the position of a name, or None where it is absent; `above` is the path of the struct, for errors."""
+        """Return the position of a name, or None if absent; `above` is the path of the struct, for errors."""
         positions = self._exact.get(name) or self._folded.get(name.casefold(), [])
         if len(positions) > 1:
             likely = ", ".join(f"#{i} {self._names[i]!r}" for i in positions)
@@ -349,7 +346,7 @@ class _Names:
         return positions[0] if positions else None
 
     def position(self, name: str, above: str | None) -> int:
-        """Return the position of a name, which must be there."""
+        """Return the position of a name, which must exist."""
         position = self.find(name, above)
         if position is not None:
             return position

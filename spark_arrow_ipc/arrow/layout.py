@@ -1,14 +1,14 @@
-"""The one place that says which buffers each type has, in which order, and how wide.
+"""The buffers of each type: their roles, order and widths, in one table.
 
 Strategy
 --------
 `LAYOUTS` has one row for each type class (Columnar.rst, "Buffer Listing for Each Layout"). Everything that
-walks buffers reads it: decode, encode, byte swapping, size checks, slicing, concatenation, comparison.
+goes over buffers reads it: decoding, encoding, byte swapping, size checks, and the kernels.
 
-The *role* of a buffer says how many slots it needs for an array of n: `SLOTS`. The *swap* says what its unit
-is when bytes are in the other order. The *family* of a layout says how slots lie in buffers and children, whatever
-their width: kernels state one function a family and spread them over the type classes by `by_type`, so that a new
-type of a known layout needs no row in them. A row keyed by type class remains only where the value's meaning counts.
+The *role* of a buffer gives the number of slots that it needs for an array of n: `SLOTS`. The *swap* is the unit
+that is reversed when bytes are in the other order. The *family* of a layout is the way in which slots lie in buffers and
+children, whatever their width. Kernels have one function for each family, and `by_type` gives it to the type
+classes, so that a new type of a known layout needs no row. Rows keyed by type class are only for the meaning of values.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Layout:
 
     @property
     def fixed_buffers(self) -> int:
-        """How many buffers there are beside the variadic ones."""
+        """The number of buffers, not counting the variadic ones."""
         return len(self.buffers) - self.is_variadic
 
 
@@ -225,14 +225,14 @@ SLOTS: Mapping[Role, tuple[int, int]] = {
     Role.BYTES: (0, 0),
     Role.VARIADIC: (0, 0),
 }
-"""Factor and extra of each role: a buffer has at least ``factor * length + extra`` slots, and none for no length.
+"""Factor and extra of each role: a buffer has at least ``factor * length + extra`` slots, none for a length of 0.
 
-Bytes have no slots: their number is bounded by what points at them.
+Bytes have no slots: their number follows from the offsets or views into them.
 """
 
 
 def slots_nbytes(length: Lengths, extra: int, bit_width: int) -> Lengths:
-    """Return the bytes of `length` slots of `bit_width` bits; `extra` ones are added where there are any."""
+    """Return the bytes of `length` slots of `bit_width` bits, with `extra` more unless `length` is 0."""
     # "an array of length 0 may have an offsets buffer of length 0" (Columnar.rst, variable-size binary).
     return (length + extra * (length > 0)) * bit_width + 7 >> 3
 
@@ -244,11 +244,11 @@ CHILD_SLOTS: Mapping[type[t.DataType], Callable[[Any], int]] = by_type(
         Family.FIXED_SIZE_LIST: lambda type_: type_.list_size,
     }
 )
-"""How many slots every child needs for each slot of its parent, for the types where that is fixed."""
+"""The slots of every child for each slot of its parent, for the types where that number is fixed."""
 
 
 def child_slots(type_: t.DataType) -> int | None:
-    """Return the slots that every child needs for each slot of a type, or None where its buffers say."""
+    """Return the slots of every child for each slot of a type, or None if they depend on its buffers."""
     slots = CHILD_SLOTS.get(type(type_))
     return None if slots is None else slots(type_)
 
@@ -259,7 +259,7 @@ def layout_of(type_: t.DataType) -> Layout:
 
 
 def bit_width_of(type_: t.DataType, buffer: BufferLayout) -> int:
-    """Return the bits a slot of one buffer of a type."""
+    """Return the bits of one slot in a buffer of a type; 0 for bytes."""
     return buffer.bit_width or (BIT_WIDTHS[type(type_)](type_) if buffer.role is Role.DATA else 0)
 
 
@@ -270,5 +270,5 @@ def needed_nbytes(type_: t.DataType, buffer: BufferLayout, length: int) -> int:
 
 
 def physical(type_: t.DataType) -> t.DataType:
-    """Return the type that lies in a record batch: for a dictionary-encoded one that of its indices."""
+    """Return the type of the slots in a record batch: for a dictionary-encoded type that of its indices."""
     return type_.index if isinstance(type_, t.Dictionary) else type_

@@ -3,10 +3,10 @@
 Strategy
 --------
 The views (`data_values`, `value_offsets`, `views`, ...) are read-only, honour the array's offset, share the buffer's
-memory and accept any alignment. They prove only that the slots lie inside the buffer; what the values *mean*
-(offsets that do not fall, indices in range) is checked by `arrow.validate`.
+memory and accept any alignment. They check only that the slots lie inside the buffer; `arrow.validate` checks the
+values (offsets that do not decrease, indices in range).
 
-`DTYPES` says how one slot of a DATA buffer looks in numpy, in this machine's byte order. Wide decimals are
+`DTYPES` has the dtype of one slot of a DATA buffer, in the byte order of this machine. Wide decimals are
 structures of 64-bit words named from the least significant on (``w0``, ``w1``, ...), the top word signed.
 """
 
@@ -48,7 +48,7 @@ __all__ = [
 NDArray = npt.NDArray[Any]
 
 VIEW = np.dtype([("size", np.int32), ("prefix", "V4"), ("index", np.int32), ("offset", np.int32)])
-"""One view of 16 bytes. Up to `VIEW_INLINE_NBYTES` the value itself follows the size."""
+"""One view of 16 bytes. A value of up to `VIEW_INLINE_NBYTES` is in the view itself, after the size."""
 
 VIEW_INLINE_NBYTES = 12
 """Longest value, in bytes, that lies in the view itself (Columnar.rst, "Variable-size Binary View Layout")."""
@@ -90,19 +90,19 @@ DTYPES: Mapping[type[t.DataType], Callable[[Any], np.dtype[Any]]] = {
 }
 """One slot of the DATA buffer: a signed integer of the layout's width, if the type has no row of its own.
 
-All types that have a DATA buffer are here, save `Bool` (bits) and `FixedSizeBinary` (a row of bytes).
+It has all types with a DATA buffer except `Bool` (bits) and `FixedSizeBinary` (a row of bytes).
 """
 
 _EMPTY = memoryview(b"")
 
 
 def dtype_of(type_: t.DataType) -> np.dtype[Any]:
-    """One slot of the DATA buffer of a type that has a row in `DTYPES`.
+    """Return the dtype of one slot of the DATA buffer of a type that has a row in `DTYPES`.
 
     Raises
     ------
     TypeError
-        It has none.
+        The type has no row.
     """
     row = DTYPES.get(type(type_))
     if row is None:
@@ -131,12 +131,12 @@ def typed(buffer: memoryview | None, dtype: npt.DTypeLike, offset: int, length: 
 
 
 def byte_values(buffer: memoryview | None) -> npt.NDArray[np.uint8]:
-    """Return all bytes of a buffer, which may be absent: a view."""
+    """Return all bytes of a buffer, none if it is absent: a view."""
     return np.frombuffer(_EMPTY if buffer is None else buffer, np.uint8)
 
 
 def buffer_of(array: ArrayData, role: Role) -> memoryview | None:
-    """Return the array's buffer of a role that its layout has."""
+    """Return the buffer of a role that the layout of the array has."""
     for buffer_layout, buffer in zip(LAYOUTS[type(array.type)].buffers, array.buffers, strict=False):
         if buffer_layout.role is role:
             return buffer
@@ -150,7 +150,7 @@ def _slots(array: ArrayData, role: Role) -> NDArray:
 
 
 def data_values(array: ArrayData) -> NDArray:
-    """Return the DATA buffer's slots, null ones as they lie there.
+    """Return the slots of the DATA buffer, null ones with whatever they hold.
 
     Shape ``(length,)`` of `DTYPES`; booleans as a copy; `FixedSizeBinary` as uint8 of shape
     ``(length, byte_width)``; a `Dictionary`'s indices.
@@ -181,7 +181,7 @@ _DATA: Mapping[type[t.DataType], Callable[[ArrayData], NDArray]] = {
 
 
 def value_offsets(array: ArrayData) -> NDArray:
-    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero where there are no slots."""
+    """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero if there are no slots."""
     bit_width = next(b.bit_width for b in LAYOUTS[type(array.type)].buffers if b.role is Role.OFFSETS)
     if array.length == 0:
         return np.zeros(1, _SIGNED[bit_width])
@@ -189,17 +189,17 @@ def value_offsets(array: ArrayData) -> NDArray:
 
 
 def value_bytes(array: ArrayData) -> npt.NDArray[np.uint8]:
-    """Return all bytes that value offsets point into, from byte 0 on: a view."""
+    """Return all bytes of the buffer that value offsets point into: a view."""
     return byte_values(buffer_of(array, Role.BYTES))
 
 
 def positions(array: ArrayData) -> NDArray:
-    """Return where each slot of a list-view or dense union begins in its child: shape ``(length,)``."""
+    """Return the position in the child of each slot of a list-view or dense union: shape ``(length,)``."""
     return _slots(array, Role.POSITIONS)
 
 
 def sizes(array: ArrayData) -> NDArray:
-    """Return how many elements each slot of a list-view has: shape ``(length,)``."""
+    """Return the number of elements of each slot of a list-view: shape ``(length,)``."""
     return _slots(array, Role.SIZES)
 
 
@@ -214,7 +214,7 @@ def views(array: ArrayData) -> NDArray:
 
 
 def validity_mask(array: ArrayData, start: int = 0, stop: int | None = None) -> npt.NDArray[np.bool_] | None:
-    """Return True for each slot from `start` to `stop` that is not null, or None where no bitmap says so.
+    """Return True for each slot of a range that is not null, or None if there is no bitmap or no null.
 
     All False for `Null`.
     """

@@ -1,4 +1,4 @@
-"""A record batch: a schema, one array a field, and a row count of its own (there may be no columns)."""
+"""A record batch: a schema, one array for each field, and the row count."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class RecordBatch:
     Parameters
     ----------
     schema
-        One field a column.
+        One field for each column.
     columns
         Arrays of `num_rows` slots, in the order of the fields.
     num_rows
-        Rows; known even without columns.
+        Rows; a batch without columns may have some too.
     custom_metadata
-        Pairs of the message that the batch came in.
+        Pairs of the message that held the batch.
     """
 
     schema: Schema
@@ -75,11 +75,11 @@ class RecordBatch:
         return self.num_rows
 
     def column(self, column: int | str) -> Array:
-        """Return the column at a position or of a name that occurs once."""
+        """Return the column at a position, or of a name that occurs once."""
         return self.columns[self.schema.position(column)]
 
     def select(self, columns: Iterable[int | str]) -> RecordBatch:
-        """Return a batch of some columns in the given order, sharing memory."""
+        """Return a batch of the given columns, in that order, sharing memory."""
         positions = [self.schema.position(column) for column in columns]
         fields = tuple(self.schema.fields[i] for i in positions)
         schema = Schema(fields, self.schema.custom_metadata, self.schema.endianness)

@@ -1,4 +1,4 @@
-"""The schema: fields in order, custom metadata, and the byte order that the file declares."""
+"""The schema: fields in order, custom metadata, and the byte order declared by the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_arrow_ipc.errors import ColumnNotFoundError
 
 
 class Endianness(IntEnum):
-    """Byte order of the buffers in record batches. Metadata is little-endian always."""
+    """Byte order of the buffers in record batches. Metadata is always little-endian."""
 
     LITTLE = 0
     BIG = 1
@@ -19,9 +19,9 @@ class Endianness(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Fields, pairs of custom metadata, and the byte order of the file that they came from.
+    """Fields, pairs of custom metadata, and the byte order of the file.
 
-    Arrays in memory are in this machine's order whatever `endianness` says: it is what a file declared.
+    `endianness` is what the file declared; arrays in memory are always in the byte order of this machine.
     """
 
     fields: tuple[Field, ...]
@@ -34,7 +34,7 @@ class Schema:
         fields: Iterable[Field],
         custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
     ) -> Schema:
-        """Return a schema from any iterable of fields and a mapping or pairs."""
+        """Return a schema of any iterable of fields, and of a mapping or pairs."""
         return cls(tuple(fields), pairs(custom_metadata))
 
     def __len__(self) -> int:

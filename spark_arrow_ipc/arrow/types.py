@@ -4,10 +4,10 @@ Strategy
 --------
 One class for each *layout* of the columnar format (`SparseUnion` and `DenseUnion` are two, `Int` is one), with
 the parameters and names of ``Schema.fbs``. A nested type is made of fields, so `Field` lives here too. Types
-compare by value, know nothing of bytes, and are checked when they are made: one that exists is possible.
+compare by value, know nothing of bytes, and are checked when they are made: an invalid one is a ValueError.
 
-The ready values (`int32`, `utf8`, ...) and the small functions (`list_`, `struct`, ...) at the end are what
-people write; the classes are what tables are keyed by.
+User code uses the ready values (`int32`, `utf8`, ...) and the small functions (`list_`, `struct`, ...) at the end;
+tables are keyed by the classes.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class TimeUnit(IntEnum):
 
     @property
     def abbreviation(self) -> str:
-        """The unit as it is written: s, ms, us or ns."""
+        """The unit as types write it: s, ms, us or ns."""
         return ("s", "ms", "us", "ns")[self]
 
     @property
     def per_second(self) -> int:
-        """How many of this unit make a second."""
+        """The number of these units in a second."""
         return (1, 1_000, 1_000_000, 1_000_000_000)[self]
 
 
@@ -81,7 +81,7 @@ class Field:
     type
         The logical type; a dictionary-encoded field has a `Dictionary`.
     nullable
-        Arrow does not make writers keep this promise.
+        False is a promise that Arrow does not make writers keep.
     custom_metadata
         Pairs in order; `field` takes a mapping as well.
     """
@@ -110,7 +110,7 @@ class Null(DataType):
 
 @dataclass(frozen=True, slots=True)
 class Bool(DataType):
-    """One bit a slot."""
+    """One bit for each slot."""
 
     def __str__(self) -> str:
         return "bool"
@@ -141,7 +141,7 @@ class FloatingPoint(DataType):
 
     @property
     def bit_width(self) -> int:
-        """Bits a slot: 16, 32 or 64."""
+        """Bits of a slot: 16, 32 or 64."""
         return (16, 32, 64)[self.precision]
 
 
@@ -177,7 +177,7 @@ class Date(DataType):
 
     @property
     def bit_width(self) -> int:
-        """Bits a slot: 32 for days, 64 for milliseconds."""
+        """Bits of a slot: 32 for days, 64 for milliseconds."""
         return (32, 64)[self.unit]
 
 
@@ -247,7 +247,7 @@ class IntervalMonthDayNano(DataType):
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeBinary(DataType):
-    """`byte_width` bytes a slot; may be 0."""
+    """`byte_width` bytes for each slot; may be 0."""
 
     byte_width: int
 
@@ -354,7 +354,7 @@ class LargeListView(_ListLike):
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeList(DataType):
-    """`list_size` elements a slot; may be 0."""
+    """`list_size` elements for each slot; may be 0."""
 
     value: Field
     list_size: int
@@ -426,7 +426,7 @@ class _Union(DataType):
         sound = len(set(self.type_ids)) == len(self.type_ids) and all(0 <= i <= 127 for i in self.type_ids)
         _require(sound, "distinct union type ids of 0 to 127", list(self.type_ids))
 
-    def _text(self, mode: str) -> str:
+    def _string(self, mode: str) -> str:
         fields = ", ".join(f"{field}={i}" for field, i in zip(self.fields, self.type_ids, strict=True))
         return f"{mode}_union<{fields}>"
 
@@ -438,23 +438,23 @@ class _Union(DataType):
 
 @dataclass(frozen=True, slots=True)
 class SparseUnion(_Union):
-    """One of the fields a slot; every child has all slots."""
+    """Each slot is one of the fields; every child has all slots."""
 
     def __str__(self) -> str:
-        return self._text("sparse")
+        return self._string("sparse")
 
 
 @dataclass(frozen=True, slots=True)
 class DenseUnion(_Union):
-    """One of the fields a slot; a child has only the slots that are its own."""
+    """Each slot is one of the fields; a child has only the slots that are its own."""
 
     def __str__(self) -> str:
-        return self._text("dense")
+        return self._string("dense")
 
 
 @dataclass(frozen=True, slots=True)
 class RunEndEncoded(DataType):
-    """Runs of equal values: where each ends (int16, int32 or int64), and its value."""
+    """Runs of equal values: the end of each (int16, int32 or int64), and its value."""
 
     run_ends: Field
     values: Field

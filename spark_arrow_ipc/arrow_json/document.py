@@ -1,11 +1,10 @@
-"""Checked access to a JSON document that knows where it is.
+"""Checked access to a JSON document, with the place of each value for errors.
 
 Strategy
 --------
-A `Node` is a JSON value with its place (``$.batches[0].columns[1]``) and the error that a wrong value at this
-place is: the schema's are `InvalidMetadataError`, those of batches `InvalidBodyError`. Whoever reads asks a node
-for what must be there and never looks at the bare value first, so every complaint names its place. This module
-knows JSON and nothing of Arrow.
+A `Node` is a JSON value with its place (``$.batches[0].columns[1]``) and the error class for a wrong value there:
+`InvalidMetadataError` in the schema, `InvalidBodyError` in batches. Readers call the methods of a node instead of
+using the bare value, so every error names its place. This module knows JSON and nothing of Arrow.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ Source: TypeAlias = str | Path | bytes | bytearray | memoryview | Mapping[str, A
 """A path, the document's bytes (plain or gzip), or the parsed document."""
 
 MAX_NBYTES = 1 << 30
-"""Bytes of JSON after decompression. The goldens have up to 1 MB; a bomb must not fill the memory."""
+"""Most bytes of JSON after decompression. The goldens have up to 1 MB; a gzip bomb must not fill the memory."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _DECIMAL_INTEGER = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 _SHOWN = 60
-"""Characters of a wrong value that an error message repeats."""
+"""Characters of a wrong value that an error message shows."""
 
 
 def shown(value: object) -> str:
-    """Return a JSON value as an error message repeats it: short."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    """Return the repr of a JSON value for an error message, cut if it is long."""
+    whole = repr(value)
+    return whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]}..."
 
 
 def integer(value: object) -> int:
-    """Return a whole number that is a JSON number, or a string because doubles cannot hold it.
+    """Return an integer written as a JSON number, or as a string because doubles cannot hold it.
 
     Raises
     ------
     ValueError
-        It is neither.
+        The value is neither.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -57,16 +56,16 @@ def integer(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A JSON value, where it stands, and the error that it is when it is wrong.
+    """A JSON value, its place in the document, and the error class for a wrong value.
 
     Parameters
     ----------
     value
-        What ``json.loads`` gave.
+        The value that ``json.loads`` returned.
     path
-        ``$`` for the document, ``$.schema.fields[0]`` inside.
+        The place: ``$`` for the document, ``$.schema.fields[0]`` inside.
     error
-        Class of the errors raised here and below.
+        The class of errors raised for this value and those inside it.
     """
 
     value: Any
@@ -74,18 +73,18 @@ class Node:
     error: type[InvalidArrowError] = InvalidMetadataError
 
     def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
-        """Raise this place's error: `expected` here, found this value."""
+        """Raise the error of this node: `expected` at this place, found this value."""
         raise self.error(expected=f"{expected} at {self.path}", found=shown(self.value)) from cause
 
     def optional(self, key: str, error: type[InvalidArrowError] | None = None) -> Node | None:
-        """Return a member of this object, or None where it is absent or null."""
+        """Return a member of this object, or None if it is absent or null."""
         if not isinstance(self.value, Mapping):
             self.fail("an object")
         value = self.value.get(key)
         return None if value is None else Node(value, f"{self.path}.{key}", error or self.error)
 
     def member(self, key: str, error: type[InvalidArrowError] | None = None) -> Node:
-        """Return a member that must be there."""
+        """Return a member of this object, which must exist."""
         return self.optional(key, error) or self.fail(f"a member {key!r}")
 
     def array(self) -> list[Any]:
@@ -97,35 +96,35 @@ class Node:
         return [Node(value, f"{self.path}[{i}]", self.error) for i, value in enumerate(self.array())]
 
     def sized(self, count: int) -> list[Any]:
-        """Return the bare values of this JSON array, which must have `count`."""
+        """Return the bare values of this JSON array, which must have `count` elements."""
         values = self.array()
         if len(values) != count:
             raise self.error(expected=f"{count} elements at {self.path}", found=str(len(values)))
         return values
 
     def integer(self) -> int:
-        """Return this whole number, written as number or string."""
+        """Return this integer, written as a number or a string."""
         try:
             return integer(self.value)
         except ValueError as error:
             self.fail("an integer", error)
 
     def int32(self) -> int:
-        """Return this whole number, which fits an int32 as in ``Schema.fbs``."""
+        """Return this integer, which must fit an int32 as in ``Schema.fbs``."""
         value = self.integer()
         return value if -1 << 31 <= value < 1 << 31 else self.fail("an integer of 32 bits")
 
     def count(self) -> int:
-        """Return this whole number, which is a count of something and fits an int64."""
+        """Return this integer, which must be a count: not negative, and within an int64."""
         value = self.integer()
         return value if 0 <= value < 1 << 63 else self.fail("a count")
 
-    def text(self) -> str:
+    def string(self) -> str:
         """Return this string."""
         return self.value if isinstance(self.value, str) else self.fail("a string")
 
     def flag(self) -> bool:
-        """Return this true or false."""
+        """Return this boolean."""
         return self.value if isinstance(self.value, bool) else self.fail("true or false")
 
 
@@ -135,11 +134,11 @@ def load(source: Source) -> Node:
     Raises
     ------
     InvalidFramingError
-        The gzip stream is damaged.
+        The gzip stream is broken or truncated.
     InvalidMetadataError
-        This is not JSON.
+        The source is not JSON.
     LimitError
-        The document is larger than `MAX_NBYTES`, or nested beyond reason.
+        The document is larger than `MAX_NBYTES`, or nested too deeply.
     OSError
         The file cannot be read.
     """

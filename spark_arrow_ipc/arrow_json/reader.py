@@ -1,13 +1,12 @@
-"""Arrow's integration JSON to arrays (Integration.rst, "JSON test data format").
+"""Read Arrow's integration JSON into arrays (Integration.rst, "JSON test data format").
 
 Strategy
 --------
-The schema becomes a tree of `EncodedField`: a field with the dictionary id that the document gives it, because
-ids are no part of our types. A column is decoded buffer by buffer as `LAYOUTS` lists them, with one function a
-role (`_BUFFERS`); values go through the tables of `scalars`. Dictionaries are decoded when the first column
-that points at them is, with the value type of the field that asked, so they may hold dictionaries themselves and
-be shared. Null slots become zero bytes: what a document says there is noise. All arrays are validated in full
-before anyone sees them.
+The schema becomes a tree of `EncodedField`: a field with its dictionary id in the document, because ids are not part
+of our types. A column is decoded buffer by buffer in the order of `LAYOUTS`, with one function for each role
+(`_BUFFERS`); values go through the tables of `scalars`. A dictionary is decoded together with the first column that
+refers to it, with the value type of that field, so dictionaries may contain dictionaries and be shared. Null slots
+become zero bytes, whatever the document has there. All arrays are validated in full before they are returned.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from spark_arrow_ipc.arrow_json.types import custom_metadata_from_json, field_fr
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError, LimitError, error_context
 
 INLINE_NBYTES = 12
-"""A view of at most so many bytes holds them itself (Columnar.rst, "Variable-size Binary View Layout")."""
+"""Longest value, in bytes, in the view itself (Columnar.rst, "Variable-size Binary View Layout")."""
 
 _PREFIX_NBYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowJson:
-    """What an integration JSON document holds."""
+    """The contents of an integration JSON document."""
 
     schema: Schema
     batches: tuple[RecordBatch, ...]
@@ -58,14 +57,14 @@ def read(source: Source) -> ArrowJson:
     Parameters
     ----------
     source
-        A path (``.json`` or ``.json.gz``; the content decides), the bytes, or the parsed document.
+        A path to JSON or gzipped JSON, whatever its suffix; the bytes; or the parsed document.
 
     Raises
     ------
     InvalidMetadataError
-        This is no JSON, or the schema is wrong.
+        The source is not JSON, or the schema is wrong.
     InvalidBodyError
-        A batch does not fit the schema, or holds values that are none of their type.
+        A batch does not fit the schema, or a value does not fit its type.
     InvalidDictionaryError
         A dictionary id is unknown or contradictory.
     LimitError
@@ -88,7 +87,7 @@ def read(source: Source) -> ArrowJson:
 
 
 def _encoded(node: Node, field_: t.Field) -> EncodedField:
-    """Add the ids of a JSON field's dictionaries to the field that was read of it."""
+    """Add to a field, which is already read, the dictionary ids of its JSON."""
     encoding = node.optional("dictionary")
     values, dictionary_id = field_.type, None
     if encoding is not None:
@@ -101,25 +100,25 @@ def _encoded(node: Node, field_: t.Field) -> EncodedField:
 
 def _dictionary_nodes(root: Node) -> dict[int, Node]:
     nodes = root.optional("dictionaries", InvalidBodyError)
-    found: dict[int, Node] = {}
+    by_id: dict[int, Node] = {}
     for node in nodes.elements() if nodes else []:
         id_ = node.member("id").integer()
-        if id_ in found:
+        if id_ in by_id:
             raise InvalidDictionaryError(expected=f"one dictionary of id {id_}", found=f"another at {node.path}")
-        found[id_] = node
-    return found
+        by_id[id_] = node
+    return by_id
 
 
 @dataclass(frozen=True, slots=True)
 class _Dictionaries:
-    """The document's dictionaries, decoded when first asked for."""
+    """The dictionaries of a document, each decoded when it is first needed."""
 
     nodes: Mapping[int, Node]
     decoded: dict[int, Array] = field(default_factory=dict)
     under_way: set[int] = field(default_factory=set)
 
     def values(self, encoded: EncodedField) -> Array:
-        """Return the dictionary of a dictionary-encoded field."""
+        """Return the dictionary of a dictionary-encoded field, decoded once."""
         type_, id_ = encoded.field.type, encoded.dictionary_id
         assert isinstance(type_, t.Dictionary)
         assert id_ is not None
@@ -189,7 +188,7 @@ def _valid(node: Node, length: int) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """A column's node with what its buffers need to be decoded; `valid` is None for types without validity."""
+    """A column and its node, for decoding the buffers; `valid` is None for types without validity."""
 
     node: Node
     type: t.DataType
@@ -203,7 +202,7 @@ class _Slots:
         return self.length - sum(self.valid)
 
     def decode(self, key: str, decode: Callable[[Any], bytes], null: bytes) -> list[bytes]:
-        """Return a value for each slot, `null` where it is null."""
+        """Decode the value of each slot; null slots become `null`."""
         node = self.node.member(key)
         made = []
         for i, value in enumerate(node.sized(self.length)):
@@ -217,7 +216,7 @@ class _Slots:
         return made
 
     def integers(self, key: str, bit_width: int, count: int) -> list[memoryview | None]:
-        """Return a buffer of `count` integers, in null slots too."""
+        """Return a buffer of `count` integers, those of null slots included."""
         node = self.node.member(key)
         values = node.sized(count)
         try:
@@ -247,7 +246,7 @@ def _data(slots: _Slots, wanted: BufferLayout) -> _Buffers:
 
 
 def _bit(value: object) -> bytes:
-    # The specification's text says 0 and 1, all goldens say false and true; in Python they are equal.
+    # The specification has 0 and 1, all goldens have false and true; in Python they are equal.
     if value not in (0, 1) or isinstance(value, float):
         raise ValueError("expected true or false")
     return b"\x01" if value else b"\x00"
@@ -262,7 +261,7 @@ def _offsets(slots: _Slots, wanted: BufferLayout) -> _Buffers:
         return [memoryview(b"")]
     if type(slots.type) not in TEXTS:
         return slots.integers("OFFSET", wanted.bit_width, slots.length + 1)
-    # DATA has a value for each slot, so OFFSET says nothing new; it must not contradict.
+    # DATA has a value for each slot, so OFFSET is redundant; it must agree.
     offsets, texts = [0], _texts(slots)
     for text in texts:
         offsets.append(offsets[-1] + len(text))
@@ -320,4 +319,4 @@ _BUFFERS: Mapping[Role, Callable[[_Slots, BufferLayout], _Buffers]] = {
     Role.BYTES: _bytes,
     Role.VARIADIC: _variadic,
 }
-"""How each role's buffers are made from a column's node."""
+"""From the node of a column to the buffers of each role."""

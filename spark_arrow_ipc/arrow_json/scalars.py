@@ -1,11 +1,11 @@
-"""Single values between JSON and the bytes of a slot.
+"""Convert single values between JSON and the bytes of a slot.
 
 Strategy
 --------
-`SCALARS` has one row for each type with a DATA buffer of whole bytes, `TEXTS` one for each type of bytes or text.
-A decoder gets whatever stood in the document and may raise `ValueError`, `TypeError`, `KeyError` or
-`struct.error`: the reader, which knows the place, turns them into one error (`WRONG_VALUE`). Slots are in this
-machine's byte order, as arrays in memory are. Python works here value by value; the JSON is for tests.
+`SCALARS` has one row for each type with a DATA buffer of whole bytes, `TEXTS` one for each binary or UTF-8 type. A
+decoder gets any JSON value and may raise one of `WRONG_VALUE`: the reader, which knows the place, turns them into
+one error. Slots are in the byte order of this machine, as in memory. Costs Python time a value; the JSON is for
+tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.layout import BIT_WIDTHS
 from spark_arrow_ipc.arrow_json.document import integer
 
 WRONG_VALUE = (ValueError, TypeError, KeyError, OverflowError, struct.error)
-"""What a decoder raises for a value that is none of its type."""
+"""The errors that a decoder raises for a value that does not fit its type."""
 
 _INT_CODES: Mapping[int, str] = {8: "b", 16: "h", 32: "i", 64: "q"}
 _FLOAT_CODES: Mapping[int, str] = {16: "e", 32: "f", 64: "d"}
@@ -30,24 +30,24 @@ _FLOAT_CODES: Mapping[int, str] = {16: "e", 32: "f", 64: "d"}
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One slot's value: from JSON to bytes and back. Both get the type as well."""
+    """A value of fixed width: from JSON to the bytes of a slot, and back. Both callbacks get the type too."""
 
     decode: Callable[[Any, Any], bytes]
     encode: Callable[[bytes, Any], Any]
 
 
 def int_to_bytes(value: object, bit_width: int, *, signed: bool = True) -> bytes:
-    """Return an integer of 8 to 256 bits, given as JSON number or string, in this machine's byte order."""
+    """Return the bytes of an integer of 8 to 256 bits, written as a JSON number or string."""
     return integer(value).to_bytes(bit_width // 8, sys.byteorder, signed=signed)
 
 
 def int_from_bytes(slot: bytes, *, signed: bool = True) -> int:
-    """Return the integer that a slot holds."""
+    """Return the integer in the bytes of a slot."""
     return int.from_bytes(slot, sys.byteorder, signed=signed)
 
 
 def int_to_json(value: int, bit_width: int) -> int | str:
-    """Return an integer as the JSON writes it: a string from 64 bits on, for readers that parse doubles."""
+    """Return an integer as JSON: from 64 bits on a string, for readers that parse doubles."""
     return str(value) if bit_width >= 64 else value
 
 
@@ -88,7 +88,7 @@ def _encode_decimal(slot: bytes, _: t.Decimal) -> str:
 
 
 def _members(codes: str, *names: str) -> Scalar:
-    """Return the row of a struct of integers that the JSON writes as an object of plain numbers."""
+    """Return the row of a type of several integers, which JSON writes as an object of numbers."""
     layout = struct.Struct(f"={codes}")
     return Scalar(
         lambda value, _: layout.pack(*(integer(value[name]) for name in names)),
@@ -130,12 +130,12 @@ SCALARS: Mapping[type[t.DataType], Scalar] = {
         lambda slot, type_: _INT.encode(slot, type_.index),
     ),
 }
-"""A row for each type whose DATA slots are whole bytes, which is all but `Bool`."""
+"""A row for each type whose DATA slots are whole bytes, which is all except `Bool`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A value of any length: from JSON to bytes and back."""
+    """A value of variable length: from JSON to bytes, and back."""
 
     decode: Callable[[Any], bytes]
     encode: Callable[[bytes], str]
@@ -152,4 +152,4 @@ TEXTS: Mapping[type[t.DataType], Text] = {
     t.LargeUtf8: _UTF8,
     t.Utf8View: _UTF8,
 }
-"""A row for each type of bytes or text."""
+"""A row for each binary or UTF-8 type."""

@@ -1,14 +1,14 @@
-"""Arrow's types and fields as integration JSON, both ways (Integration.rst, "JSON test data format").
+"""Read and write types and fields as integration JSON (Integration.rst).
 
 Strategy
 --------
-The JSON of a type is what a field has beside its name: ``type`` (name and parameters), ``children`` and, for a
-dictionary-encoded one, ``dictionary``. Ids of dictionaries belong to a document and not to a type: they are not
-read and not written here.
+The JSON of a type is a field without its name: ``type`` (name and parameters), ``children`` and, for a
+dictionary-encoded one, ``dictionary``. Ids of dictionaries belong to a document, not to a type: they are neither
+read nor written here.
 
 Two tables: a JSON name gives a constructor and its number of children, a type class gives the members of the
-``type`` object. Values that no type allows (a 7-bit integer) are refused by the types themselves; here they
-become `InvalidMetadataError` with the place in the document.
+``type`` object. The types themselves refuse impossible values (a 7-bit integer); here these
+errors become `InvalidMetadataError` with the place in the document.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Members: TypeAlias = dict[str, Any]
 _Enum = TypeVar("_Enum", bound=IntEnum)
 
 MAX_DEPTH = 64
-"""Levels of nested fields; the IPC reader has the same bound."""
+"""Most levels of nested fields, as in the IPC reader."""
 
 ANY_NUMBER = -1
-"""Of children: struct and union."""
+"""The number of children of struct and union types."""
 
 
 def _one_of(node: Node, enum: type[_Enum]) -> _Enum:
@@ -49,7 +49,7 @@ def _one_of(node: Node, enum: type[_Enum]) -> _Enum:
 
 
 def _checked(node: Node, names: Mapping[str, object]) -> str:
-    name = node.text()
+    name = node.string()
     return name if name in names else node.fail(f"one of {', '.join(names)}")
 
 
@@ -80,7 +80,7 @@ def _time(node: Node, _: Children) -> t.DataType:
 
 def _timestamp(node: Node, _: Children) -> t.DataType:
     zone = node.optional("timezone")
-    return t.Timestamp(_one_of(node.member("unit"), t.TimeUnit), zone.text() if zone else None)
+    return t.Timestamp(_one_of(node.member("unit"), t.TimeUnit), zone.string() if zone else None)
 
 
 def _duration(node: Node, _: Children) -> t.DataType:
@@ -146,7 +146,7 @@ _FROM_NAME: Mapping[str, tuple[int, Callable[[Node, Children], t.DataType]]] = {
     "union": (ANY_NUMBER, _union),
     "runendencoded": (2, lambda _, children: t.RunEndEncoded(*children)),
 }
-"""JSON name to number of children and constructor."""
+"""From the JSON name of a type to its number of children and its constructor."""
 
 
 def type_from_json(node: Node, depth: int = 1) -> t.DataType:
@@ -155,7 +155,7 @@ def type_from_json(node: Node, depth: int = 1) -> t.DataType:
     Parameters
     ----------
     node
-        An object with ``type``, ``children`` and ``dictionary``; other members are not looked at.
+        An object with ``type``, ``children`` and ``dictionary``; other members are ignored.
     depth
         Levels of fields down to this one, at most `MAX_DEPTH`.
 
@@ -180,16 +180,16 @@ def type_from_json(node: Node, depth: int = 1) -> t.DataType:
 
 
 def field_from_json(node: Node, depth: int = 1) -> t.Field:
-    """Read a JSON field; as `type_from_json`."""
+    """Read a JSON field; parameters and errors are those of `type_from_json`."""
     type_ = type_from_json(node, depth)
-    return t.Field(node.member("name").text(), type_, node.member("nullable").flag(), custom_metadata_from_json(node))
+    return t.Field(node.member("name").string(), type_, node.member("nullable").flag(), custom_metadata_from_json(node))
 
 
 def custom_metadata_from_json(node: Node) -> t.CustomMetadata:
     """Read the pairs of a JSON field or schema, in order."""
     metadata = node.optional("metadata")
     pairs = metadata.elements() if metadata else []
-    return tuple((pair.member("key").text(), pair.member("value").text()) for pair in pairs)
+    return tuple((pair.member("key").string(), pair.member("value").string()) for pair in pairs)
 
 
 def _from_type_object(node: Node, children: Children) -> t.DataType:
@@ -261,7 +261,7 @@ MEMBERS: Mapping[type[t.DataType], Callable[[Any], Members]] = {
     t.RunEndEncoded: _named("runendencoded"),
     t.Dictionary: lambda type_: type_object(type_.value),
 }
-"""The JSON members of each type class; a dictionary-encoded field shows the type of its values."""
+"""The JSON members of each type class; a dictionary-encoded field has the type of its values."""
 
 
 def type_object(type_: t.DataType) -> Members:

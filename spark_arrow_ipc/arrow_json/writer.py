@@ -1,13 +1,13 @@
-"""Arrays to Arrow's integration JSON (Integration.rst, "JSON test data format").
+"""Write arrays as Arrow's integration JSON (Integration.rst, "JSON test data format").
 
 Strategy
 --------
-The reverse of `reader`, buffer by buffer as `LAYOUTS` lists them, one function a role (`_MEMBERS`). Columns are
-compacted first, so that offsets start at 0 and children hold nothing else. Null slots are written as the
-goldens write them: a value of the right shape, here always that of zero bytes.
+The inverse of `reader`: buffer by buffer in the order of `LAYOUTS`, with one function for each role (`_MEMBERS`).
+Columns are compacted first, so that offsets start at 0 and children hold only slots in use. Null slots are written
+as in the goldens: a value of the right shape, here always that of zero bytes.
 
-Each dictionary-encoded field gets an id of its own, in the pre-order of the fields. A document has one dictionary
-an id, a stream may grow its dictionaries from batch to batch: the longest is written if all others begin it.
+Each dictionary-encoded field gets its own id, in the pre-order of the fields. A document has one dictionary for each
+id, while those of a stream may grow from batch to batch: the longest is written, if it begins with all others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.kernels import compare
-from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -46,7 +46,7 @@ def to_json(schema: Schema, batches: Sequence[RecordBatch]) -> Members:
     UnsupportedError
         A dictionary is replaced between batches by one that does not continue it.
     """
-    columns = [[slicing.compact(batch.columns[i]) for batch in batches] for i in range(len(schema))]
+    columns = [[compact(batch.columns[i]) for batch in batches] for i in range(len(schema))]
     dictionaries: list[Members] = []
     fields = [field_to_json(field) for field in schema.fields]
     for made, field, arrays in zip(fields, schema.fields, columns, strict=True):
@@ -71,7 +71,7 @@ def to_json(schema: Schema, batches: Sequence[RecordBatch]) -> Members:
 def _number_dictionaries(
     made: Members, type_: t.DataType, path: str, arrays: Sequence[Array], dictionaries: list[Members]
 ) -> None:
-    """Give the dictionaries of a field's JSON, and of the fields below it, their ids; append their values."""
+    """Add dictionary ids to the JSON of a field and of those below it, and append their values."""
     if isinstance(type_, t.Dictionary):
         id_ = len(dictionaries)
         dictionary = _longest(type_, path, arrays)
@@ -85,12 +85,12 @@ def _number_dictionaries(
 
 
 def _longest(type_: t.Dictionary, path: str, arrays: Sequence[Array]) -> Array:
-    """Return the dictionary that all batches' dictionaries begin."""
-    found = [array.dictionary for array in arrays if array.dictionary is not None]
-    if not found:
+    """Return the longest dictionary, which must begin with those of all batches."""
+    dictionaries = [array.dictionary for array in arrays if array.dictionary is not None]
+    if not dictionaries:
         return from_pylist.array((), type_.value)
-    longest = max(found, key=len)
-    distinct = {id(array): array for array in found if array is not longest}
+    longest = max(dictionaries, key=len)
+    distinct = {id(array): array for array in dictionaries if array is not longest}
     for array in distinct.values():
         if compare.difference(longest.slice(0, array.length), array) is not None:
             raise UnsupportedError(
@@ -98,13 +98,13 @@ def _longest(type_: t.Dictionary, path: str, arrays: Sequence[Array]) -> Array:
                 "dictionary for each id",
                 field_path=path,
             )
-    return slicing.compact(longest)
+    return compact(longest)
 
 
 def _column(name: str, array: Array) -> Members:
     made: Members = {"name": name, "count": array.length}
     slots = _Slots(array, tuple(_valid(array)))
-    # Whatever stands behind the fixed buffers is variadic, so it is given to the layout's last row.
+    # The last row of a variadic layout writes all buffers from its own on.
     layout = LAYOUTS[type(array.type)]
     for i, wanted in enumerate(layout.buffers):
         made |= _MEMBERS[wanted.role](slots, wanted, i)
@@ -124,7 +124,7 @@ def _valid(array: Array) -> Iterator[bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """A compact array and which of its slots are valid; `valid` is empty for types without validity."""
+    """A compact array and the validity of its slots; `valid` is empty for types without validity."""
 
     array: Array
     valid: tuple[bool, ...]
@@ -134,7 +134,7 @@ class _Slots:
         return bytes(self.array.buffers[i] or b"")
 
     def cut(self, i: int, nbytes: int) -> list[bytes]:
-        """Return buffer `i` in slots of `nbytes`, zeroed where null."""
+        """Return the slots of buffer `i`, each of `nbytes`; null ones are zeros."""
         content = self.bytes_of(i)
         valid = self.valid or (True,) * self.array.length
         return [content[n * nbytes : (n + 1) * nbytes] if ok else bytes(nbytes) for n, ok in enumerate(valid)]
@@ -166,8 +166,8 @@ def _offsets(slots: _Slots, wanted: BufferLayout, i: int) -> Members:
 
 def _numbers(key: str) -> Callable[[_Slots, BufferLayout, int], Members]:
     def numbers(slots: _Slots, wanted: BufferLayout, i: int) -> Members:
-        found = slots.integers(i, wanted.bit_width, slots.array.length)
-        return {key: [int_to_json(number, wanted.bit_width) for number in found]}
+        values = slots.integers(i, wanted.bit_width, slots.array.length)
+        return {key: [int_to_json(value, wanted.bit_width) for value in values]}
 
     return numbers
 
@@ -213,4 +213,4 @@ _MEMBERS: Mapping[Role, Callable[[_Slots, BufferLayout, int], Members]] = {
     Role.BYTES: _bytes,
     Role.VARIADIC: _variadic,
 }
-"""How each role's buffers are written: slots, the buffer's layout, its number."""
+"""From slots, the layout of a buffer and its number to the JSON members of each role."""

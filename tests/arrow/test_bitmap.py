@@ -46,7 +46,7 @@ def test_a_slice_at_a_whole_byte_is_a_view():
     assert buf[2] == sliced[0]
 
 
-def test_a_shifted_slice_has_zero_bits_behind_the_last():
+def test_a_shifted_slice_has_zero_bits_after_the_last():
     assert bytes(bitmap.slice_bits(b"\xff\xff", 3, 3)) == b"\x07"
     assert bytes(bitmap.slice_bits(b"\xff\xff", 3, 9)) == b"\xff\x01"
 

@@ -50,11 +50,11 @@ def test_build_is_the_inverse_of_to_pylist(array):
 
 
 @given(strategies.arrays(), st.integers(0, 40), st.integers(0, 40))
-def test_slice_holds_the_values_between(array, first, behind):
-    first, behind = sorted(min(n, array.length) for n in (first, behind))
-    part = array.slice(first, behind - first)
+def test_slice_holds_the_values_between(array, start, stop):
+    start, stop = sorted(min(n, array.length) for n in (start, stop))
+    part = array.slice(start, stop - start)
     validate.check(part, "part")
-    assert repr(array.to_pylist()[first:behind]) == repr(part.to_pylist())
+    assert repr(array.to_pylist()[start:stop]) == repr(part.to_pylist())
 
 
 @given(strategies.arrays())
@@ -130,7 +130,7 @@ def test_difference_agrees_with_python_on_arrays_of_one_type(data, rng):
 
 
 def test_array_without_slots_ignores_what_its_value_offsets_say():
-    """A file may hold one offset for no slots, and nobody says that it is 0."""
+    """A file may hold one offset for no slots, and it need not be 0."""
     offsets = memoryview(np.array([5], np.int32).tobytes())
     array = Array(t.utf8, 0, 0, (None, offsets, memoryview(b"")))
     assert_same(array, slicing.compact(array))

@@ -67,7 +67,7 @@ def test_types_are_spelt_as_the_format_says(type_, members):
 
 
 def nested(levels):
-    """Return a type of so many levels of fields."""
+    """Return a type with the given number of levels of fields."""
     type_ = t.int8
     for _ in range(levels - 1):
         type_ = t.list_(type_)

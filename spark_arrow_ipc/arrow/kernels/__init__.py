@@ -1,1 +1,1 @@
-"""Functions from arrays to arrays on whole buffers: take, concat, compact, slice, measure, compare."""
+"""Kernels: take, concat, compact, slice, measure and compare arrays, on whole buffers."""

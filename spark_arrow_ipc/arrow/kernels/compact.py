@@ -1,13 +1,13 @@
-"""Arrays cut down to the slots that they hold, and what those take in bytes.
+"""Compact arrays: offset 0, and no memory beyond the slots.
 
 Strategy
 --------
 A slice keeps whole buffers and an offset. `compact` resolves that: offset 0, every buffer no longer than its
-slots need, value offsets from 0 on, children cut to what is pointed at. Bytes are shared wherever a byte range
-is enough; copied are bitmaps that begin inside a byte, and integers that change because their origin moved.
+slots need, value offsets from 0 on, children cut to the slots in use. Bytes are shared wherever a byte range is
+enough; bitmaps that begin inside a byte are copied, and integers that change because their origin moved.
 
-What happens to a buffer stands in a table by its role, what happens to children in a table by layout family. The
-arrays are sound (`arrow.validate`); null slots may hold anything, and their offsets obey the format.
+One table by role has the functions for buffers, one by layout family those for children. The arrays are sound
+(`arrow.validate`); null slots may hold anything, and their offsets obey the format.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["as_buffer", "compact", "runs_of", "used_range"]
 NDArray: TypeAlias = npt.NDArray[Any]
 
 _SPARSE = 2
-"""Variadic buffers are cut when fewer than one byte in this many is between the first and last in use."""
+"""Variadic buffers are cut if less than one byte in this many lies between the first and last byte in use."""
 
 
 def as_buffer(values: NDArray) -> Buffer:
@@ -40,10 +40,10 @@ def as_buffer(values: NDArray) -> Buffer:
 
 
 def compact(array: Array) -> Array:
-    """Return the same slots with offset 0, all memory cut to them, and nulls counted.
+    """Return the same slots with offset 0, all memory cut to them and nulls counted.
 
-    A bitmap without nulls is left out. Dictionaries are kept as they are. O(length / 8) at least, for the
-    bitmap; O(length) where integers change.
+    A bitmap without nulls is left out. Dictionaries stay as they are. O(length / 8) for the bitmap; O(length) where
+    integers change.
     """
     null_count = array.count_nulls()
     array = replace(array, null_count=null_count)
@@ -93,11 +93,11 @@ _BUFFERS: Mapping[Role, Callable[[Array, BufferLayout, Buffer | None], Buffer | 
     Role.VIEWS: _slots,
     Role.BYTES: _bytes,
 }
-"""The slots' part of a buffer. Variadic buffers are cut with the views that point at them."""
+"""Cuts a buffer to the slots. Variadic buffers are cut together with the views into them."""
 
 
 def used_range(array: Array) -> tuple[int, int]:
-    """Return what the value offsets of an array point at: first and one behind the last."""
+    """Return the half-open range of bytes or elements that the value offsets of an array cover."""
     if not array.length:
         return 0, 0
     offsets = numpy_views.value_offsets(array)
@@ -139,7 +139,7 @@ def _list_view_children(array: Array, same: Array) -> Array:
     stop = int((positions[used].astype(np.int64) + sizes[used]).max()) if len(used) else 0
     validity, where, how_many = same.buffers
     if start > 0 or stop < child.length:
-        # An empty list-view may point anywhere in the old child, which is longer than the new one.
+        # An empty list-view may point anywhere in the old child, and so outside the new, shorter one.
         where = as_buffer(np.where(sizes > 0, positions - start, 0).astype(positions.dtype))
     return replace(same, buffers=(validity, where, how_many), children=(_part(child, start, stop),))
 
@@ -166,14 +166,14 @@ def _runs(array: Array, same: Array) -> Array:
     start, stop = runs_of(ends, array.offset, array.offset + array.length)
     if array.offset == 0 and start < stop and int(ends[stop - 1]) == array.length:
         return replace(same, children=(_part(run_ends, start, stop), _part(values, start, stop)))
-    # A copy before the subtraction: the last end is cut to the slice, and only then surely fits its type.
+    # Subtracted as int64: the last end fits its own type only after it is cut to the slice.
     own = np.minimum(ends[start:stop].astype(np.int64) - array.offset, array.length).astype(ends.dtype)
     part = replace(run_ends, length=len(own), null_count=0, buffers=(None, as_buffer(own)), offset=0)
     return replace(same, children=(part, _part(values, start, stop)))
 
 
 def runs_of(ends: NDArray, start: int, stop: int) -> tuple[int, int]:
-    """Return which runs hold the slots from `first` to `behind`: the first run and one behind the last."""
+    """Return the half-open range of runs that hold the slots from `start` to `stop`."""
     if start >= stop:
         return 0, 0
     first, last = np.searchsorted(ends, np.array([start, stop - 1]), "right")
@@ -181,7 +181,7 @@ def runs_of(ends: NDArray, start: int, stop: int) -> tuple[int, int]:
 
 
 def _view_buffers(array: Array, same: Array) -> Array:
-    """Cut variadic buffers where views use little of them: what a slice drags along would be written with it."""
+    """Cut variadic buffers of which views use little: a slice would otherwise be written with all of their bytes."""
     variadic = array.buffers[2:]
     total = sum(buffer.nbytes for buffer in variadic if buffer is not None)
     views = numpy_views.views(array)
@@ -225,4 +225,4 @@ CHILDREN: Mapping[type[t.DataType], Callable[[Array, Array], Array]] = by_type(
         Family.DICTIONARY: _no_children,
     }
 )
-"""One function for each layout family: what else is cut beside the buffers that have a role's function."""
+"""One function for each layout family: cuts the children, and the variadic buffers of views."""

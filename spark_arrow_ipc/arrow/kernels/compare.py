@@ -1,14 +1,14 @@
-"""Whether two arrays hold the same slots, and if not, where and what.
+"""Compare arrays by value, and describe the first difference.
 
 Strategy
 --------
-What is compared is pairs of slots: two equally long arrays of slot numbers, one into each side. A fixed width
-compares by one gather on each side; a nested type maps the pairs of its slots to pairs of its children's slots and folds
-the answers back. So children need not lie alike, and nothing is ever rebuilt: an array may be sliced,
-dictionaries may be sorted in two ways, views may lie inline or not.
+Pairs of slots are compared: two equally long arrays of slot numbers, one into each side. A type of fixed width needs
+one gather on each side. A nested type maps the pairs of its slots to pairs of slots of its children, compares these,
+and combines the results. So children need not have the same layout, and no array is rebuilt: arrays may be sliced,
+dictionaries in any order, views inline or not.
 
-Nulls are equal to each other, and what lies under them is not looked at. NaN equals NaN. 0.0 and -0.0 differ, because
-a file that turns one into the other has changed data.
+Nulls are equal to each other, whatever the buffers hold under them. NaN equals NaN. 0.0 and -0.0 differ, because a
+file that turns one into the other has changed data.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 NDArray: TypeAlias = npt.NDArray[Any]
 
 _CHUNK_SLOTS = 1 << 16
-"""Pairs compared at the top together: temporaries stay small, and a difference near the start is found soon."""
+"""Pairs of top-level slots compared at once: keeps temporaries small, and stops early at a difference."""
 
-_LONGEST_TEXT = 200
-"""Characters of a value that a sentence shows."""
+_LONGEST_VALUE = 200
+"""Characters of a value that a description shows."""
 
 
 def batch_difference(a: RecordBatch, b: RecordBatch, *, types: bool = True) -> str | None:
-    """Return None if two batches hold the same rows under the same names, else a sentence about the first that is not.
+    """Describe the first difference between two batches, or return None if there is none.
 
-    Custom metadata and nullability of the top-level fields are not compared.
+    Compares names and rows, but neither custom metadata nor the nullability of top-level fields.
     """
     if a.schema.names != b.schema.names:
         return f"the columns are {', '.join(a.schema.names)} and {', '.join(b.schema.names)}"
@@ -58,19 +58,19 @@ def batch_difference(a: RecordBatch, b: RecordBatch, *, types: bool = True) -> s
 
 
 def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str | None:
-    """Return None if two arrays are logically equal, else a sentence: where they differ and both values.
+    """Describe the first difference between two arrays, or return None if they are equal by value.
 
-    Vectorised, except for the sentence.
+    Vectorised, except for the description.
 
     Parameters
     ----------
     a, b
         Sound arrays.
     path
-        The field's path, for the sentence.
+        The path of the field, for the description.
     types
-        Whether types have to be equal. If not, they still have to be alike: dictionary and run-end encoding,
-        views and the width of value offsets do not count, nor do the names and nullability of nested fields.
+        Whether types must be equal. If not, they must be equal without their encoding (dictionaries, runs, views,
+        the width of value offsets) and without the names and nullability of nested fields.
     """
     where = f"{path}: " if path else ""
     same_types = a.type == b.type if types else alike(a.type) == alike(b.type)
@@ -83,23 +83,23 @@ def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str
         differs = _differs(a, slots, b, slots)
         if differs.any():
             slot = start + int(differs.argmax())
-            ours, theirs = _text(a, slot), _text(b, slot)
-            if ours == theirs:  # nulls of two children of a union, or texts that differ behind their cut
+            ours, theirs = _shown(a, slot), _shown(b, slot)
+            if ours == theirs:  # nulls of two children of a union, or values that differ after the cut
                 return f"{where}slot {slot} differs, though both read {ours}"
             return f"{where}slot {slot} is {ours} and {theirs}"
     return None
 
 
-def _text(array: Array, slot: int) -> str:
-    text = repr(array.slice(slot, 1).to_pylist()[0])
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+def _shown(array: Array, slot: int) -> str:
+    shown = repr(array.slice(slot, 1).to_pylist()[0])
+    return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}..."
 
 
-# Types that hold the same values in other ways
+# Types without their encoding
 
 
 def alike(type_: t.DataType) -> t.DataType:
-    """Return the type that stands for all encodings of the same values, without names and nullability."""
+    """Return one type for all encodings of the same values, without names and nullability."""
     return _ALIKE.get(type(type_), _as_is)(type_)
 
 
@@ -140,14 +140,14 @@ _ALIKE: Mapping[type[t.DataType], Callable[[Any], t.DataType]] = {
     ),
     t.Map: lambda type_: t.Map(_bare(type_.entries), keys_sorted=False),
 }
-"""How a type is stripped of its encoding; all others stand for themselves."""
+"""The type without its encoding, for the families that have one; all others stay as they are."""
 
 
-# Pairs of slots: which of them differ
+# Pairs of slots
 
 
 def _differs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
-    """Return for each pair, slot `i` of `a` and slot `j` of `b`, whether they differ."""
+    """Return True for each pair of slot `i` of `a` and slot `j` of `b` that differs."""
     a, i, a_null = _decoded(a, i)
     b, j, b_null = _decoded(b, j)
     differs: Bools = a_null != b_null
@@ -159,7 +159,7 @@ def _differs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
 
 
 def _decoded(array: Array, slots: Slots) -> tuple[Array, Slots, Bools]:
-    """Return where the values of slots really lie, behind dictionaries and runs, and which are null."""
+    """Follow dictionaries and runs: return the array of the values, their slots in it, and a mask of nulls."""
     null = _null(array, slots)
     while isinstance(array.type, t.Dictionary | t.RunEndEncoded):
         if isinstance(array.type, t.Dictionary):
@@ -223,7 +223,7 @@ def _located_bytes(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
 
 
 def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
-    """Put the views themselves and what long ones point at behind one another."""
+    """Return the views, followed by the bytes of the long values, and the place of each value in them."""
     views = np.ascontiguousarray(numpy_views.views(array)[slots])
     size = views["size"].astype(np.int64)
     long = size > numpy_views.VIEW_INLINE_NBYTES
@@ -240,25 +240,25 @@ def _located_views(array: Array, slots: Slots) -> tuple[NDArray, Slots, Slots]:
 
 
 _LOCATED = by_type({Family.BINARY: _located_bytes, Family.VIEW: _located_views})
-"""Bytes, and where in them the values of slots start and how long they are."""
+"""From slots to bytes, the start of each value in them, and its size."""
 
 
 def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
-    """Return which pairs of ranges differ: in their sizes, or in one of their elements.
+    """Return True for each pair of ranges that differs, in size or in an element.
 
     Parameters
     ----------
     a_size, b_size
-        Elements of each range.
+        The number of elements of each range.
     unequal
-        From the numbers of pairs and of elements in them to whether those elements differ.
+        From numbers of pairs, and of elements in their ranges, to True for each element that differs.
     """
     differs: Bools = a_size != b_size
     size = np.where(differs, 0, a_size)
     total = np.cumsum(size)
     start = 0
     while start < len(size):
-        # At most so many elements at once, but at least one pair.
+        # Bounds the elements compared at once, but takes at least one pair.
         done = int(total[start - 1]) if start else 0
         stop = max(int(np.searchsorted(total, done + 16 * _CHUNK_SLOTS, "right")), start + 1)
         own = size[start:stop]
@@ -301,7 +301,7 @@ _ELEMENTS = by_type(
         Family.FIXED_SIZE_LIST: _fixed_size_list_elements,
     }
 )
-"""Where the elements of slots start in the child, and how many they are."""
+"""From slots to the start of their elements in the child, and their number."""
 
 
 def _structs(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
@@ -324,14 +324,14 @@ def _unions(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
 
 
 def _selected(array: Array, slots: Slots) -> Slots:
-    """Return where the values of a union's slots lie in the children that they select."""
+    """Return the slot that each slot of a union selects in its child."""
     if isinstance(array.type, t.DenseUnion):
         return numpy_views.positions(array)[slots].astype(np.int64)
     return array.offset + slots
 
 
 def _never(_: Array, i: Slots, __: Array, ___: Slots) -> Bools:
-    """Slots that are null or decoded before they are compared."""
+    """Compare slots of families that never get here: nulls, and those that `_decoded` replaces."""
     return np.zeros(len(i), np.bool_)
 
 
@@ -355,4 +355,4 @@ VALUES: Mapping[type[t.DataType], Callable[[Array, Slots, Array, Slots], Bools]]
     ),
     t.FloatingPoint: _floats,
 }
-"""Which pairs of slots that are not null differ in their values: by layout family, but NaN equals NaN."""
+"""Compares pairs of slots that are not null, by layout family; floating point has a row because NaN equals NaN."""

@@ -1,13 +1,13 @@
-"""Arrays of one type behind one another, as one array.
+"""Concatenate arrays and record batches of one type.
 
 Strategy
 --------
-The parts are made compact first, so that each begins at slot 0 and holds only what it uses. Then buffers are
-joined by their role, and whatever counts slots or buffers of a part (value offsets, positions, buffer numbers, run
-ends, dictionary indices) is moved by what lies before it. A number that no longer fits its type is a ValueError that
-says what to do; nothing is widened silently, because the type belongs to the schema.
+The parts are compacted first. Then buffers are joined by their role, and all numbers that refer to slots or buffers
+of a part (value offsets, positions, buffer numbers, run ends, dictionary indices) grow by the slots or buffers
+before it. A number that no longer fits its type is a ValueError with the next step; no type is widened silently,
+because it belongs to the schema.
 
-Dictionaries that are one and the same, or begin alike, are kept; others are appended to one another.
+Dictionaries that are the same object, or of which one begins with the other, are kept; others are concatenated.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NDArray: TypeAlias = npt.NDArray[Any]
 
 
 def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Return the rows of all batches as one batch; a single one is returned as it is.
+    """Return the rows of all batches as one batch; a single batch is returned as it is.
 
-    The schema is that of the first. The pairs of a batch's message stay only where all batches agree.
+    The schema is that of the first. The custom metadata is kept only if all batches have the same.
 
     Raises
     ------
@@ -140,10 +140,10 @@ _BUFFERS: Mapping[Role, Callable[[Sequence[Array], BufferLayout, int], Buffer | 
     Role.VIEWS: _joined,
     Role.BYTES: _joined,
 }
-"""Joined buffers; positions and views still count from their own part and are moved with the children."""
+"""Joins buffers; positions and views still refer to their own part and are moved with the children."""
 
 
-# What counts slots of children, buffers or values: (parts, joined buffers) -> the whole array
+# Children, variadic buffers and dictionaries: (parts, array of joined buffers) -> the whole array
 
 
 def _no_children(_: Sequence[Array], joined: Array) -> Array:
@@ -156,7 +156,7 @@ def _children(parts: Sequence[Array], joined: Array) -> Array:
 
 
 def _before(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return how much lies before each part."""
+    """Return the sum of the lengths before each part."""
     return np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)])
 
 
@@ -219,10 +219,10 @@ def _dictionary(parts: Sequence[Array], joined: Array) -> Array:
 
 
 def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
-    """Return values that hold all dictionaries, and where each one begins in them.
+    """Return one array with the values of all dictionaries, and the position of each dictionary in it.
 
-    One that begins like the newest, or is its beginning (as after a delta), costs nothing; values that
-    occur in two others occur twice, which the format allows.
+    A dictionary that continues the one before it, or is its beginning (as after a delta), costs nothing; values
+    that occur in two others occur twice, which the format allows.
     """
     kept: list[Array] = []
     number_of: dict[int, int] = {}
@@ -262,4 +262,4 @@ CHILDREN: Mapping[type[t.DataType], Callable[[Sequence[Array], Array], Array]] =
         Family.DICTIONARY: _dictionary,
     }
 )
-"""One function for each layout family: what else is joined beside the buffers that have a role's function."""
+"""One function for each layout family: joins children, variadic buffers and dictionaries."""

@@ -1,14 +1,14 @@
-"""How many bytes ranges of slots take, without cutting them.
+"""Measure the bytes of ranges of slots, without slicing.
 
 Strategy
 --------
-A `Measure` maps two arrays of slot numbers, where ranges begin and where they end, to the bytes of each range; one
-is made for a column and asked many times. Types of fixed width and value offsets cost nothing to make. Types
-whose slots point anywhere (views, list-views, dense unions) and those that repeat values (dictionaries, runs) are
-summed up once, O(slots).
+A `Measure` maps two arrays of slot numbers, the starts and stops of ranges, to the bytes of each range. One is made
+for a column and called many times. For types of fixed width or with value offsets making it costs nothing. For types
+whose slots point anywhere (views, list-views, dense unions) or repeat values (dictionaries, runs) the bytes of all
+slots are summed up once, O(slots).
 
-Two sizes are of interest. *Stored* is what the arrays hold: a dictionary-encoded slot is its index. *Decoded* is
-what they hold once dictionaries and runs are replaced by their values, as Spark sees them.
+There are two sizes. *Stored*: as the arrays are, where a dictionary-encoded slot is its index. *Decoded*: with
+dictionaries and runs replaced by their values, as Spark sees them.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ __all__ = ["Measure", "measure", "nbytes"]
 
 Slots: TypeAlias = npt.NDArray[np.int64]
 Measure: TypeAlias = Callable[[Slots, Slots], Slots]
-"""From the first slots and the ends of ranges to the bytes of each."""
+"""From the starts and stops of ranges of slots to the bytes of each range."""
 
 _PER_SLOT = (Role.VALIDITY, Role.DATA, Role.OFFSETS, Role.POSITIONS, Role.SIZES, Role.TYPE_IDS, Role.VIEWS)
 
 
 def nbytes(array: Array) -> int:
-    """Return about how many bytes a compact copy of an array takes, dictionaries not counted.
+    """Return the approximate bytes of a compact copy of an array, without dictionaries.
 
-    O(buffers), but O(slots) for views, list-views and dense unions. Bytes that views share are counted for each.
+    O(buffers), but O(slots) for views, list-views and dense unions. Bytes that views share count for each.
     """
     return int(measure(array, decoded=False)(np.array([0]), np.array([array.length]))[0])
 
 
 def measure(array: Array, *, decoded: bool) -> Measure:
-    """Return the function that tells how many bytes ranges of an array's slots take, stored or decoded.
+    """Return the measure of an array: a callback that gives the bytes of ranges of its slots.
 
-    Exact up to the rounding of bitmaps and the one value offset more than slots, for fixed width, bytes and text
-    with value offsets, and what is nested of those. Slots that share bytes or elements count them each.
+    For types of fixed width, or with value offsets, and those nested of them it is exact, except for the rounding of
+    bitmaps and the last value offset. Bytes or elements that slots share count for each.
     """
     if decoded and type(array.type) in _DECODED:
         return _DECODED[type(array.type)](array)
@@ -68,7 +68,7 @@ def _bits_of_slot(array: Array) -> int:
 
 
 def _sum_of(of_slots: npt.NDArray[Any]) -> Measure:
-    """Return the measure whose slots take the bytes given."""
+    """Return a measure from the bytes of each slot."""
     total = np.zeros(len(of_slots) + 1, np.int64)
     np.cumsum(of_slots, out=total[1:])
     return lambda start, stop: total[stop] - total[start]
@@ -158,7 +158,7 @@ def _decoded_runs(array: Array) -> Measure:
     offset = array.offset
 
     def until(slots: Slots) -> Slots:
-        """Return the bytes of all slots before some, run by run: slots may be many more than runs."""
+        """Return the bytes of all slots before each of these. By run: slots may be many more than runs."""
         run = np.minimum(np.searchsorted(ends, slots, "right"), len(ends) - 1)
         total: Slots = before[run] + (slots - starts[run]) * of_runs[run]
         return total
@@ -194,9 +194,9 @@ BEYOND_SLOTS: Mapping[type[t.DataType], Callable[[Array, bool], Measure] | None]
         Family.DICTIONARY: None,
     }
 )
-"""For each layout family the bytes beyond the buffers that have a fixed number of bits a slot."""
+"""For each layout family the bytes beyond those buffers that have a fixed number of bits for a slot."""
 
 _DECODED: Mapping[type[t.DataType], Callable[[Array], Measure]] = by_type(
     {Family.RUN_END_ENCODED: _decoded_runs, Family.DICTIONARY: _decoded_dictionary}
 )
-"""Families whose slots take their value's bytes once decoded."""
+"""Families whose decoded slots take the bytes of their value."""

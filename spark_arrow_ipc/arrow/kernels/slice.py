@@ -1,10 +1,10 @@
-"""Batches in other portions: cut to budgets of rows and bytes, joined to full size, freed of what they do not show.
+"""Split, join and compact record batches, within budgets of rows and bytes.
 
 Strategy
 --------
-Cutting never copies: a portion is a slice, with its offsets. Joining copies once, and only what has to be
-joined. Where bytes are the budget, `measure` tells them for any range of rows; the longest portion that fits is
-searched, a few dozen candidates at a time, so cutting costs a few numpy calls a portion and never a look at each row.
+Splitting never copies: a part is a slice, with its offsets. Joining copies once, and only the rows that have to be
+joined. For a budget of bytes `measure` gives the bytes of any range of rows, and the longest part that fits is
+searched with a few dozen candidates at a time, so a part costs a few numpy calls, however many rows it has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 __all__ = ["batch_nbytes", "compact", "compact_batch", "nbytes", "rechunk", "split_rows"]
 
 _CANDIDATES = 64
-"""Ends of a portion that one round of the search tries."""
+"""Stops of a part that one round of the search tries."""
 
 
 def compact_batch(batch: RecordBatch) -> RecordBatch:
@@ -32,17 +32,17 @@ def compact_batch(batch: RecordBatch) -> RecordBatch:
 
 
 def batch_nbytes(batch: RecordBatch) -> int:
-    """Return about how many bytes the columns of a compact copy take, dictionaries not counted."""
+    """Return the approximate bytes of a compact copy of the columns, without dictionaries."""
     return sum(nbytes(column) for column in batch.columns)
 
 
 def split_rows(batch: RecordBatch, *, max_rows: int, max_nbytes: int) -> Iterator[RecordBatch]:
     """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
 
-    Bytes are those of decoded values: dictionaries and runs count as what they stand for, so that text and
-    binary columns of a slice, converted in any way, fit 32-bit value offsets when `max_nbytes` does. Exact for
-    fixed width, text and binary, and what is nested of them. Slots that share memory count it each, so list-views
-    and views never come out larger, but may come out smaller. A batch within the budgets is yielded as it is.
+    Bytes are those of decoded values: dictionaries and runs count as the values that they stand for, so that
+    strings and binary values of a slice, converted in any way, fit 32-bit value offsets if `max_nbytes` does. Memory
+    that slots share counts for each, so slices of views and list-views may be smaller than the budget allows, never
+    larger. A batch within the budgets is yielded as it is.
 
     Raises
     ------
@@ -62,12 +62,12 @@ def split_rows(batch: RecordBatch, *, max_rows: int, max_nbytes: int) -> Iterato
 
 
 def _rows(batch: RecordBatch, start: int, length: int) -> RecordBatch:
-    """Return a slice, or the batch itself if it is all of it."""
+    """Return a slice, or the batch itself if the slice is all of it."""
     return batch if length == batch.num_rows else batch.slice(start, length)
 
 
 def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) -> int:
-    """Return the end of the longest portion from `first` on within the bytes, at most `most`."""
+    """Return the stop of the longest part from `start` on that is within `max_nbytes`; at most `most`."""
     fits, candidates = start + 1, np.array([most])
     while True:
         starts = np.full(len(candidates), start)
@@ -86,10 +86,10 @@ def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) ->
 def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | None) -> Iterator[RecordBatch]:
     """Yield the rows of all batches, in order, in batches of a given size.
 
-    With only `rows`, every batch has exactly so many, save the last. With `nbytes`, batches are cut and joined
-    so that none has more decoded bytes (a single row may), nor more than `rows` rows, if given, which are reached
-    wherever the bytes allow. With neither, batches pass as they are. A batch that fits as it is is not copied. Empty batches are dropped, unless there
-    is nothing else: then the first is yielded.
+    With only `rows`, every batch has exactly this number of rows, except for the last. With `nbytes`, no batch has
+    more decoded bytes (a single row may), nor more than `rows` rows, if given, which it has wherever the bytes allow.
+    With neither, batches are yielded as they are. A batch of the right size is not copied. Empty batches are dropped,
+    unless all are empty: then the first is yielded.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | N
 
 
 def _by_rows(batches: Iterable[RecordBatch], rows: int | None) -> Iterator[list[RecordBatch]]:
-    """Yield lists of slices that have `rows` rows together, save the last."""
+    """Yield lists of slices that have `rows` rows together; the last list may have fewer."""
     if rows is None:
         yield from ([batch] for batch in batches)
         return
@@ -134,7 +134,7 @@ def _by_rows(batches: Iterable[RecordBatch], rows: int | None) -> Iterator[list[
 
 
 def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int) -> Iterator[list[RecordBatch]]:
-    """Yield lists of slices that are within both budgets together; `rows` are filled, bytes are not cut to fill."""
+    """Yield lists of slices that are within both budgets together; a batch is split to reach `rows`, not bytes."""
     held: list[RecordBatch] = []
     held_rows = held_nbytes = 0
     for batch in batches:

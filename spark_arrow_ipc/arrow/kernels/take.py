@@ -1,10 +1,10 @@
-"""Slots of an array in another order or another choice: the gather that numpy does on whole buffers.
+"""Take slots of an array by position, in any order.
 
 Strategy
 --------
-`take` has one function a layout family. Slots of fixed width are one gather; what has value offsets expands the slots to
-the elements or bytes that they point at, a few megabytes of positions at a time; views and list-views move only
-what points, and dictionaries stay whole (`with_used_values` cuts them where that pays).
+`take` has one function for each layout family. Slots of fixed width are one gather. With value offsets the slots are
+expanded to the elements or bytes that they cover, a few megabytes of positions at a time. Of views and list-views
+only the views, or positions and sizes, are taken, and dictionaries stay whole (`with_used_values` cuts them).
 """
 
 from __future__ import annotations
@@ -28,36 +28,34 @@ NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
 
 _PIECE_NBYTES = 1 << 20
-"""Bytes of text that are gathered at once: each costs eight bytes of positions meanwhile."""
+"""Bytes of values that are gathered at once: each needs eight bytes of positions meanwhile."""
 
 
 def take(array: Array, slots: Slots) -> Array:
-    """Return the slots of an array at the given places, in that order, as a compact array. O(bytes).
+    """Return the given slots of an array, in that order, as a compact array. O(bytes).
 
     Parameters
     ----------
-    array
-        Of any type.
     slots
-        Places from 0 to below the array's length; one may come twice.
+        Positions from 0 to below the length of the array; one may occur twice.
 
     Raises
     ------
     ValueError
-        The bytes or elements do not fit the value offsets of the type.
+        The bytes or elements are too many for the value offsets of the type.
     """
     return TAKE[type(array.type)](array, slots)
 
 
 def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:
-    """Return ``start, start + 1, ...`` of each run, one behind another."""
+    """Return ``start, start + 1, ...`` of each run, one run after another."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
 def with_used_values(array: Array) -> Array:
-    """Return an array whose dictionaries, nested ones too, have only values that a slot names; in their old order."""
+    """Return an array whose dictionaries, nested ones too, have only values in use, in their old order."""
     if array.children:
         children = tuple(map(with_used_values, array.children))
         array = replace(array, children=children)
@@ -105,7 +103,7 @@ def _bits(array: Array, slots: Slots) -> Array:
 
 
 def _runs(array: Array, slots: Slots) -> tuple[Slots, Slots, Buffer]:
-    """Return where the elements of each slot begin, how many they are, and the new value offsets."""
+    """Return the start and number of the elements of each slot, and the new value offsets."""
     offsets = numpy_views.value_offsets(array)
     starts = offsets[slots].astype(np.int64)
     lengths = offsets[slots + 1] - starts
@@ -170,7 +168,7 @@ def _sparse_union(array: Array, slots: Slots) -> Array:
 
 
 def _dense_union(array: Array, slots: Slots) -> Array:
-    # Each child's slots must be named in their order (Columnar.rst, "Dense Union").
+    # The positions in each child must not decrease (Columnar.rst, "Dense Union").
     assert isinstance(array.type, t.DenseUnion)
     type_ids = numpy_views.type_ids(array)[slots]
     old = numpy_views.positions(array)[slots].astype(np.int64)

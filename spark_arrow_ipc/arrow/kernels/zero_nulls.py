@@ -1,9 +1,9 @@
-"""Null slots without leftovers: what lies under a null becomes zero, or nothing.
+"""Zero the slots under nulls, so that no leftover bytes are written.
 
-What a buffer holds under a null is undefined, so it may be memory that was never meant to leave this process
-(CVE-2019-12408), and some readers look at it all the same: polars refuses text that is no UTF-8 under a null.
-Lists keep their elements and structs their children under nulls: these are slots of arrays of their own, and
-positions of list-views must lie inside them even under a null (Columnar.rst, "ListView Layout").
+The bytes under a null are undefined, so they may be memory that was never meant to leave this process
+(CVE-2019-12408), and some readers check them all the same: polars refuses bytes under a null that are not UTF-8.
+Lists keep their elements and structs their children under nulls: these are slots of other arrays, and positions of
+list-views must be inside the child even under a null (Columnar.rst, "ListView Layout").
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint1
 
 
 def zero_nulls(array: Array) -> Array:
-    """Return an array whose null slots hold zeros in its own buffers; the same array where they do already.
+    """Return an array whose null slots hold zeros in its own buffers; the same array if they do already.
 
-    `array` has no offset (`slicing.compact`). O(nulls) where nothing has to change, else a copy of the buffer.
+    `array` has no offset (`compact`). O(nulls) where no slot has to change, else a copy of the buffer.
     """
     layout = LAYOUTS[type(array.type)]
     if array.validity is None or not array.count_nulls():
         return array
-    assert array.offset == 0, "buffers are looked at from the first slot on"
+    assert array.offset == 0, "buffers are read from the first slot on"
     valid = numpy_views.validity_mask(array)
     assert valid is not None, "an array with nulls has a bitmap"
     roles = [buffer.role for buffer in layout.buffers]
@@ -70,7 +70,7 @@ def _zero_slots(data: Buffer, width: int, valid: npt.NDArray[np.bool_], nulls: n
 
 
 def _without_bytes(array: Array, valid: npt.NDArray[np.bool_]) -> Array:
-    """Return text or binary whose null slots are of length 0."""
+    """Return strings or binary values whose null slots have length 0."""
     offsets = numpy_views.value_offsets(array)
     lengths = np.diff(offsets)
     if not lengths[~valid].any():

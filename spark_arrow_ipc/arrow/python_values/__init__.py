@@ -1,1 +1,1 @@
-"""Arrays to and from lists of Python values."""
+"""Convert arrays to and from lists of Python values."""

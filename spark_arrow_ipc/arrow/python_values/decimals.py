@@ -1,4 +1,4 @@
-"""Decimals: unscaled integers of 32 to 256 bits to `decimal.Decimal`, and back, exactly."""
+"""Convert decimals between unscaled integers of 32 to 256 bits and `decimal.Decimal`, exactly."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spark_arrow_ipc.errors import unfit
 __all__ = ["decimals", "unscaled", "unscaled_ints"]
 
 _EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
-"""Never rounds, whatever context the caller's thread has."""
+"""Never rounds, whatever the decimal context of the thread is."""
 
 
 def unscaled_ints(words: npt.NDArray[Any]) -> list[int]:
-    """Return the integers that DATA slots of a decimal (or any integers) hold; ``w0`` is the lowest word."""
+    """Return the DATA slots of a decimal, or any integers, as Python integers; ``w0`` is the lowest word."""
     if words.dtype.names is None:
         return list(words.tolist())
     names = sorted(words.dtype.names)
@@ -55,7 +55,7 @@ def unscaled(value: object, type_: t.Decimal) -> int:
     if not number:
         return 0
     shift = exponent + type_.scale
-    # Before any power of ten is made: an exponent may be of any size.
+    # Checked before a power of ten is computed: an exponent may be of any size.
     if len(digits) + shift > type_.precision:
         raise ValueError(unfit(f"at most {type_.precision} digits", type_, value))
     significant = int("".join(map(str, digits)))

@@ -1,11 +1,11 @@
-"""Python values to arrays: the inverse of ``to_pylist``.
+"""Build arrays of Python values: the inverse of ``to_pylist``.
 
 Strategy
 --------
-`BUILDERS` has one function a type class: those of leaves are in `arrow.build_leaves`, those of nested types here,
-and each nested one builds its children from flattened lists. What ``to_pylist`` gives is taken, and what
-pyarrow's ``pa.array`` takes, with three differences: nothing is cut off silently (a fraction, a digit, a
-microsecond that the type cannot hold is a ValueError), unions can be built, and nanoseconds may be ints.
+`BUILDERS` has one function for each type class: those of types without children are in `from_pylist_leaves`, those
+of nested types here, which build their children from flattened lists. They take the values that ``to_pylist``
+gives, and those that pyarrow's ``pa.array`` takes, with three differences: nothing is cut off silently (a fraction,
+a digit, a microsecond that the type cannot hold is a ValueError), unions can be built, and nanoseconds may be ints.
 
 Null slots and padding bits are zero, validity is None without nulls, and null counts are exact.
 """
@@ -36,21 +36,21 @@ __all__ = ["BUILDERS", "array"]
 def array(values: Sequence[Any], type_: t.DataType) -> Array:
     """Return an array of Python values. Costs Python time a value.
 
-    - Temporal types take `datetime` values and raw counts as int; an aware datetime counts by its instant.
+    - Temporal types take `datetime` values and raw counts as int; an aware datetime is taken as its instant.
     - Decimals take Decimal and int; intervals take tuples, or int months.
     - Structs take a mapping (an absent key is a null), a tuple by position, or a list of (name, value) pairs;
-      maps take a mapping or (key, value) pairs; lists anything that iterates, save text, bytes and mappings.
-    - Unions take ``(type_id, value)`` where the id's child accepts the value. Any other value goes to the first
+      maps take a mapping or (key, value) pairs; lists any iterable except str, bytes and mappings.
+    - Unions take ``(type_id, value)`` where the child of that id accepts the value. Any other value goes to the first
       child whose ``to_pylist`` gives values of exactly its Python type, else to the first that accepts it; None
-      to the first nullable child. Tag what could be mistaken.
-    - Dictionaries get their different values in the order in which they come first, and null indices for None.
+      to the first nullable child. Use ``(type_id, value)`` wherever a value could be mistaken.
+    - Dictionaries have the distinct values in the order in which they first occur; None is a null index.
 
     Raises
     ------
     ValueError
         A value does not fit its type.
     TypeError
-        A value is of a Python type that its Arrow type does not take.
+        A value is of a Python type that the Arrow type does not take.
     """
     return BUILDERS[type(type_)](list(values), type_)
 
@@ -149,7 +149,7 @@ _NATURAL: Mapping[type[t.DataType], type] = {
     **NATURAL_LEAVES,
     **by_type({Family.LIST: list, Family.LIST_VIEW: list, Family.FIXED_SIZE_LIST: list, Family.STRUCT: dict}),
 }
-"""The Python type of what ``to_pylist`` gives for a type class; none for those that stand for other types."""
+"""The Python type of the values that ``to_pylist`` gives; no row for types that stand for another type."""
 
 
 def _natural(type_: t.DataType) -> type | None:
@@ -167,7 +167,7 @@ def _accepts(type_: t.DataType, value: object) -> bool:
 
 
 def _chosen(value: object, type_: t.SparseUnion | t.DenseUnion) -> tuple[int, Any]:
-    """Return the child's number and the value for it."""
+    """Return the number of the child that takes a value, and the value for it."""
     fields = type_.fields
     if value is None:
         return next((i for i, field in enumerate(fields) if field.nullable), 0), None
@@ -212,7 +212,7 @@ def _dense_union(values: _Values, type_: t.DataType) -> Array:
 
 
 def value_key(value: object) -> object:
-    """Return something hashable that is equal for Python values that are the same in Arrow: 0.0 is not -0.0."""
+    """Return a hashable key that is equal for Python values that are the same in Arrow: 0.0 is not -0.0."""
     if isinstance(value, (float, np.floating)):
         return float, float(value).hex()
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -1,9 +1,9 @@
-"""Python values to arrays of the types without children: integers to views of text.
+"""Build arrays of the types without children from Python values.
 
 Strategy
 --------
-One function a type class in `LEAVES`, called by `arrow.build`. Values come as a list with None for null; a null
-slot is written as zeros, so that equal values give equal bytes.
+`LEAVES` has one function for each type class; `from_pylist.array` calls them. The values are a list with None for
+null; a null slot becomes zeros, so that equal values give equal bytes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def as_buffer(values: npt.NDArray[Any]) -> memoryview:
 
 
 def signed_buffer(values: Iterable[int], bit_width: int) -> memoryview:
-    """Return signed integers of a width as a buffer.
+    """Return signed integers of a bit width as a buffer.
 
     Raises
     ------
     ValueError
-        One does not fit: say, the elements of all slots are more than 32-bit value offsets can count.
+        A number does not fit: for example, all elements together are too many for 32-bit value offsets.
     """
     numbers = list(values)
     most = MAX_OFFSET[bit_width]
@@ -82,7 +82,7 @@ def _bool(values: _Values, type_: t.DataType) -> Array:
 
 
 def _whole(value: object, type_: t.DataType) -> int:
-    """Return an integer given as any integer type, or as a float or Decimal without a fraction."""
+    """Return the integer of any integer type, or of a float or Decimal without a fraction."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(unfit("an integer", type_, value))
     if isinstance(value, (float, np.floating, Decimal)):
@@ -90,7 +90,7 @@ def _whole(value: object, type_: t.DataType) -> int:
             raise ValueError(unfit("a whole number", type_, value))
         return number
     try:
-        return operator.index(value)  # type: ignore[arg-type]  # what has no index is the TypeError below
+        return operator.index(value)  # type: ignore[arg-type]  # no __index__ is the TypeError below
     except TypeError:
         raise TypeError(unfit("an integer", type_, value)) from None
 
@@ -128,7 +128,7 @@ _MANTISSA_BITS = (11, 24, 53)
 def _float(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.FloatingPoint)
     numbers = [0.0 if value is None else _real(value, type_) for value in values]
-    # Beyond the largest number of the type comes infinity, as in pyarrow and C.
+    # A number above the largest one of the type becomes infinity, as in pyarrow and C.
     with np.errstate(over="ignore"):
         return _fixed(values, type_, as_buffer(np.array(numbers, np.float64).astype(nv.dtype_of(type_))))
 
@@ -171,14 +171,14 @@ def _interval(dtype: np.dtype[Any]) -> Callable[[_Values, t.DataType], Array]:
 
 
 def text_bytes(value: object, type_: t.DataType) -> bytes:
-    """Return the bytes of a str (as UTF-8) or of anything like bytes.
+    """Return the bytes of a str (as UTF-8), bytes, bytearray or memoryview.
 
     Raises
     ------
     ValueError
-        Bytes for a text type that are not UTF-8, or text with half of a surrogate pair.
+        Bytes for a UTF-8 type that are not UTF-8, or a str with half of a surrogate pair.
     TypeError
-        Neither text nor bytes.
+        The value is neither str nor bytes.
     """
     try:
         if isinstance(value, str):
@@ -189,7 +189,7 @@ def text_bytes(value: object, type_: t.DataType) -> bytes:
                 raw.decode("utf-8")
             return raw
     except UnicodeError as error:
-        raise ValueError(unfit("text that UTF-8 can hold", type_, value)) from error
+        raise ValueError(unfit("a string that UTF-8 can hold", type_, value)) from error
     raise TypeError(unfit("str or bytes", type_, value))
 
 
@@ -212,9 +212,9 @@ def _fixed_size_binary(values: _Values, type_: t.DataType) -> Array:
 
 
 def _binary_view(values: _Values, type_: t.DataType) -> Array:
-    """Return views; values longer than 12 bytes lie one behind the other in variadic buffers of up to 2 GiB."""
+    """Build views; values longer than 12 bytes are joined in variadic buffers of up to 2 GiB."""
     views = np.zeros(len(values), nv.VIEW)
-    # A view's 12 bytes behind the size: the inline value, or prefix, index and offset.
+    # The 12 bytes of a view after its size: the inline value, or prefix, index and offset.
     rest = views.view([("size", np.int32), ("inline", f"V{nv.VIEW_INLINE_NBYTES}")])["inline"]
     buffers: list[list[bytes]] = []
     room = 0
@@ -270,4 +270,4 @@ NATURAL_LEAVES: Mapping[type[t.DataType], type] = {
     **by_type({Family.BINARY: bytes, Family.VIEW: bytes}),
     **dict.fromkeys(t.UTF8_CLASSES, str),
 }
-"""The Python type of what ``to_pylist`` gives for a type class without children."""
+"""The Python type of the values that ``to_pylist`` gives for a type class without children."""

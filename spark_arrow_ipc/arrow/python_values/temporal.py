@@ -1,10 +1,10 @@
-"""Dates, times, timestamps and durations: raw units to Python values, and back.
+"""Convert dates, times, timestamps and durations between raw units and Python values.
 
 Strategy
 --------
-Towards Python nothing raises and nothing is lost: what `datetime` cannot hold (a year outside 1 to 9999, a time
-outside the day, nanoseconds between two microseconds) comes as the raw count, an `int`. Towards Arrow every
-value is exact or a ValueError, and an `int` is taken as the raw count, so both ways meet.
+To Python, no value raises and none is lost: one that `datetime` cannot hold (a year outside 1 to 9999, a time
+outside the day, nanoseconds between two microseconds) becomes the raw count, an `int`. To Arrow, every value is exact
+or a ValueError, and an `int` is taken as the raw count, so every value survives both ways.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 
 
 def zone(name: str) -> tzinfo:
-    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for one that is not known here.
+    """Return the time zone of a name or of a fixed offset (``+05:30``); UTC for an unknown one.
 
-    UTC keeps the instant, which is what the file holds; a name only says how to show it.
+    UTC keeps the instant, which is what the file holds; the zone is only for showing it.
     """
     fixed = _FIXED_OFFSET.fullmatch(name)
     if fixed is not None:
@@ -59,7 +59,7 @@ def zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # The name comes from a file: it may be no zone, no possible path, or a directory of the zone database.
+        # The name comes from a file: it may be no zone, an impossible path, or a directory of the zone database.
         return UTC
 
 
@@ -75,7 +75,7 @@ def _or_raw(
 
 
 def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
-    """Return dates; a date64 gives the day that holds it; outside the years 1 to 9999 the raw count."""
+    """Return dates; the day that contains a date64; the raw count outside the years 1 to 9999."""
     per_day = 1 if type_.unit is DateUnit.DAY else _DAY_MILLISECONDS
     days = values // per_day
 
@@ -86,7 +86,7 @@ def dates(values: npt.NDArray[Any], type_: Date) -> list[date | int]:
 
 
 def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
-    """Return times of day; the raw count for what is outside the day or between two microseconds."""
+    """Return times of day; the raw count outside the day or between two microseconds."""
     per_second = type_.unit.per_second
     wide = values.astype(np.int64)
 
@@ -104,7 +104,7 @@ def times(values: npt.NDArray[Any], type_: Time) -> list[time | int]:
 def timestamps(values: npt.NDArray[Any], type_: Timestamp) -> list[datetime | int]:
     """Return datetimes, aware in the type's zone if it has one.
 
-    The raw count for what lies between two microseconds or, in that zone, outside the years 1 to 9999.
+    The raw count between two microseconds or, in that zone, outside the years 1 to 9999.
     """
     per_second = type_.unit.per_second
 
@@ -132,7 +132,7 @@ def _aware(naive: list[Any], values: npt.NDArray[Any], tz: tzinfo) -> list[datet
 
 
 def durations(values: npt.NDArray[Any], type_: Duration) -> list[timedelta | int]:
-    """Return timedeltas; the raw count for what they cannot hold or what lies between two microseconds."""
+    """Return timedeltas; the raw count outside their range or between two microseconds."""
     per_second = type_.unit.per_second
 
     def convert(fitting: _Int64s) -> list[Any]:
@@ -153,7 +153,7 @@ def _whole_microseconds(values: npt.NDArray[Any], unit: TimeUnit) -> npt.NDArray
 
 
 def date_units(value: object, type_: Date) -> int:
-    """Return a date, or a datetime at midnight, in the type's unit."""
+    """Return the count in the type's unit of a date, or of a datetime at midnight."""
     if isinstance(value, datetime) and value.time() != time():
         raise ValueError(unfit("a date or a datetime at midnight", type_, value))
     if isinstance(value, date):
@@ -163,7 +163,7 @@ def date_units(value: object, type_: Date) -> int:
 
 
 def time_units(value: object, type_: Time) -> int:
-    """Return a time of day in the type's unit; a time zone is not looked at, as in pyarrow."""
+    """Return the count in the type's unit of a time of day; its time zone is ignored, as in pyarrow."""
     if isinstance(value, time):
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         return _exact(seconds * 1_000_000 + value.microsecond, value, type_)
@@ -171,7 +171,7 @@ def time_units(value: object, type_: Time) -> int:
 
 
 def timestamp_units(value: object, type_: Timestamp) -> int:
-    """Return a datetime in the type's unit: an aware one by its instant, a naive one as it reads (as pyarrow)."""
+    """Return the count in the type's unit of a datetime: aware as its instant, naive as UTC, as in pyarrow."""
     if isinstance(value, datetime):
         since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
         return _exact(since // _MICROSECOND, value, type_)
@@ -179,7 +179,7 @@ def timestamp_units(value: object, type_: Timestamp) -> int:
 
 
 def duration_units(value: object, type_: Duration) -> int:
-    """Return a timedelta in the type's unit."""
+    """Return the count in the type's unit of a timedelta."""
     if isinstance(value, timedelta):
         return _exact(value // _MICROSECOND, value, type_)
     raise TypeError(unfit("a timedelta or an int", type_, value))

@@ -1,4 +1,4 @@
-"""Arrays to numpy arrays: of numpy's own types where it has one, else of Python values."""
+"""Convert arrays to numpy arrays: of a numpy type if there is one, else of Python objects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NUMPY: Mapping[type[t.DataType], Callable[[NDArray, Any], NDArray]] = {
     t.Duration: _timedeltas,
     t.IntervalYearMonth: _same,
 }
-"""From the DATA buffer's slots to those of numpy's own type, for the types that numpy has one for."""
+"""From the slots of the DATA buffer to a numpy type, for the types that have one."""
 
 
 def to_numpy(array: ArrayData) -> NDArray:
@@ -50,8 +50,8 @@ def to_numpy(array: ArrayData) -> NDArray:
 
     Without nulls, a read-only view of the buffer for integers, floating point, year-month intervals (months),
     ``date64`` (datetime64[ms]), timestamps (datetime64, UTC where the type has a zone), durations and 64-bit times
-    (timedelta64); a copy for booleans, ``date32`` (datetime64[D]) and 32-bit times. The smallest int64 is numpy's
-    NaT. With nulls, and for all other types, a copy of Python objects as `to_pylist` gives them.
+    (timedelta64); a copy for booleans, ``date32`` (datetime64[D]) and 32-bit times. The smallest int64 is NaT in
+    numpy. With nulls, and for all other types, a copy of Python objects as `to_pylist` gives them.
     """
     convert = NUMPY.get(type(array.type))
     if convert is None or array.count_nulls():

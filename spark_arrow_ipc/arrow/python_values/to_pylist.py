@@ -1,14 +1,14 @@
-"""Arrays to lists of Python values, as pyarrow's ``to_pylist`` gives them.
+"""Convert arrays to lists of Python values, like pyarrow's ``to_pylist``.
 
 Strategy
 --------
-One function a layout family or, where the meaning of a value counts, a type class in `TO_PYLIST`. Each converts whole buffers at once where numpy can, and each child
-once, over only the range that its parent's slots use. A null slot is None whatever lies under it.
+`TO_PYLIST` has one function for each layout family or, where the meaning of a value counts, for a type class. Each
+converts whole buffers at once where numpy can, and each child once, only in the range that the slots of its parent
+use. A null slot is None whatever the buffers hold under it.
 
-Where pyarrow raises or loses something, this gives a value: see `arrow.temporal` for what `datetime` cannot
-hold (an int of raw units), and a struct with a name that occurs twice keeps its last field. Positions that lie
-outside what they point into, and text that is not UTF-8, are an InvalidBodyError, for an array need not have
-been validated.
+Where pyarrow raises or loses a value, this gives one: a value that `datetime` cannot hold is an int of raw units
+(`temporal`), and a struct with a name that occurs twice keeps its last field. The array need not have been
+validated: a position outside its target, or a string that is not UTF-8, is an InvalidBodyError.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def to_pylist(array: ArrayData) -> list[Any]:
     Date, Time, Timestamp, Duration          date, time, datetime (aware with a zone), timedelta;
                                              int of raw units where they cannot hold the value
     IntervalYearMonth, DayTime, MonthDayNano months; (days, milliseconds); (months, days, nanoseconds)
-    binary types, text types                 bytes, str
+    binary types, UTF-8 types                bytes, str
     list types, Struct, Map                  list, dict, list of (key, value)
     unions, Dictionary, RunEndEncoded        the value that the slot stands for
     ======================================== =====================================================
@@ -47,7 +47,7 @@ def to_pylist(array: ArrayData) -> list[Any]:
     Raises
     ------
     InvalidBodyError
-        A slot points outside its memory, or text is not UTF-8.
+        A slot points outside its memory, or a string is not UTF-8.
     """
     return TO_PYLIST[type(array.type)](array)
 
@@ -91,17 +91,19 @@ def _range(low: int, high: int, length: int, what: str) -> None:
 
 
 def _ranges(array: ArrayData, available: int) -> tuple[int, int, Iterator[tuple[int, int, bool]]]:
-    """Return the range of bytes or elements that all slots use, and each slot's within it."""
+    """Return the range of bytes or elements of all slots; the range of each slot in it, and its validity."""
     offsets = nv.value_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
     _range(first, last, available, "value_offsets")
     if bool((offsets[1:] < offsets[:-1]).any()):
-        raise InvalidBodyError(expected="value_offsets that do not fall", found="one below the one before")
+        raise InvalidBodyError(
+            expected="value_offsets that do not decrease", found="one that is less than the one before"
+        )
     relative = (offsets - offsets[0]).tolist()
     return first, last, zip(relative[:-1], relative[1:], _valid(array), strict=True)
 
 
-def _text_region(array: ArrayData) -> tuple[bytes, Iterator[tuple[int, int, bool]]]:
+def _byte_region(array: ArrayData) -> tuple[bytes, Iterator[tuple[int, int, bool]]]:
     buffer = nv.buffer_of(array, Role.BYTES)
     region = memoryview(b"") if buffer is None else buffer
     first, last, ranges = _ranges(array, region.nbytes)
@@ -109,15 +111,15 @@ def _text_region(array: ArrayData) -> tuple[bytes, Iterator[tuple[int, int, bool
 
 
 def _binary(array: ArrayData) -> list[Any]:
-    region, ranges = _text_region(array)
+    region, ranges = _byte_region(array)
     return [region[begin:end] if valid else None for begin, end, valid in ranges]
 
 
 def _utf8(array: ArrayData) -> list[Any]:
-    region, ranges = _text_region(array)
+    region, ranges = _byte_region(array)
     if region.isascii():
-        text = region.decode("ascii")
-        return [text[begin:end] if valid else None for begin, end, valid in ranges]
+        characters = region.decode("ascii")
+        return [characters[begin:end] if valid else None for begin, end, valid in ranges]
     return _decoded([region[begin:end] if valid else None for begin, end, valid in ranges])
 
 
@@ -125,7 +127,7 @@ def _decoded(values: list[bytes | None]) -> list[Any]:
     try:
         return [None if value is None else value.decode("utf-8") for value in values]
     except UnicodeDecodeError as error:
-        raise InvalidBodyError(expected="text in UTF-8", found=str(error)) from error
+        raise InvalidBodyError(expected="UTF-8", found=str(error)) from error
 
 
 def _binary_view(array: ArrayData) -> list[Any]:
@@ -165,7 +167,7 @@ def _list_view(array: ArrayData) -> list[Any]:
     if bool((counts[used] < 0).any()) or bool((begins[used] < 0).any()):
         raise InvalidBodyError(expected="positions and sizes of at least 0", found="a negative one")
     low = int(begins[used].min(initial=child.length))
-    # The sum of two offsets of a file may not fit 64 bits.
+    # As Python integers: the sum of two offsets of a file may not fit 64 bits.
     high = max(map(sum, zip(begins[used].tolist(), counts[used].tolist(), strict=True)), default=low)
     _range(low, high, child.length, "list-view elements")
     elements = to_pylist(child.slice(low, high - low))
@@ -235,7 +237,7 @@ def _chosen_children(array: ArrayData) -> nv.NDArray:
 
 
 def _taken(array: ArrayData, indices: nv.NDArray, what: str) -> list[Any]:
-    """Return the values at some positions, converting no more than the range that they span."""
+    """Return the values at the given positions; converts only the range that they span."""
     if not len(indices):
         return []
     low, high = int(indices.min()), int(indices.max()) + 1
@@ -296,4 +298,4 @@ TO_PYLIST: Mapping[type[t.DataType], Callable[[ArrayData], list[Any]]] = {
     t.Utf8View: _utf8_view,
     t.Map: _map,
 }
-"""One function for each layout family, and for each type class whose values mean more; none is missing, by a test."""
+"""One function for each layout family, and for each type class with values of its own meaning."""

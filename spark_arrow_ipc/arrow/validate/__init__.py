@@ -1,1 +1,1 @@
-"""Checks that an array is what its type says: sizes, offsets, UTF-8, views."""
+"""Check that arrays are sound: sizes, offsets, UTF-8, views."""

@@ -1,15 +1,15 @@
-"""Whether an array is what its type says: first its sizes, then its values.
+"""Check arrays against their type: first the sizes, then the values.
 
 Strategy
 --------
-`check_sizes` proves what everything else relies on: buffers and children exist and are long enough, so that
-no read goes outside. `check_values` presumes that, and proves what the bytes say: null counts, value offsets,
-UTF-8, views, dictionary indices, union type ids, run ends, list-views, map keys. Decoding a file proves the sizes
-by itself, from the plan, and calls only `check_values`; a batch that people build or slice is checked by `check`.
+`check_sizes` checks that buffers and children exist and are long enough, so that no read goes outside.
+`check_values` relies on that, and checks the bytes: null counts, value offsets, UTF-8, views, dictionary indices,
+union type ids, run ends, list-views, map keys. Decoding a file checks the sizes itself, from the plan, and calls
+only `check_values`; batches that users build or slice go through `check`.
 
-What each type adds stands in tables keyed by layout family; recursion into children is written once. Children
-are checked as they lie, in full, by their own validity: a null parent does not excuse a broken child. Ranges of
-decimals, times and dates are not checked: sound files break them, and readers agree on what they hold.
+Tables keyed by layout family have the checks of each type; recursion into children is written once. Children are
+checked in full, by their own validity: a broken child is an error under a null parent too. The ranges of decimals,
+times and dates are not checked: valid files exceed them, and readers agree on the values.
 """
 
 from __future__ import annotations
@@ -83,16 +83,16 @@ def check_sizes(array: Array, path: str) -> None:
 
 
 def check_values(array: Array, path: str, *, dictionaries: bool = True) -> None:
-    """Check the values of an array whose sizes are proven. O(bytes), vectorised, in bounded memory.
+    """Check the values of an array whose sizes are already checked. O(bytes), vectorised, in bounded memory.
 
     Parameters
     ----------
     array
-        Sound by `check_sizes`, or by the plan that decoded it.
+        Checked by `check_sizes`, or decoded by a plan that did the same.
     path
-        The field's path, for errors.
+        The path of the field, for errors.
     dictionaries
-        Whether the values of dictionaries are checked as well, at every depth. A reader that shares one
+        Whether to check the values of dictionaries as well, at every depth. A reader that shares one
         dictionary among many batches checks it once and passes False.
 
     Raises
@@ -103,7 +103,7 @@ def check_values(array: Array, path: str, *, dictionaries: bool = True) -> None:
     validity = array.validity
     if validity is not None and array.null_count != NOT_COUNTED:
         _check_null_count(array, path, validity)
-    # Most arrays of wide tables end here: what a leaf costs is what a table of thousands of columns costs.
+    # Most arrays of wide tables end here: the cost of a leaf is the cost of a table with thousands of columns.
     check = VALUE_CHECKS[type(array.type)]
     if array.length and check is not _sound:
         check(array, path)
@@ -148,7 +148,7 @@ def _check_buffers(array: Array, path: str, layout: Layout) -> None:
 
 
 _ROLES = {Role.OFFSETS: "value offsets", Role.POSITIONS: "value offsets", Role.VALIDITY: "a validity bitmap"}
-"""The specification's words where the role's name differs."""
+"""The words of the specification where they differ from the name of the role."""
 
 
 def _role(role: Role) -> str:
@@ -174,7 +174,7 @@ def _check_children(array: Array, path: str) -> None:
 _CHILD_SPECS = by_type(
     {Family.STRUCT: _STRUCT, Family.SPARSE_UNION: _SPARSE_UNION, Family.FIXED_SIZE_LIST: _FIXED_SIZE_LIST}
 )
-"""What the specification calls the families whose children are as long as the parent's own slots say."""
+"""The sections of the specification for families with a fixed number of child slots for each slot."""
 
 
 # Values
@@ -188,7 +188,7 @@ def _check_null_count(array: Array, path: str, validity: memoryview) -> None:
 
 
 def _sound(_: Array, __: str) -> None:
-    """Any bytes are values of this type."""
+    """Accept any bytes: all are values of the type."""
 
 
 def _check_offsets(array: Array, path: str, end: int, what: str, spec: str) -> None:
@@ -216,7 +216,7 @@ def _check_list(array: Array, path: str) -> None:
 
 
 def _check_map(array: Array, path: str) -> None:
-    """Check that no entry of a valid map, and no key of one, is null. What no valid map holds may be anything."""
+    """Check that no entry or key of a valid map is null; entries outside valid maps may be anything."""
     _check_list(array, path)
     offsets = numpy_views.value_offsets(array)
     start, stop = int(offsets[0]), int(offsets[-1])
@@ -244,7 +244,7 @@ def _check_map(array: Array, path: str) -> None:
 
 
 def _check_no_entries(array: Array, path: str, offsets: npt.NDArray[Any]) -> None:
-    """Check that no valid map has an entry: all keys are null, and however many there are, they take no bytes."""
+    """Check that no valid map has an entry, where keys are of type null. Takes no memory for each entry."""
     some = np.diff(offsets) > 0
     valid = numpy_views.validity_mask(array)
     bad = some if valid is None else some & valid
@@ -259,7 +259,7 @@ def _check_list_view(array: Array, path: str) -> None:
 
     def within(i: int, j: int) -> Bools:
         start, size = positions[i:j], sizes[i:j]
-        # A subtraction, because a sum of two int64 may wrap; a negative size is refused by its own term.
+        # A subtraction, because a sum of two int64 may overflow; negative sizes have a condition of their own.
         ok: Bools = (start >= 0) & (size >= 0) & (start <= end - size)
         return ok
 
@@ -274,7 +274,7 @@ def _check_dictionary(array: Array, path: str) -> None:
     assert array.dictionary is not None
     indices = numpy_views.data_values(array)
     length = array.dictionary.length
-    # As unsigned numbers negative indices are too large, and one comparison proves both bounds.
+    # As unsigned numbers negative indices are too large, so one comparison checks both bounds.
     unsigned = indices.view(np.dtype(f"u{indices.itemsize}"))
     slot = first_failure(array.length, lambda i, j: unsigned[i:j] < length, skip_nulls_of=array)
     if slot is not None:
@@ -356,4 +356,4 @@ VALUE_CHECKS: Mapping[type[t.DataType], Callable[[Array, str], None]] = {
     ),
     t.Map: _check_map,
 }
-"""What values must keep to beside their null count, by layout family; for arrays of at least one slot."""
+"""Checks values beyond their null count, by layout family; for arrays of at least one slot."""

@@ -1,13 +1,13 @@
-"""Whether text is UTF-8, and the chunked search for the first bad slot that all value checks share.
+"""Check that strings are UTF-8; and the chunked search for the first bad slot, for all checks.
 
 Strategy
 --------
-Bytes are proven to be UTF-8 whole regions at a time (`arrow.validate_utf8`), and code points not to be torn apart by
-slot boundaries. Bytes under null slots are undefined (Columnar.rst), so a region that fails is looked at once more
-with those zeroed.
+Bytes are checked to be UTF-8 a whole region at a time (`validate.utf8`), and slots to begin and end between code
+points. Bytes under null slots are undefined (Columnar.rst), so a region that fails is checked again with those
+zeroed.
 
-Everything runs in chunks, so that temporary memory does not grow with the array, and slot numbers in errors
-count from the array's own first slot.
+All checks run in chunks, so that temporary memory does not grow with the array. Slot numbers in errors count from
+the first slot of the array, also of a slice.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["NOT_UTF8", "body_error", "check_text", "first_failure", "text_failure"]
 
 CHUNK_SLOTS = 1 << 16
-"""Slots looked at together: their temporaries stay in the processor's cache."""
+"""Slots checked at once: their temporaries stay in the cache of the processor."""
 
 BINARY_SPEC = 'Columnar.rst "Variable-size Binary Layout"'
 NOT_UTF8 = "bytes that are not UTF-8"
 
 
 def body_error(path: str, expected: str, found: str, spec: str) -> InvalidBodyError:
-    """Return the error of a broken value."""
+    """Return the error for a broken value."""
     return InvalidBodyError(expected=expected, found=found, field_path=path, spec=spec)
 
 
@@ -55,9 +55,9 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
     length
         Slots to test.
     test
-        From a half-open range of slots to which of them pass.
+        From a half-open range of slots to True for each one that passes.
     skip_nulls_of
-        An array whose null slots pass whatever they hold.
+        An array whose null slots always pass.
     """
     for start in range(0, length, CHUNK_SLOTS):
         stop = min(start + CHUNK_SLOTS, length)
@@ -74,12 +74,12 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
 
 
 def check_text(array: Array, path: str) -> None:
-    """Check that the valid slots of text with value offsets are UTF-8. The value offsets are proven sound.
+    """Check that the valid slots of strings with value offsets are UTF-8. The value offsets are sound.
 
     Raises
     ------
     InvalidBodyError
-        With the first slot that is not.
+        With the first slot that is not UTF-8.
     """
     offsets = numpy_views.value_offsets(array)
     data = numpy_views.value_bytes(array)
@@ -87,7 +87,7 @@ def check_text(array: Array, path: str) -> None:
         return
     start = 0
     while start < array.length:
-        # In the offsets' own type: numpy would widen all of them for each search.
+        # In the type of the offsets: otherwise numpy widens all of them for each search.
         reach = offsets.dtype.type(min(int(offsets[start]) + CHUNK_NBYTES, int(offsets[-1])))
         stop = int(np.searchsorted(offsets, reach, "right")) - 1
         stop = min(max(stop, start + 1), array.length)
@@ -115,9 +115,9 @@ def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
     Parameters
     ----------
     text
-        The bytes of all slots, one behind the other.
+        The bytes of all slots, one after another.
     starts
-        Where each slot starts, and the end of the last: shape ``(slots + 1,)``, from 0 to ``len(text)``.
+        The start of each slot, and the end of the last: shape ``(slots + 1,)``, from 0 to ``len(text)``.
     """
     bad_byte = invalid_utf8(text)
     inner = starts[: np.searchsorted(starts[:-1], starts[-1], "left")]  # those that have a first byte
@@ -126,7 +126,7 @@ def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
     if bad_byte is not None:
         slots.append(int(np.searchsorted(starts, bad_byte, "right")) - 1)
     if any_continues(first_bytes):
-        # The slot that starts in the middle of a code point; an empty one starts nothing, its neighbour does.
+        # The slot that starts inside a code point: not an empty one, but the one after it.
         torn = inner[int(continues(first_bytes).argmax())]
         slots.append(int(np.searchsorted(starts, torn, "right")) - 1)
     return min(slots, default=None)

@@ -1,14 +1,14 @@
-"""Whether bytes are UTF-8, at a few operations a byte whatever the language.
+"""Check that bytes are UTF-8, with a few operations for each byte, whatever the language.
 
 Strategy
 --------
-ASCII is proven by one maximum over the bytes, and text that is almost ASCII by Python's strict decoder, which goes
-over ASCII in words. All other text is proven a chunk at a time by numpy, with no branch a character (Unicode, table
-3-7): the bytes that continue a code point are those that some byte before them asks for, and no code point is longer
-than it needs to be, a surrogate, or above U+10FFFF. The decoder would follow each character, which costs twice as
-much where all are alike, and up to ten times where they are not.
+ASCII takes one maximum over the bytes. Text that is almost ASCII goes to Python's strict decoder, which skips ASCII
+in words. All other text is proven valid by numpy, a chunk at a time and without a branch for each character (Unicode,
+table 3-7): a byte continues a code point if and only if a byte before it requires that, and no code point is longer
+than needed, a surrogate, or above U+10FFFF. The decoder would branch at each character, which takes twice as long if
+all are of one length, and up to ten times as long if not.
 
-Where that proof fails the decoder has the last word: it says which byte is wrong.
+If the proof fails, the decoder decides, and gives the position of the wrong byte.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 CHUNK_NBYTES: Final = 1 << 20
-"""Bytes of text looked at together."""
+"""Bytes of text checked at once."""
 
 _PROVEN_NBYTES: Final = 1 << 18
-"""Bytes proven together: with what is computed of them they stay in the processor's cache (measured)."""
+"""Bytes proven at once: with their temporaries they stay in the cache of the processor (measured)."""
 
 _DECODED_NBYTES: Final = 1 << 13
-"""Of fewer bytes the decoder is the faster proof."""
+"""Below this many bytes the decoder is faster."""
 
 _SAMPLED: Final = 509
-"""Of so many bytes one tells whether text is almost ASCII: from about one in 200 on, the decoder is the slower proof."""
+"""One byte in this many is sampled for being ASCII; the decoder is slower from about one in 200 others on."""
 
 _CONTINUES_BELOW: Final = -0x40
 """Bytes that continue a code point (``10xxxxxx``), as signed numbers, are those below this."""
 
 _TWO, _THREE, _FOUR, _LAST = 0xC0, 0xE0, 0xF0, 0xF4
-"""First bytes of the code points of two, three and four bytes, and the last that may begin one."""
+"""The least first byte of code points of two, three and four bytes, and the greatest of all."""
 
 _TOO_SHORT = (b"\xc0", b"\xc1")
-"""What would begin two bytes for ASCII."""
+"""First bytes of two that would encode ASCII, which is not well-formed."""
 
 _SECOND_BYTES = ((0xE0, 0xA0, 0xFF), (0xED, 0x00, 0x9F), (0xF0, 0x90, 0xFF), (0xF4, 0x00, 0x8F))
-"""First bytes of which not every continuation is well-formed: the first byte, the least and greatest second one."""
+"""First bytes that limit their second byte: the first byte, the least and the greatest second one."""
 
 
 def is_ascii(data: Bytes) -> bool:
-    """Return whether every byte is below 128. O(bytes), at memory speed."""
+    """Return True if every byte is below 128. O(bytes), at memory speed."""
     return all(
         _greatest(data[i : i + _PROVEN_NBYTES]) < 0x80  # in chunks, to stop early
         for i in range(0, len(data), _PROVEN_NBYTES)
@@ -57,18 +57,18 @@ def is_ascii(data: Bytes) -> bool:
 
 
 def _greatest(data: Bytes) -> int:
-    # The ufunc itself: `ndarray.max` is a function of Python around it.
+    # The ufunc itself: `ndarray.max` is a Python function around it.
     return int(np.maximum.reduce(data))
 
 
 def continues(data: npt.NDArray[Any]) -> Bools:
-    """Return which bytes continue a UTF-8 code point (``10xxxxxx``)."""
+    """Return True for each byte that continues a UTF-8 code point (``10xxxxxx``)."""
     continuing: Bools = data.view(np.int8) < _CONTINUES_BELOW
     return continuing
 
 
 def any_continues(data: Bytes) -> bool:
-    """Return whether a byte continues a code point."""
+    """Return True if any byte continues a code point."""
     return bool(len(data)) and int(data.view(np.int8).min()) < _CONTINUES_BELOW
 
 
@@ -89,29 +89,29 @@ def invalid_utf8(data: Bytes) -> int | None:
 
 
 def _code_point_start(data: Bytes, start: int, stop: int) -> int:
-    """Return the last place not behind `behind` where the text may be cut without tearing a code point."""
+    """Return the last position up to `stop` where a code point begins, so that none is cut in two."""
     if stop == len(data):
         return stop
     for cut in range(stop, max(start, stop - 4), -1):
         if data[cut] & 0xC0 != 0x80:
             return cut
-    return stop  # five continuation bytes: invalid wherever it is cut
+    return stop  # five continuation bytes: invalid wherever they are cut
 
 
 class _Proof:
-    """Proves chunks to be UTF-8, in memory that is used again for each. What it leaves unproven may still be."""
+    """Proves that chunks are UTF-8, reusing its memory. A chunk that it does not prove may still be UTF-8."""
 
     def __init__(self, most_nbytes: int) -> None:
         self._scratch = np.empty((3, most_nbytes), np.bool_)
 
     def holds(self, chunk: Bytes) -> bool:
-        """Return whether a chunk, of one byte at least, is proven to be UTF-8 by itself."""
+        """Return True if a chunk, of at least one byte, is proven to be UTF-8."""
         greatest = _greatest(chunk)
         if greatest < 0x80:
             return True
         if greatest > _LAST or len(chunk) < _DECODED_NBYTES or _greatest(chunk[::_SAMPLED]) < 0x80:
             return False
-        # In a copy a byte is found several times faster than by comparing all.
+        # `in` finds a byte in a bytes object several times faster than numpy compares all.
         raw = chunk.tobytes()
         return (
             not any(lead in raw for lead in _TOO_SHORT)
@@ -124,19 +124,19 @@ class _Proof:
         )
 
     def _is_complete(self, chunk: Bytes, greatest: int) -> bool:
-        """Return whether exactly those bytes continue a code point that bytes before them ask for."""
-        asks, longer, found = self._scratch[:, : len(chunk)]
-        # asks[i]: byte i, or one before it, needs byte i + 1 to continue it. The last byte must not.
-        np.greater_equal(chunk, _TWO, out=asks)
+        """Return True if exactly those bytes continue a code point that bytes before them require to."""
+        required, longer, actual = self._scratch[:, : len(chunk)]
+        # required[i]: byte i, or one before it, requires byte i + 1 to continue it. The last byte must not.
+        np.greater_equal(chunk, _TWO, out=required)
         for lead, before in ((_THREE, 1), (_FOUR, 2)):
             if greatest >= lead:
                 np.greater_equal(chunk, lead, out=longer)
-                np.logical_or(asks[before:], longer[:-before], out=asks[before:])
-        np.less(chunk.view(np.int8), _CONTINUES_BELOW, out=found)
-        return not (asks[-1] or found[0]) and asks[:-1].tobytes() == found[1:].tobytes()
+                np.logical_or(required[before:], longer[:-before], out=required[before:])
+        np.less(chunk.view(np.int8), _CONTINUES_BELOW, out=actual)
+        return not (required[-1] or actual[0]) and required[:-1].tobytes() == actual[1:].tobytes()
 
     def _is_within(self, chunk: Bytes, lead: int, least: int, most: int) -> bool:
-        """Return whether the second byte of each code point that begins with `lead` is within bounds."""
+        """Return True if the second byte of each code point that begins with `lead` is within bounds."""
         begins, outside, _ = self._scratch[:, : len(chunk)]
         np.equal(chunk, lead, out=begins)
         (np.less if least else np.greater)(chunk, least or most, out=outside)

@@ -1,10 +1,10 @@
-"""Whether views of 16 bytes are sound (Columnar.rst, "Variable-size Binary View Layout").
+"""Check views of 16 bytes (Columnar.rst, "Variable-size Binary View Layout").
 
 Strategy
 --------
-Views are looked at in chunks of slots as two little 64-bit words each. Null slots may hold anything. Text is
-checked apart: inline bytes as rows of twelve (their padding is proven zero, which is UTF-8), bytes in variadic
-buffers once each however many views share them, because views that overlap a lot must not cost more than the
+Views are checked in chunks of slots, each view as two 64-bit words. Null slots may hold anything. UTF-8 is checked
+separately: inline bytes as rows of twelve (the padding is already checked to be zero, which is UTF-8), bytes in
+variadic buffers once each, however many views share them, because views that overlap must not cost more than the
 bytes that exist. Small variadic buffers are joined for that.
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["check_views"]
 
 INLINE = 12
-"""Bytes that a view holds itself at most."""
+"""Longest value, in bytes, that is in the view itself."""
 
 _JOINED_NBYTES = 1 << 24
-"""Bytes of variadic buffers that are joined: other libraries fill buffers of 32 KiB, one by one is slow."""
+"""Bytes of variadic buffers that are joined: other libraries write buffers of 32 KiB, and each call costs."""
 
 _SPEC = 'Columnar.rst "Variable-size Binary View Layout"'
 
 
 def _padding_masks() -> npt.NDArray[np.uint64]:
-    """Return the bits of a view's two words that are padding, by inline size: shape ``(2, 13)``."""
+    """Return masks of the padding in the two words of a view, by inline size: shape ``(2, 13)``."""
     padding = np.zeros((INLINE + 1, 16), np.uint8)
     for size in range(INLINE + 1):
         padding[size, 4 + size :] = 0xFF
@@ -45,11 +45,11 @@ def _padding_masks() -> npt.NDArray[np.uint64]:
 
 _PADDING = _padding_masks()
 _TEXT_BITS = np.frombuffer(bytes(4) + b"\x80" * 12, np.uint64)
-"""The high bit of every byte that text may stand in."""
+"""The high bit of each inline byte, in the two words of a view: not zero beyond ASCII."""
 
 
 def check_views(array: Array, path: str) -> None:
-    """Check sizes, padding, buffer numbers, positions and prefixes of views, and that text is UTF-8.
+    """Check sizes, padding, buffer indices, offsets and prefixes of views, and that strings are UTF-8.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def check_views(array: Array, path: str) -> None:
         else:
             slots = start + np.flatnonzero(valid)
             chunk = words[slots]
-        # Rows of two words are cut faster than structures; they are named again where names are needed.
+        # Rows of two words are taken faster than structures; the structured view is made where names are needed.
         size = np.ascontiguousarray(chunk.view(numpy_views.VIEW)["size"].ravel())
         _refuse(path, slots, size < 0, size, "a view size of at least 0")
         inline = size <= INLINE
@@ -99,7 +99,7 @@ def _check_inline(
     padding = (low & _PADDING[0].take(size)) | (high & _PADDING[1].take(size))
     if padding.any():
         i = int((padding != 0).argmax())
-        raise body_error(path, f"zero bytes behind the {size[i]} of the view in slot {slots[i]}", "others", _SPEC)
+        raise body_error(path, f"zero bytes after the {size[i]} of the view in slot {slots[i]}", "others", _SPEC)
     if not is_text:
         return
     beyond_ascii = np.flatnonzero((low & _TEXT_BITS[0]) | (high & _TEXT_BITS[1]))
@@ -126,7 +126,7 @@ def _check_bounds(
 
 
 def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers: list[Bytes], *, is_text: bool) -> None:
-    """Check prefixes and text of long views; every one is proven to lie inside its buffer."""
+    """Check prefixes and UTF-8 of long views, each of which is already checked to be inside its buffer."""
     valid = numpy_views.validity_mask(array)
     long = views["size"] > INLINE
     slots = np.flatnonzero(long if valid is None else long & valid)
@@ -143,7 +143,7 @@ def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers:
         if not len(own):
             continue
         everything = len(own) == len(slots)
-        # Windows of four bytes, one at each byte: a single gather reads where all values begin.
+        # Windows of four bytes, one at each byte: a single gather reads the first four bytes of all values.
         windows = np.ndarray((len(data) - 3,), np.uint32, data, 0, (1,))
         differs = windows[where] != (prefix if everything else prefix[mask])
         if differs.any():
@@ -156,7 +156,7 @@ def _check_pointed_at(array: Array, path: str, views: npt.NDArray[Any], buffers:
 
 
 def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of buffers to look at together, in order: as many as are within a budget, at least one."""
+    """Yield half-open ranges of buffers to check together, within a budget of bytes or of one buffer."""
     start = total = 0
     for number, own in enumerate(nbytes):
         if number > start and total + own > _JOINED_NBYTES:
@@ -167,7 +167,7 @@ def _groups(nbytes: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _joined(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
-    """Return the bytes of several buffers, and where each begins; a zero byte keeps their texts apart."""
+    """Return the bytes of several buffers, and the start of each; a zero byte separates them."""
     if len(buffers) == 1:
         return buffers[0], np.zeros(1, np.int64)
     ends = np.cumsum([len(buffer) + 1 for buffer in buffers], dtype=np.int64)
@@ -176,11 +176,11 @@ def _joined(buffers: list[Bytes]) -> tuple[Bytes, npt.NDArray[np.int64]]:
 
 
 def _overlapping_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
-    """Return one of the ranges whose bytes are not UTF-8, or None. Every byte is decoded once at most.
+    """Return a range whose bytes are not UTF-8, or None. Checks every byte at most once.
 
     Ranges that overlap are valid exactly when their union is and each starts and ends between code points.
     """
-    order = None  # as they come, which is how writers write them
+    order = None  # already sorted, as writers write them
     if not (starts[1:] >= starts[:-1]).all():
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
@@ -202,7 +202,7 @@ def _overlapping_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.N
 
 
 def _original(order: npt.NDArray[np.intp] | None, mask: Bools) -> int:
-    """Return the number, before sorting, of the first range that is found."""
+    """Return the number, before sorting, of the first range in a mask."""
     i = int(mask.argmax())
     return i if order is None else int(order[i])
 
@@ -214,7 +214,7 @@ def _union_failure(data: Bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray
     while start < len(starts):
         stop = int(np.searchsorted(total, total[start] + CHUNK_NBYTES, "right")) - 1
         stop = max(stop, start + 1)
-        # What lies between ranges is mostly sound too (or nothing): then nothing has to be gathered.
+        # The bytes between ranges, if any, are mostly UTF-8 too: then no bytes have to be gathered.
         span = data[int(starts[start]) : int(ends[stop - 1])]
         cuts = ends[start : stop - 1] - starts[start]
         if continues(span[cuts]).any() or invalid_utf8(span) is not None:

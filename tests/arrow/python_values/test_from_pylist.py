@@ -1,4 +1,4 @@
-"""`build.array` gives what pyarrow builds, back and forth, and refuses what does not fit."""
+"""`from_pylist.array` builds the arrays that pyarrow builds, inverts `to_pylist`, and refuses what does not fit."""
 
 import datetime as dt
 from decimal import Decimal
@@ -82,7 +82,7 @@ ACCEPTED = [
     ("int in float", t.float32, [2**24, np.float16(0.5)], [2.0**24, 0.5]),
     ("overflow to infinity", t.float16, [1e10], [float("inf")]),
     ("int in decimal", t.Decimal(5, 2), [3, np.int8(4)], [Decimal("3.00"), Decimal("4.00")]),
-    ("zeros behind the scale", t.Decimal(5, 2), [Decimal("3.00000")], [Decimal("3.00")]),
+    ("zeros after the scale", t.Decimal(5, 2), [Decimal("3.00000")], [Decimal("3.00")]),
     ("str in binary", t.binary, ["ä", bytearray(b"x"), memoryview(b"y")], [b"\xc3\xa4", b"x", b"y"]),
     ("bytes in utf8", t.utf8, [b"\xc3\xa4"], ["ä"]),
     ("midnight", t.date32, [dt.datetime(2020, 1, 1)], [dt.date(2020, 1, 1)]),

@@ -171,7 +171,7 @@ VALUES = [
     ("negative first offset", _text([-1, 1, 2], b"ab"), "f", "value offsets from 0 on", "-1 in slot 0"),
     ("falling offsets", _text([0, 2, 1, 3], b"abc"), "f", "value offsets that do not fall", "2 and then 1 in slot 1"),
     ("falling under a null", _text([0, 2, 1, 3], b"abc", valid=[True, False, True]), "f", "do not fall", "2 and then 1 in slot 1"),
-    ("falling far behind", _text(FALLS, b"a" * BIG), "f", "do not fall", "68999 and then 68998 in slot 68999"),
+    ("falling in a later chunk", _text(FALLS, b"a" * BIG), "f", "do not fall", "68999 and then 68998 in slot 68999"),
     ("last beyond the data", _text([0, 1, 4], b"abc"), "f", "value offsets up to the 3 bytes of data", "4 in slot 1"),
     ("an empty slot beyond the data", _text([4, 4, 4], b"abc"), "f", "up to the 3 bytes", "in slot"),
     ("binary beyond the data", _text([0, 1, 4], b"abc", t.binary), "f", "up to the 3 bytes", "4 in slot 1"),
@@ -193,8 +193,8 @@ VALUES = [
     ("text of a dictionary", replace(INDEXED, dictionary=_text([0, 1, 2], b"a\xff")), "f (dictionary)", "slot 1", "not UTF-8"),
     # Views
     ("negative view size", _views(GOOD, _view(-1, b"")), "f", "a view size of at least 0 in slot 1", "-1"),
-    ("padding", _views(GOOD, _view(2, b"okx")), "f", "zero bytes behind the 2 of the view in slot 1", "others"),
-    ("last byte of padding", _views(_view(11, b"x" * 12)), "f", "zero bytes behind the 11", "others"),
+    ("padding", _views(GOOD, _view(2, b"okx")), "f", "zero bytes after the 2 of the view in slot 1", "others"),
+    ("last byte of padding", _views(_view(11, b"x" * 12)), "f", "zero bytes after the 11", "others"),
     ("buffer index -1", _views(GOOD, _long(20, LONG[:4], -1, 0)), "f", "buffer index from 0 to below 1 in slot 1", "-1"),
     ("buffer index 1 of 1", _views(_long(20, LONG[:4], 1, 0)), "f", "buffer index from 0 to below 1 in slot 0", "1"),
     ("no variadic buffers", _views(_long(20, LONG[:4], 0, 0), buffers=()), "f", "from 0 to below 0", "0"),
@@ -260,7 +260,7 @@ def test_a_wrong_value_is_an_error(array, path, expected, found):
 
 SOUND = [
     ("offsets that start late", _text([1, 2, 3], b"\xffab")),
-    ("bytes behind the last", _text([0, 1], b"a\xff")),
+    ("bytes after the last", _text([0, 1], b"a\xff")),
     ("no offsets without slots", Array(t.utf8, 0, 0, (None, memoryview(b""), memoryview(b"")))),
     ("not ASCII", _text([0, 2, 5, 9], "ü語🏹".encode())),
     ("not ASCII, much", _text(list(range(0, 2 * BIG + 1, 2)), "ü".encode() * BIG)),
