@@ -1,1 +1,1 @@
-"""The only door to files and directories: local paths today. Knows no Arrow."""
+"""All access to files and directories: local paths today. Knows no Arrow."""

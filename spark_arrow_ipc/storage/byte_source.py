@@ -1,7 +1,7 @@
-"""`ByteSource`: exact ranges of the bytes of one file or stream.
+"""`ByteSource`: read exact byte ranges of one file or stream.
 
-A source gives exact ranges and nothing else: what is asked for comes whole, or an `InvalidFramingError` says where
-the bytes end. Nothing is allocated for a length before the source knows that the bytes exist.
+A source returns each range whole, or raises an `InvalidFramingError` that says where the bytes end. No memory is
+allocated for a length before the source knows that the bytes exist.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = ["BufferSource", "ByteSource", "ExactReads", "truncated"]
 
 
 class ByteSource(Protocol):
-    """Exact ranges of the bytes of one file or stream."""
+    """Exact byte ranges of one file or stream."""
 
     @property
     def path(self) -> str | None:
-        """What the user called it, for errors; None for bytes in memory."""
+        """Path as the user gave it, for errors; None for bytes in memory."""
 
     @property
     def nbytes(self) -> int | None:
-        """Length in bytes, or None where only reading to the end can tell."""
+        """Length in bytes, or None if it is known only after reading to the end."""
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return exactly `nbytes` bytes from `byte_offset` on.
@@ -31,26 +31,26 @@ class ByteSource(Protocol):
         Raises
         ------
         InvalidFramingError
-            The bytes end before.
+            The bytes end earlier.
         """
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`; fewer only where they end."""
+        """Return the bytes from `byte_offset` on, at most `nbytes`; fewer at the end."""
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each range of (byte offset, bytes), exactly. A source that waits for its bytes may overlap them."""
+        """Return each (byte offset, nbytes). Slow sources may read several at once."""
 
     def close(self) -> None:
-        """Give back what the source opened itself."""
+        """Close what the source opened itself."""
 
 
 class ExactReads:
-    """`read_at` and `read_ranges` from `read_up_to`."""
+    """Implement `read_at` and `read_ranges` with `read_up_to`."""
 
     nbytes: int | None
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`; each source has its own way."""
+        """Return the bytes from `byte_offset` on, at most `nbytes`; abstract."""
         raise NotImplementedError
 
     def read_at(self, byte_offset: int, nbytes: int) -> memoryview:
@@ -59,7 +59,7 @@ class ExactReads:
         Raises
         ------
         InvalidFramingError
-            The bytes end before.
+            The bytes end earlier.
         """
         data = self.read_up_to(byte_offset, nbytes)
         if len(data) != nbytes:
@@ -68,12 +68,12 @@ class ExactReads:
         return data
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each range of (byte offset, bytes), one read after another."""
+        """Return each (byte offset, nbytes), one read after another."""
         return [self.read_at(byte_offset, nbytes) for byte_offset, nbytes in ranges]
 
 
 def truncated(nbytes: int, found: int, byte_offset: int, end: int) -> InvalidFramingError:
-    """Return the error of a file that ends before the bytes that were asked for."""
+    """Return the error for a file that ends before the requested bytes."""
     return InvalidFramingError(
         expected=f"{nbytes:,} bytes",
         found=f"{found:,}: the file ends at byte {end:,}, it is truncated; copy or write it again",

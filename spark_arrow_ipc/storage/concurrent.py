@@ -1,9 +1,9 @@
-"""Many file system calls of one kind: one after the other where they are quick, many at once where each waits.
+"""Call a function for many items: in one thread if it is fast, else in 32.
 
 Strategy
 --------
-On a local disk a rename costs microseconds and threads only fight over the directory's lock; on network storage each
-call is milliseconds of waiting. Which of the two it is shows after a few calls.
+On a local disk a rename takes microseconds, and threads only compete for the directory's lock; on network storage each
+call waits for milliseconds. The first calls are timed to tell the two apart.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ __all__ = ["each"]
 
 _THREADS: Final = 32
 _SAMPLE: Final = 32
-"""Calls that are timed before threads are thought of."""
+"""Number of calls that are timed before threads are considered."""
 
 _SLOW_SECONDS: Final = 0.0005
-"""A mean above this is waiting: a local rename takes 0.00004 s, one over a network 0.001 s."""
+"""Above this mean the calls wait: a local rename takes 0.00004 s, one over a network 0.001 s."""
 
 _Item = TypeVar("_Item")
 
 
 def each(call: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-    """Call for each item; the first error is raised, later items may be left."""
+    """Call a function for each item.
+
+    The first error is raised; the function may not be called for later items.
+    """
     begun = perf_counter()
     for item in items[:_SAMPLE]:
         call(item)

@@ -2,9 +2,9 @@
 
 Strategy
 --------
-Each call is as few system calls as it can be, and each state that others can see is one of them: a file gets its name
-by ``link`` (`put_if_absent`: fails where the name exists, on network storage too) or ``rename``. Paths are absolute; a
-relative one that a person wrote is made absolute as text, without following links.
+Each method makes as few system calls as possible, and every change that others can see is a single one: a file gets its
+name by ``link`` (`put_if_absent`: fails if the name exists, on network storage too) or ``rename``. Paths are absolute; a
+relative path from the user is made absolute without following links.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _LOCAL_HOSTS = ("", "localhost")
 
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems answer that do not know ``fsync`` of a directory (some network and user-space ones)."""
+"""Errors of file systems without ``fsync`` of directories (some network and user-space ones)."""
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-"""What file systems answer that have no hard links."""
+"""Errors of file systems without hard links."""
 
 _BUFFER_NBYTES: Final = 1 << 13
-"""Small buffers are gathered to writes of this size; larger ones go to the file system as they are."""
+"""Small buffers are combined into writes of this size; larger ones are written as they are."""
 
 _TRAITS: Final = Traits(directories=True)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """Local paths. Has no state, so that it travels to tasks for nothing; `LOCAL` is the one that is used."""
+    """Local paths. Has no state, so that pickling costs nothing; use `LOCAL`."""
 
     @property
     def traits(self) -> Traits:
-        """Directories exist, and their names are made durable."""
+        """Local file systems have directories, whose names `sync` makes durable."""
         return _TRAITS
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
@@ -72,7 +72,7 @@ class LocalStorage:
         return Status(path, kind, state.st_size, state.st_mtime_ns, is_link, (state.st_dev, state.st_ino))
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield every name in a directory, in no order, links followed. One ``stat`` a file."""
+        """Yield every name in a directory, in no order. One ``stat`` per file."""
         with os.scandir(directory) as entries:
             for entry in entries:
                 if entry.is_dir():
@@ -83,15 +83,15 @@ class LocalStorage:
                 except FileNotFoundError:
                     if entry.is_symlink() and self.status(entry.path, follow_links=False) is not None:
                         yield Status(entry.path, Kind.DANGLING, is_link=True)
-                    continue  # a file that vanished belongs to no version of the data any more
+                    continue  # a file that vanished no longer belongs to any version of the data
                 yield Status(entry.path, _kind(state.st_mode), state.st_size, state.st_mtime_ns, entry.is_symlink())
 
     def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
-        """Return the bytes of a file; `open_mapped` says what mapping risks."""
+        """Open a file for reading; `open_mapped` documents the risk of mapping."""
         return open_mapped(path) if memory_map else FileSource.open(path)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return a small file whole."""
+        """Return the contents of a small file."""
         with open(path, "rb", buffering=0) as file:
             nbytes = os.fstat(file.fileno()).st_size
             if nbytes > max_nbytes:
@@ -99,7 +99,7 @@ class LocalStorage:
             return file.readall()
 
     def create(self, path: str) -> BinaryIO:
-        """Create a file exclusively; its directory is not made."""
+        """Create a file exclusively; its directory must exist."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         return os.fdopen(descriptor, "wb", buffering=_BUFFER_NBYTES)
 
@@ -156,28 +156,28 @@ class LocalStorage:
         os.rename(staged, final)
 
     def delete(self, path: str) -> None:
-        """Unlink a file; nothing happens if it is not there."""
+        """Unlink a file; do nothing if it does not exist."""
         with suppress(FileNotFoundError):
             os.unlink(path)
 
     def delete_tree(self, directory: str) -> None:
-        """Delete a directory with all in it; nothing happens if it is not there."""
+        """Delete a directory with its contents; do nothing if it does not exist."""
         try:
             shutil.rmtree(directory)
-        except FileNotFoundError:  # it is gone, or others delete it as well
+        except FileNotFoundError:  # it does not exist, or another process deletes it too
             shutil.rmtree(directory, ignore_errors=True)
 
     def make_directory(self, directory: str) -> None:
-        """Make a directory and those above it."""
+        """Make a directory and its parents."""
         while True:
             try:
                 os.makedirs(directory, exist_ok=True)
-            except FileNotFoundError:  # another job, ending, deleted an empty parent between two steps of makedirs
+            except FileNotFoundError:  # a job that ends deleted an empty parent between two steps of makedirs
                 continue
             return
 
     def delete_directory_if_empty(self, directory: str) -> None:
-        """Delete a directory if nothing is in it, and keep it if that fails."""
+        """Delete a directory if it is empty, and keep it if that fails."""
         with suppress(OSError):
             os.rmdir(directory)
 
@@ -187,7 +187,7 @@ class LocalStorage:
         os.fsync(file.fileno())
 
     def sync(self, directory: str) -> None:
-        """Make the names in a directory durable: a rename or link survives a power loss only after this."""
+        """Make the names in a directory durable, such as those of renamed files."""
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -218,7 +218,7 @@ def _deleted_on_error(path: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the first error is the one to tell
+        with suppress(OSError):  # the first error is the one to raise
             os.unlink(path)
         raise
 
@@ -239,9 +239,9 @@ def _link(source: str, target: str) -> bool:
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of this machine that a plain path or a ``file:`` URI names.
+    """Return the absolute local path of a plain path or ``file:`` URI.
 
-    A URI's percent escapes are decoded, a plain path is taken as it stands. ``.`` and ``..`` are resolved as in
+    Percent escapes are decoded in a URI, not in a plain path. ``.`` and ``..`` are resolved as in
     Hadoop's paths, without following links.
 
     Raises
@@ -249,22 +249,22 @@ def local_path(path: str | os.PathLike[str]) -> str:
     OptionError
         The path is empty, holds a NUL, or is a relative ``file:`` URI.
     UnsupportedError
-        Another scheme, or a ``file:`` URI of another host.
+        The path has another scheme, or is a ``file:`` URI of another host.
     """
-    text = os.fspath(path)
-    if not text:
+    path = os.fspath(path)
+    if not path:
         raise OptionError(expected="a path", found="an empty string")
-    if "\0" in text:
-        raise OptionError(expected="a path", found=f"a NUL character in {text!r}")
-    if text.lower().startswith("file:"):
-        text = _of_file_uri(text)
-    elif scheme := _SCHEME.match(text):
+    if "\0" in path:
+        raise OptionError(expected="a path", found=f"a NUL character in {path!r}")
+    if path.lower().startswith("file:"):
+        path = _of_file_uri(path)
+    elif scheme := _SCHEME.match(path):
         raise UnsupportedError(
             f"paths with the scheme {scheme[1]}: are not read or written; "
             "mount the storage (or copy the files to it) and give the local path",
-            path=text,
+            path=path,
         )
-    return os.path.abspath(text)
+    return os.path.abspath(path)
 
 
 def _of_file_uri(uri: str) -> str:

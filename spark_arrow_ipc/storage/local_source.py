@@ -1,8 +1,8 @@
-"""Bytes of local files: read with ``pread``, or mapped.
+"""Byte sources for local files: read with ``pread``, or memory-mapped.
 
-A local file is read into memory of our own by default: a file that is truncated or rewritten meanwhile is a typed
-error, never a SIGBUS and never data that change while they are used. Mapping (`open_mapped`) is for files that are
-known to stay as they are.
+By default a local file is copied into private memory: if it is truncated or rewritten meanwhile, that is a typed error,
+never a SIGBUS and never data that change while they are used. Mapping (`open_mapped`) is for files that are known not
+to change.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads
 __all__ = ["FileSource", "MappedSource", "open_mapped"]
 
 _PREAD_NBYTES: Final = 1 << 30
-"""Most bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
+"""Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
 
 _STEP_NBYTES: Final = 4 << 10
-"""Memory for a read is taken in steps of this size, and of a sixteenth of what is read where that is more."""
+"""Buffers are rounded up to a multiple of this, or of a sixteenth of the read if that is larger."""
 
 
 class FileSource(ExactReads):
@@ -45,16 +45,16 @@ class FileSource(ExactReads):
             raise
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`; one copy, from the page cache."""
+        """Return a copy of the bytes from `byte_offset` on, at most `nbytes`."""
         assert self.nbytes is not None
         if self._descriptor < 0:
             raise ValueError(f"{self.path}: the reader is closed")
         left = min(nbytes, self.nbytes - byte_offset)
         if left <= 0:
             return memoryview(b"")
-        # Exact sizes differ a little from batch to batch, and memory that is given back and taken anew costs a page
-        # fault for every 4 KiB; of a few sizes the allocator reuses what the last batch but one left (measured:
-        # 49,000 faults a scan of 400 MB, and 1,300 with rounded sizes).
+        # Exact sizes differ a little from batch to batch, and memory that is freed and allocated again costs a page
+        # fault for every 4 KiB; with a few rounded sizes the allocator reuses the memory of an earlier batch
+        # (measured in a scan of 400 MB: 49,000 faults, and 1,300 with rounded sizes).
         step = max(_STEP_NBYTES, (1 << left.bit_length()) >> 4)
         data = np.empty(-(-left // step) * step, np.uint8).data[:left]
         done = 0
@@ -72,12 +72,12 @@ class FileSource(ExactReads):
             self._descriptor = -1
 
     def __del__(self) -> None:
-        """Close the file of a reader that nobody closed, as Python does for its own files."""
+        """Close the file if `close` was not called, as Python does for its own files."""
         self.close()
 
 
 class MappedSource(ExactReads):
-    """A local file, mapped into memory. Made by `open_mapped`, which says what that risks."""
+    """A local file, mapped into memory. `open_mapped` documents the risk."""
 
     def __init__(self, descriptor: int, path: str, data: memoryview) -> None:
         self._descriptor = descriptor
@@ -91,7 +91,7 @@ class MappedSource(ExactReads):
         Raises
         ------
         InvalidFramingError
-            The file is shorter now than it was mapped: pages behind its end must not be touched.
+            The file is shorter than when it was mapped: pages after its end must not be touched.
         """
         if self._descriptor < 0:
             raise ValueError(f"{self.path}: the reader is closed")
@@ -99,38 +99,38 @@ class MappedSource(ExactReads):
         return self._data[byte_offset : byte_offset + nbytes]
 
     def close(self) -> None:
-        """Close the file; closing twice does nothing. Its pages stay mapped while a view of them lives."""
+        """Close the file; closing twice does nothing. Pages with views stay mapped."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
             self._data = memoryview(b"")
 
     def __del__(self) -> None:
-        """Close the file of a reader that nobody closed."""
+        """Close the file if `close` was not called."""
         self.close()
 
 
 def open_mapped(path: str) -> ByteSource:
-    """Return a source that maps a local file instead of reading it; whoever opens it with `ipc.open` closes it there.
+    """Memory-map a local file. A reader from `ipc.open` closes it.
 
-    Saves the copy out of the page cache, and costs safety: if anybody truncates the file while a view of it is in
-    use, the operating system ends the process with SIGBUS, and if anybody writes to it, data change after they were
-    checked. The size is compared before each read, which narrows that gap and cannot close it. For files that are
-    replaced by new ones and never written in place, as this package writes them, the risk is none.
+    Saves the copy out of the page cache, and costs safety: if the file is truncated while a view of it is in use, the
+    operating system ends the process with SIGBUS, and if it is written to, data change after they were checked. The
+    size is compared before each read, which narrows that gap and cannot close it. There is no risk for files that are
+    replaced by new ones and never written in place, as this package writes them.
 
-    A file system that cannot map (some in user space) is read as usual.
+    If the file system cannot map files (some in user space), the file is read as usual.
 
     Raises
     ------
     OSError
         The path cannot be opened.
     InvalidFramingError
-        The file changed its size while it was mapped.
+        The file was truncated while it was being mapped.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
     try:
         nbytes = os.fstat(descriptor).st_size
-        if not nbytes:  # which nothing can map
+        if not nbytes:  # an empty file cannot be mapped
             return MappedSource(descriptor, path, memoryview(b""))
         data = memoryview(mmap.mmap(descriptor, nbytes, access=mmap.ACCESS_READ))
         _check_mapped(os.fstat(descriptor).st_size, nbytes)
@@ -143,11 +143,11 @@ def open_mapped(path: str) -> ByteSource:
 
 
 _UNMAPPABLE: Final = (errno.ENODEV, errno.EINVAL)
-"""What file systems answer that cannot map."""
+"""Errors of file systems that cannot map files."""
 
 
-def _check_mapped(found: int, nbytes: int) -> None:
-    if found < nbytes:
+def _check_mapped(nbytes_now: int, nbytes: int) -> None:
+    if nbytes_now < nbytes:
         raise InvalidFramingError(
-            expected=f"a file of {nbytes:,} bytes, as it was mapped", found=f"one that was cut to {found:,} bytes"
+            expected=f"a file of {nbytes:,} bytes, as it was mapped", found=f"one that was cut to {nbytes_now:,} bytes"
         )

@@ -1,4 +1,4 @@
-"""`storage_of`: the storage that a path lies in."""
+"""`storage_of`: find the storage of a path."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["storage_of"]
 
 
 def storage_of(path: str | os.PathLike[str]) -> tuple[Storage, str]:
-    """Return the storage that a person's path or URI lies in, and its absolute path there.
+    """Return the storage of a user's path or URI, and the absolute path in it.
 
     Raises
     ------
     OptionError
-        It is no path.
+        It is not a valid path.
     UnsupportedError
         No storage has its scheme.
     """

@@ -1,4 +1,4 @@
-"""Paths as strings: absolute, with ``/`` between their parts, the same in every storage."""
+"""Operations on paths: absolute strings with parts separated by ``/``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["SEPARATOR", "TEMPORARY_SUFFIX", "join", "name_of", "parent", "relati
 SEPARATOR: Final = "/"
 
 TEMPORARY_SUFFIX: Final = ".staged"
-"""Ending of files that are not whole or not committed yet: readers skip it wherever they meet it."""
+"""Suffix of files that are incomplete or not committed yet; readers skip them everywhere."""
 
 
 def join(directory: str, *parts: str) -> str:
-    """Return a path below a directory; empty parts add nothing."""
+    """Join a directory and parts of a path; empty parts add nothing."""
     return posixpath.join(directory, *filter(None, parts)) if any(parts) else directory
 
 
 def parent(path: str) -> str:
-    """Return the directory of a path: ``/`` for the root, an empty string for a bare name."""
+    """Return the directory of a path: ``/`` for the root, ``""`` for a bare name."""
     return posixpath.dirname(path)
 
 
@@ -29,6 +29,6 @@ def name_of(path: str) -> str:
 
 
 def relative(path: str, directory: str) -> str:
-    """Return a path as seen from a directory above it: ``""`` for the directory itself."""
+    """Return a path relative to a directory above it; ``""`` for the same one."""
     inside = directory if directory.endswith(SEPARATOR) else directory + SEPARATOR
     return path.removeprefix(inside) if path.startswith(inside) else "" if path == directory else path

@@ -1,4 +1,4 @@
-"""`DatasetDirectory`: a dataset's directory, and where the records and staged files of its writes lie in it."""
+"""`DatasetDirectory`: paths of a dataset's records and staging directories."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class DatasetDirectory:
     Parameters
     ----------
     storage
-        What it lies in.
+        The storage that holds it.
     root
-        Its absolute path there.
+        Its absolute path in the storage.
     """
 
     storage: Storage
     root: str
 
     def path(self, relative: str) -> str:
-        """Return the path of a file or directory of the dataset; an empty string is the dataset itself."""
+        """Return an absolute path; an empty string stands for the dataset itself."""
         return join(self.root, relative)
 
     @property
@@ -49,12 +49,12 @@ class DatasetDirectory:
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.json")
 
     def done_mark(self, seq: int) -> str:
-        """Return the path of the empty file that says that a record is applied."""
+        """Return the path of the empty file that marks a record as applied."""
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.done")
 
     @property
     def all_staging(self) -> str:
-        """The directory in which every job has its staging directory."""
+        """The directory that holds the staging directories of all jobs."""
         return join(self.root, STAGING_DIRECTORY)
 
     def staging(self, jobid: str) -> str:
@@ -63,6 +63,6 @@ class DatasetDirectory:
 
 
 def sequence_number(name: str) -> int | None:
-    """Return the number in the name of a record or its mark, None for another name."""
+    """Parse the name of a record or mark; None for other names."""
     match = _RECORD_NAME.fullmatch(name)
     return int(match[1]) if match else None

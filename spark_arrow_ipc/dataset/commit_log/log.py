@@ -1,16 +1,16 @@
-"""The chain of commit records: which one counts, and where its files lie while it is being applied.
+"""Read the chain of commit records: its head, and the pending job.
 
 Strategy
 --------
 Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and an empty ``<sequence number>.done``
-once what it says is done. The newest is the *head*; at most that one is pending, because the next may only be made
-when it is done. The listing of the directory stays the truth about a dataset: a record corrects it for the moments
-between the commit and the last rename, and afterwards serves only as the memory of which jobs, tokens and
-micro-batches are in. A reader notes the head, lists, and looks at the head again (a sequence lock). With a pending
-record its answer is what is listed, with the record's files, without those that it removes: the same at every point
-of its application, so that it may end meanwhile and only another number makes the reader list again.
+once it is applied. The newest record is the *head*. Only the head can be pending, because the next record may be made
+only when the head is done. The listing of the directory stays the truth about a dataset: a record corrects it between
+the commit and the last rename, and afterwards only remembers the committed jobs and tokens. A reader notes the head,
+lists, and reads the head again (a sequence lock). With a pending record its answer is the listing, plus the record's
+files, minus those that the record removes: the same at every point of the application, so that a pending record may
+be finished meanwhile and only another number makes the reader list again.
 
-This module reads and never changes anything. A dataset without ``_ipc_commits`` costs one failed listing.
+This module changes nothing. A dataset without ``_ipc_commits`` costs one failed listing.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
     "read_state",
 ]
 
-_LOOKS: Final = 5
-"""How often a record is looked for that other jobs prune meanwhile."""
+_ATTEMPTS: Final = 5
+"""Attempts to read the newest record while other jobs prune it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest record's number, 0 where there is none, and whether it is done."""
+    """The newest record's number (0 if there is none), and whether it is applied."""
 
     seq: int = 0
     done: bool = True
@@ -56,11 +56,9 @@ class PendingFile:
     Parameters
     ----------
     path
-        Absolute path that it has or will have.
+        Final path, absolute.
     staged
-        Absolute path that it has or had.
-    nbytes, rows
-        Its size and its rows.
+        Path in the staging directory, absolute.
     mtime_ns
         Time of its last modification, nanoseconds since 1970; a rename keeps it.
     """
@@ -74,29 +72,29 @@ class PendingFile:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A committed job whose files are not all in place."""
+    """A committed job that is not fully applied."""
 
     dataset: DatasetDirectory
     record: Record
 
     def removed(self) -> frozenset[str]:
-        """Return the absolute paths of the files that are removed, whether they are still there or not."""
+        """Return the absolute paths of the removed files, deleted already or not."""
         return frozenset(map(self.dataset.path, self.record.removes))
 
     def file(self, add: StagedFile) -> PendingFile:
-        """Return the place of a file; two looks at most.
+        """Return the state of a committed file. At most two calls of the storage.
 
         Raises
         ------
         FileNotFoundError
-            It is in neither place.
+            It is neither staged nor published.
         FileChangedError
-            What is there has another size than was committed.
+            Its size is not the committed one.
         """
         storage = self.dataset.storage
         path = self.dataset.path(add.final)
         staged = join(self.dataset.staging(self.record.jobid), add.staged)
-        # Staged first: a rename between the two looks is found by the second.
+        # Staged first: if it is renamed between the two calls, the second one finds it.
         status = storage.status(staged) or storage.status(path)
         if status is None:
             raise FileNotFoundError(2, "a committed file is neither staged nor published", path)
@@ -109,38 +107,38 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The head and, where it is not done, what it is about to do."""
+    """The head and, if it is not done, the pending job."""
 
     head: Head = field(default_factory=Head)
     pending: Pending | None = None
 
 
 def read_head(dataset: DatasetDirectory) -> Head:
-    """Return the number and state of a dataset's newest record. One listing of at most a handful of names.
+    """Return a dataset's head. Lists one small directory.
 
     Raises
     ------
     OSError
-        The storage does not say.
+        The storage cannot be read.
     """
     try:
         names = {name_of(status.path) for status in dataset.storage.list(dataset.commits)}
     except (FileNotFoundError, NotADirectoryError):
         return Head()
-    # A mark counts as its record: of two names that appear one after the other a listing may have only the second.
+    # A mark counts as its record: a listing may have only the second of two names that appear one after the other.
     seq = max((number for number in map(sequence_number, names) if number is not None), default=0)
     return Head(seq, done=not seq or f"{seq:020d}.done" in names)
 
 
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:
-    """Return a record, checked.
+    """Read and check a record.
 
     Raises
     ------
     FileNotFoundError
-        It is not there: two records at least have followed it.
+        It is not there: at least two records have followed it.
     CommitError
-        It is damaged, with what to do about it.
+        It is damaged; the message says what to do.
     """
     path = dataset.record(seq)
     try:
@@ -160,22 +158,22 @@ def read_record(dataset: DatasetDirectory, seq: int) -> Record:
 
 
 def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
-    """Return the head and its record, done or not; no record where there was never one.
+    """Return the head and its record, done or not; None if there was never a record.
 
     Raises
     ------
     CommitError
         The record is damaged.
     ConcurrentWriteError
-        Other writers go on faster than the chain can be read.
+        Other writers append faster than the chain can be read.
     OSError
-        The storage does not say.
+        The storage cannot be read.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         head = read_head(dataset)
         if not head.seq:
             return head, None
-        with suppress(FileNotFoundError):  # others went on by two records since
+        with suppress(FileNotFoundError):  # other writers appended two records meanwhile
             return head, read_record(dataset, head.seq)
     raise ConcurrentWriteError(
         "other writers change the directory faster than its state can be read", path=dataset.root
@@ -183,14 +181,14 @@ def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
 
 
 def read_state(dataset: DatasetDirectory) -> State:
-    """Return a dataset's head and, where that is pending, its record. Changes nothing.
+    """Return a dataset's head and, if it is pending, its record. Changes nothing.
 
     Raises
     ------
     CommitError
         The pending record is damaged.
     OSError
-        The storage does not say.
+        The storage cannot be read.
     """
     head = read_head(dataset)
     if head.done:
@@ -200,7 +198,7 @@ def read_state(dataset: DatasetDirectory) -> State:
 
 
 def read_pending(dataset: DatasetDirectory) -> Pending | None:
-    """Return the job that is committed and not yet in place, usually None. Changes nothing.
+    """Return the pending job, usually None. Changes nothing.
 
     Raises
     ------
@@ -211,14 +209,14 @@ def read_pending(dataset: DatasetDirectory) -> Pending | None:
 
 
 def is_committed(dataset: DatasetDirectory, jobid: str) -> bool:
-    """Return whether a job is among the newest `REMEMBERED` that are committed.
+    """Return whether a job is among the newest `REMEMBERED` committed jobs.
 
-    Only the head is asked: a record that a late writer made where older ones were pruned was never the head.
+    Only the head is read: a record that a late writer made among pruned ones was never the head.
 
     Raises
     ------
     CommitError, OSError
-        As `newest_record`: then it cannot be known.
+        As `newest_record`; the answer is unknown then.
     """
     record = newest_record(dataset)[1]
     return record is not None and jobid in record.jobs

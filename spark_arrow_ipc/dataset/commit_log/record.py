@@ -1,13 +1,13 @@
-"""A commit record: what one job changes, as JSON that ends in its own checksum.
+"""A commit record: the changes of one job, as JSON that ends in its own checksum.
 
 Strategy
 --------
-A record ends in the CRC-32 of what precedes it, so that half of one is none. It is trusted no more than any file:
-names must be relative and visible, sizes not negative, the whole not above `MAX_RECORD_NBYTES`. `log` says which record
-counts.
+A record ends in the CRC-32 of the bytes before it, so that a truncated one is detected. It is checked as any file is:
+names must be relative and visible, sizes not negative, the record not longer than `MAX_RECORD_NBYTES`. `log` finds the
+record that counts.
 
-A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names, in the one
-chain that every commit goes through: a job finds itself withdrawn when it looks at the newest record before its own.
+A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names: every job
+reads the newest record before it appends its own, and fails if it is withdrawn there.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ __all__ = [
 ]
 
 STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
-"""Ending of a file that is not committed: recursive patterns of other readers match what lies in ``_`` directories."""
+"""Suffix of staged files: recursive patterns of other readers match files in ``_`` directories."""
 
 WITHDRAWN: Final = "withdrawn"
 """The mode of a record that withdraws jobs instead of committing one."""
 
 REMEMBERED: Final = 1000
-"""Job ids, commit tokens and withdrawn jobs that each record carries on from the one before."""
+"""Number of job ids, commit tokens and withdrawn jobs that each record takes over from the one before."""
 
 MAX_RECORD_NBYTES: Final = 256 << 20
-"""A larger record is not read; a job of a million files makes one of about 150 MB."""
+"""Larger records are not read; a job of a million files makes one of about 150 MB."""
 
 _TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
 _TAIL_NBYTES: Final = 24
 
 _PART: Final = r"(?:[^/\0._][^/\0]*|_[^/\0]*=[^/\0]*)"
 _RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
-"""A path that stays inside the dataset and that readers see, by Spark's rule of hidden names."""
+"""A path inside the dataset that readers see, by Spark's rule of hidden names."""
 
 _STAGED: Final = re.compile(rf"[^/\0._][^/\0]*{re.escape(STAGED_SUFFIX)}")
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")
@@ -65,10 +65,8 @@ class StagedFile:
         Its name in the staging directory.
     final
         Its path inside the dataset's directory once it is published.
-    nbytes, rows
-        Its size and its rows.
     crc32
-        Checksum of its end (`tail_crc32`).
+        Checksum of its last bytes (`tail_crc32`).
     """
 
     staged: str
@@ -78,32 +76,32 @@ class StagedFile:
     crc32: int
 
     def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
-        # A driver collects one for every task.
+        # A driver collects one per task.
         return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one job changes, and what is remembered of the jobs before.
+    """The changes of one job, and the ids and tokens of the jobs before it.
 
     Parameters
     ----------
     seq
-        Its place in the chain, from 1.
+        Its number in the chain, from 1.
     jobid, mode
-        The job's; of a withdrawal, an id of its own and `WITHDRAWN`.
+        Those of the job; a withdrawal has an id of its own and the mode `WITHDRAWN`.
     adds
-        The files that it publishes.
+        The files to publish.
     removes
-        Relative paths of the files that it removes.
+        Relative paths of the files to delete.
     durable
-        Whether ``fsync`` guards its steps.
+        Whether the steps are made durable with ``fsync``.
     jobs, tokens
-        The newest `REMEMBERED` ids of committed jobs and commit tokens, oldest first, its own included.
+        The newest `REMEMBERED` ids of committed jobs and commit tokens, oldest first, including its own.
     withdraws
         The jobs that this record withdraws.
     withdrawn
-        The newest `REMEMBERED` ids of withdrawn jobs, oldest first, its own included.
+        The newest `REMEMBERED` ids of withdrawn jobs, oldest first, including its own.
     """
 
     seq: int
@@ -131,7 +129,7 @@ class Record:
         token: str | None = None,
         withdraws: tuple[str, ...] = (),
     ) -> Record:
-        """Return the record that follows another one in the chain and remembers what that one did."""
+        """Make the record that follows another one, taking over its ids and tokens."""
         jobs, tokens, withdrawn = ((), (), ()) if before is None else (before.jobs, before.tokens, before.withdrawn)
         return cls(
             seq,
@@ -148,11 +146,11 @@ class Record:
 
     @property
     def staged_jobs(self) -> tuple[str, ...]:
-        """The jobs whose staging directories are of no use once this record is applied."""
+        """The jobs whose staging directories can be deleted once this record is applied."""
         return self.withdraws or (self.jobid,)
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of the record's file."""
+        """Encode the record as its file holds it."""
         values = {name: getattr(self, name) for name in self.__slots__}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
         body = json.dumps(values, separators=(",", ":")).encode()[:-1]
@@ -160,12 +158,12 @@ class Record:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Return the record that a file holds, every part of it checked.
+        """Decode and check the contents of a record's file.
 
         Raises
         ------
         CommitError
-            The bytes are no whole record, or one that leads out of the dataset.
+            The bytes are not a complete record, or it names a path outside the dataset.
         """
         tail = _TAIL.search(data, max(0, len(data) - _TAIL_NBYTES))
         body = data[: tail.start()] if tail and tail.end() == len(data) else b""
@@ -175,7 +173,7 @@ class Record:
             )
         try:
             values = json.loads(body + b"}")
-            values.pop("queries", None)  # of releases that had planned for micro-batches and wrote none
+            values.pop("queries", None)  # written, always empty, by earlier releases
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
             for name in ("removes", "jobs", "tokens", "withdraws", "withdrawn"):
                 values[name] = tuple(values.get(name, ()))
@@ -219,12 +217,12 @@ def _remembers_itself(record: Record) -> bool:
 
 
 def check_names(adds: Iterable[StagedFile], removes: Iterable[str] = ()) -> None:
-    """Raise where a name leads out of the dataset or its staging, or is one that no reader sees.
+    """Raise if a path leads out of its directory, or is hidden from readers.
 
     Raises
     ------
     CommitError
-        With the name.
+        The message names the path.
     """
     for file in adds:
         if not _STAGED.fullmatch(file.staged):

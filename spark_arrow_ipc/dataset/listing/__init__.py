@@ -1,1 +1,1 @@
-"""Which files a path names: directories, globs, hive partitions, corrected by a pending commit."""
+"""List the files of a read: paths, globs, hive partitions, pending commits."""

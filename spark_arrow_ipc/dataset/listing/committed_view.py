@@ -1,11 +1,10 @@
-"""Directories as the commit records say: what is listed, corrected by a job that is still being put in place.
+"""`CommittedView`: list directories with the changes of pending jobs applied.
 
 Strategy
 --------
-`CommittedView` corrects listings by the commit records of the datasets that it meets: a file that is committed and
-still staged is there, one that is removed is not, and a directory that only such files will make is there too. When
-all is listed, `is_unchanged` says whether any head has moved meanwhile (a sequence lock): what was listed is then to
-be thrown away.
+`CommittedView` corrects listings by the pending commit records of their datasets: a committed file that is still staged
+is listed, a removed one is not, and a directory that exists only for such files is listed too. After listing,
+`is_unchanged` tells whether any head has moved meanwhile (a sequence lock); the listings must be discarded then.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["CommittedView"]
 
 
 class _Correction:
-    """What a pending record changes, by directory."""
+    """The changes of a pending record, by directory."""
 
     def __init__(self, pending: Pending) -> None:
         self._pending = pending
@@ -46,8 +45,8 @@ class _Correction:
         return None if add is None else self._file(add)
 
     def _file(self, add: StagedFile) -> DataFile:
-        found = self._pending.file(add)
-        return DataFile(found.path, found.nbytes, found.mtime_ns, (), found.staged)
+        file = self._pending.file(add)
+        return DataFile(file.path, file.nbytes, file.mtime_ns, (), file.staged)
 
     def has_directory(self, path: str) -> bool:
         return path in self._adds or path in self._directories
@@ -66,29 +65,29 @@ class _Correction:
 
 
 class CommittedView:
-    """Directories as the commit records say, for one listing of any number of them."""
+    """The directories of one read, with pending commit records applied."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._heads: dict[str, int] = {}
         self._corrections: dict[str, _Correction | None] = {}
         self._datasets: dict[str, str | None] = dict.fromkeys(("", SEPARATOR))
-        """The dataset in whose directory each directory lies."""
+        """The dataset that contains each directory, or None."""
 
     def list(self, directory: str) -> Listing:
-        """Return the listing of a directory, empty where there is none.
+        """Return the listing of a directory; an empty one if it does not exist.
 
         Raises
         ------
         CommitError, FileChangedError
             A commit record, or a file that it names, is damaged.
         OSError
-            The directory cannot be listed, or a committed file was renamed under the look.
+            The directory cannot be listed, or a committed file was renamed meanwhile.
         """
         try:
             listing = look(self.storage, directory)
             if listing.committed and directory not in self._heads:
-                self._meet(directory)
+                self._add_dataset(directory)
                 listing = look(self.storage, directory)  # its names may have been read before the head was
         except (FileNotFoundError, NotADirectoryError):
             listing = Listing()
@@ -96,22 +95,25 @@ class CommittedView:
         return listing if correction is None else correction.applied(directory, listing)
 
     def file(self, path: str) -> DataFile | None:
-        """Return a file that is committed and has not its name yet, or None."""
+        """Return a committed file that does not have its final name yet, or None."""
         correction = self._correction(parent(path))
         return None if correction is None else correction.file(path)
 
     def has_directory(self, path: str) -> bool:
-        """Return whether committed files that have not their names yet will make a directory."""
+        """Return whether publishing a pending job makes this directory."""
         correction = self._correction(parent(path))
         return correction is not None and correction.has_directory(path)
 
     def is_unchanged(self, directories: Iterable[str] = ()) -> bool:
-        """Return whether what was listed is one state of each dataset, those among `directories` that are new included."""
+        """Return whether the listings show one state of each dataset.
+
+        `directories` that were no dataset when they were listed must not have become one.
+        """
         return all(read_head(self._directory(dataset)).seq == seq for dataset, seq in self._heads.items()) and not any(
             self._has_records(directory) for directory in directories if self._datasets.get(directory) is None
         )
 
-    def _meet(self, dataset: str) -> None:
+    def _add_dataset(self, dataset: str) -> None:
         state = read_state(self._directory(dataset))
         self._heads[dataset] = state.head.seq
         self._corrections[dataset] = None if state.pending is None else _Correction(state.pending)
@@ -122,11 +124,14 @@ class CommittedView:
         return None if dataset is None else self._corrections[dataset]
 
     def _dataset(self, directory: str, *, is_known: bool) -> str | None:
-        """Return the nearest directory above or here that holds commit records; `is_known`: here is none, or it is met."""
+        """Return the nearest dataset at or above a directory, or None.
+
+        `is_known` says that the directory itself need not be checked.
+        """
         unknown = []
         while directory not in self._datasets:
             if not is_known and self._has_records(directory):
-                self._meet(directory)
+                self._add_dataset(directory)
                 break
             is_known = False
             unknown.append(directory)

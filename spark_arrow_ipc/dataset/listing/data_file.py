@@ -1,6 +1,6 @@
-"""`DataFile`: one file of a dataset as the listing saw it, and `open_where_it_lies`, which opens it for reading.
+"""`DataFile`: one file of a dataset, as listed, and how it is opened.
 
-In a module of its own, because executors need these and not the listing.
+Executors import this module without the listing.
 """
 
 from __future__ import annotations
@@ -18,33 +18,31 @@ __all__ = ["DataFile", "Located", "open_where_it_lies"]
 
 
 class Located(Protocol):
-    """A committed file: at its path, or still at the place where it was staged."""
+    """A committed file: at its path, or still at its staged path."""
 
     @property
     def path(self) -> str:
-        """Where the file is, or will be once its commit has renamed it."""
+        """Final path; the file may not be there until its commit has renamed it."""
 
     @property
     def staged(self) -> str | None:
-        """Where a committed file lies until it is renamed; None for all others."""
+        """Path of a committed file until it is renamed; None for all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of a dataset as the listing saw it.
+    """One file of a dataset, as listed.
 
     Parameters
     ----------
     path
-        Absolute.
-    nbytes
-        Its size.
+        Absolute path.
     mtime_ns
         Time of its last modification, nanoseconds since 1970.
     partition
         Values of the hive partition columns; one tuple for all files of a directory.
     staged
-        Absolute path where a committed file still lies, or lay, before it gets its name.
+        Absolute path in the staging directory, if the file was committed and not yet published.
     """
 
     path: str
@@ -54,19 +52,19 @@ class DataFile:
     staged: str | None = None
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
-        """Open the file for reading, wherever it lies; the caller closes the source.
+        """Open the file at its path or staged path; the caller closes the source.
 
         Raises
         ------
         FileNotFoundError
-            It is gone since it was listed.
+            It was deleted after it was listed.
         OSError
             It cannot be opened.
         """
         return open_where_it_lies(self, storage.open)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
-        # Half of the bytes that a slotted dataclass pickles to: the plan of an overwrite holds all files.
+        # Half the pickled size of a slotted dataclass: the plan of an overwrite holds all files.
         if self.staged is not None:
             return DataFile, (self.path, self.nbytes, self.mtime_ns, self.partition, self.staged)
         if self.partition:
@@ -78,23 +76,23 @@ _Opened = TypeVar("_Opened")
 
 
 def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened]) -> _Opened:
-    """Open a file at its path, or at its staged place while a pending commit has not renamed it.
+    """Open a file at its path, or at its staged path until it is renamed.
 
     Parameters
     ----------
     file
-        As it was listed.
+        As listed.
     open_at
-        Opens one place; raises FileNotFoundError where the file is not there.
+        Opens one path; raises FileNotFoundError if the file is not there.
 
     Raises
     ------
     FileNotFoundError
-        It is at none of its places.
+        It is at neither path.
     """
     if file.staged is not None:
-        for place in (file.path, file.staged):
+        for path in (file.path, file.staged):
             with suppress(FileNotFoundError):
-                return open_at(place)
-    # Of a staged file once more: it may have been renamed between the two tries.
+                return open_at(path)
+    # Tried again for a staged file: it may have been renamed between the two attempts.
     return open_at(file.path)

@@ -1,6 +1,6 @@
-"""One look at one directory: its files, its subdirectories, and what is skipped.
+"""List one directory: its files, subdirectories, and counts of skipped names.
 
-Names that begin with ``_`` or ``.`` are hidden (``_k=v`` is not), as are files that end as unfinished ones do.
+Names that begin with ``_`` or ``.`` are hidden (``_k=v`` is not), as are files with the suffixes of unfinished files.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from spark_arrow_ipc.storage.storage import Kind, Storage
 __all__ = ["Listing", "counted", "is_hidden", "is_loop", "is_staging", "list_directory", "look"]
 
 _COPYING: Final = "._COPYING_"
-"""How Hadoop's shell ends a name until the file is whole."""
+"""Suffix that Hadoop's shell gives to a file until it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A directory's files and what was skipped.
+    """A directory's files and subdirectories, and counts of the skipped names.
 
     Parameters
     ----------
@@ -32,17 +32,17 @@ class Listing:
     directories
         Names of the subdirectories that are not hidden, sorted.
     hidden
-        How many names begin with ``_`` or ``.`` or end as unfinished files do.
+        Number of hidden names.
     special
-        How many names are pipes, sockets or devices.
+        Number of pipes, sockets and devices.
     staging
-        Whether the directory of a write that has not committed is there.
+        Whether it contains a staging directory.
     committed
-        Whether commit records are there: this is the directory of a dataset that was written by this package.
+        Whether it contains commit records: it is a dataset that this package wrote.
     links
         Names of the subdirectories that are links.
     dangling
-        Names of the links that lead nowhere.
+        Names of dangling links.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -55,7 +55,7 @@ class Listing:
     dangling: tuple[str, ...] = ()
 
     def skipped(self) -> str:
-        """Return a phrase for what was skipped, or an empty string."""
+        """Describe the skipped names, for a message; an empty string if there are none."""
         parts = []
         if self.hidden:
             parts.append(f"{counted(self.hidden, 'name')} (beginning with _ or ., or ending in {STAGED_SUFFIX})")
@@ -63,18 +63,18 @@ class Listing:
             parts.append(counted(len(self.directories), "subdirectory"))
         if self.special:
             parts.append(f"{counted(self.special, 'name')} (no regular files)")
-        text = " and ".join(parts)
+        phrase = " and ".join(parts)
         if self.staging:
-            text += f"; {STAGING_DIRECTORY} holds the staged files of a write that has not committed"
-        return text
+            phrase += f"; {STAGING_DIRECTORY} holds the staged files of a write that has not committed"
+        return phrase
 
     def check_links(self, directory: str) -> None:
-        """Raise where a name is a link that leads nowhere: rows would be missing without a word.
+        """Raise for a dangling link: skipping it would silently lose rows.
 
         Raises
         ------
         NoFilesError
-            With the link.
+            There is one.
         """
         if self.dangling:
             raise NoFilesError(
@@ -91,12 +91,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def list_directory(storage: Storage, directory: str) -> Listing:
-    """Return a directory's own files, sorted by name, and what was skipped. One look at each file.
+    """List a directory, and raise for dangling links.
 
     Raises
     ------
     NoFilesError
-        A name in it is a link that leads nowhere.
+        The directory contains a dangling link.
     OSError
         The directory cannot be listed.
     """
@@ -106,7 +106,7 @@ def list_directory(storage: Storage, directory: str) -> Listing:
 
 
 def look(storage: Storage, directory: str) -> Listing:
-    """Return a directory's listing, links that lead nowhere included."""
+    """List a directory, including dangling links. One call of the storage."""
     files: list[DataFile] = []
     directories: list[str] = []
     links: list[str] = []
@@ -140,17 +140,17 @@ def look(storage: Storage, directory: str) -> Listing:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Spark skips files and directories of a name (``HadoopFSUtils.shouldFilterOutPathName``)."""
+    """Return whether Spark skips a name (``HadoopFSUtils.shouldFilterOutPathName``)."""
     return name[:1] == "." or (name[:1] == "_" and "=" not in name) or name.endswith(_COPYING)
 
 
 def is_staging(name: str) -> bool:
-    """Return whether a name says that what it names, or lies in it, is not committed."""
+    """Return whether a name is that of a staged file or of the staging directory."""
     return name == STAGING_DIRECTORY or name.endswith(STAGED_SUFFIX)
 
 
 def is_loop(storage: Storage, link: str) -> bool:
-    """Return whether a link to a directory leads to one that it lies in. One look a level."""
+    """Return whether a link leads to a directory that contains it."""
     target = storage.status(link)
     directory = parent(link)
     while target is not None and target.identity is not None:

@@ -1,4 +1,4 @@
-"""Which of the listed files are read: by their names and by the time of their last modification."""
+"""Filter listed files by name and by the time of their last modification."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["FileFilter", "parse_modified"]
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Which of the files found are read; directories are not asked.
+    """The options pathGlobFilter, modifiedBefore and modifiedAfter.
 
     Parameters
     ----------
     path_glob_filter
-        Pattern of the file's name (not of its path), or None.
+        Pattern of the file's name (not of its path or directories), or None.
     modified_before, modified_after
-        The file is strictly older or younger than this; nanoseconds since 1970, or None.
+        The file was modified strictly before or after this; nanoseconds since 1970, or None.
     """
 
     path_glob_filter: str | None = None
@@ -31,12 +31,12 @@ class FileFilter:
     modified_after: int | None = None
 
     def accepts(self) -> Callable[[DataFile], bool] | None:
-        """Return the test whether a file is read, or None where all are.
+        """Return a predicate for the files to read, or None to read all.
 
         Raises
         ------
         OptionError
-            The pattern is none.
+            The pattern is not valid.
         """
         if self == FileFilter():
             return None
@@ -46,24 +46,24 @@ class FileFilter:
         return lambda file: after < file.mtime_ns < before and bool(matches(name_of(file.path)))
 
 
-def parse_modified(text: str, time_zone: str | None = None) -> int:
-    """Return the value of ``modifiedBefore`` or ``modifiedAfter`` in nanoseconds since 1970.
+def parse_modified(string: str, time_zone: str | None = None) -> int:
+    """Parse ``modifiedBefore`` or ``modifiedAfter`` into nanoseconds since 1970.
 
     Parameters
     ----------
-    text
-        ``2024-03-09T12:00:00``, or any other text that Spark casts to a timestamp with a date.
+    string
+        ``2024-03-09T12:00:00``, or any other string that Spark casts to a timestamp with a date.
     time_zone
-        Of a text that names none itself. Without it such a text is UTC, not the session's zone as in Spark, because
-        the planner does not know that. The text is the instant that it says; Spark (4.3.0, measured) adds the zone's
-        offset to the file's time besides, so that it agrees only in UTC.
+        Time zone of a string without one; the default is UTC, not the session's time zone as in Spark, because the
+        planner does not know that. Spark (4.3.0, measured) also adds the zone's offset to the file's time, so that
+        it agrees only in UTC.
 
     Raises
     ------
     OptionError
-        The text is no timestamp, or the zone is unknown.
+        The string is not a timestamp, or the time zone is unknown.
     """
-    moment = parse_timestamp(text)
+    moment = parse_timestamp(string)
     if moment is None:
-        raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=repr(text))
+        raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=repr(string))
     return epoch_ns(moment if moment.tzinfo else moment.replace(tzinfo=zone(time_zone or "UTC")))

@@ -1,12 +1,12 @@
-r"""Hadoop's glob patterns: which names a pattern matches, and into which patterns braces unfold.
+r"""Hadoop's glob patterns: compile them to regular expressions, and expand braces.
 
 Strategy
 --------
 As in ``org.apache.hadoop.fs.GlobPattern`` and ``GlobExpander``: ``*`` and ``?`` within one part of a path, ``[abc]``,
-``[a-z]``, ``[^a]`` (or ``[!a]``), nested ``{a,b}`` that may hold slashes, and ``\`` before a character that means
-itself. A part ``**`` stands for any number of directories, which Hadoop does not have.
+``[a-z]``, ``[^a]`` (or ``[!a]``), nested ``{a,b}`` that may contain slashes, and ``\`` to escape a character. A part
+``**``, which Hadoop does not have, stands for any number of directories.
 
-Nothing here looks at a file system.
+Nothing here accesses a file system.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from spark_arrow_ipc.errors import OptionError
 __all__ = ["ANY_DIRECTORIES", "Matches", "compile_name", "expand_braces", "is_pattern", "literal"]
 
 Matches: TypeAlias = Callable[[str], object]
-"""Tells by its truth whether a name matches."""
+"""A predicate on names: the result is true if the name matches."""
 
 ANY_DIRECTORIES: Final = "**"
-"""A part of a path that stands for any number of directories, none included."""
+"""A part of a path that stands for any number of directories, including none."""
 
 _MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def is_pattern(path: str) -> bool:
-    """Return whether a path holds a character that means something in a pattern."""
+    """Return whether a path contains a special character of patterns."""
     return _MAGIC.search(path) is not None
 
 
 def literal(part: str) -> str | None:
-    r"""Return the name that a part of a path means if it can only match one, else None: ``a\*b`` means ``a*b``."""
+    r"""Return the only name that a part can match, or None: ``a\*b`` is ``a*b``."""
     name = _ESCAPED.sub(r"\1", part)
     return name if not is_pattern(_ESCAPED.sub("", part)) else None
 
 
 def compile_name(pattern: str) -> Matches:
-    """Return the test whether a name (without slash) matches a pattern.
+    """Compile a pattern into a predicate on names (without slashes).
 
     Raises
     ------
@@ -53,7 +53,7 @@ def compile_name(pattern: str) -> Matches:
 
 
 class _Translation:
-    """A pattern on its way to a regular expression; `_at` is the position of the next character."""
+    """Translates a pattern into a regular expression, character by character."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -97,7 +97,7 @@ class _Translation:
         return self._next()
 
     def _set(self) -> str:
-        r"""Return the set that opened just now; in it only ``\``, ``-``, ``]`` and a leading ``^`` have a meaning."""
+        r"""Translate a set; ``\``, ``-``, ``]`` leading ``^`` and ``!`` are special."""
         negated = self._pattern[self._at : self._at + 1] in ("^", "!")
         self._at += negated
         members: list[str] = []
@@ -118,7 +118,7 @@ class _Translation:
                     raise self._wrong(f"a range from the lower to the higher character, not {low}-{high}")
                 members.append(f"{re.escape(low)}-{re.escape(high)}")
             else:
-                # re.escape leaves & | ~ as they are where they are single; doubled they are reserved in a set.
+                # re.escape does not escape & | ~, which are reserved in a set when doubled.
                 members.append(f"\\{low}" if low in "&|~" else re.escape(low))
 
     def _wrong(self, expected: str) -> OptionError:
@@ -126,9 +126,9 @@ class _Translation:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    r"""Return the patterns that one stands for, so that no pair of braces holds a slash: ``p{a/b,c}`` is two.
+    r"""Expand braces that contain a slash: ``p{a/b,c}`` becomes ``pa/b`` and ``pc``.
 
-    Braces without a slash stay, and so does a pattern whose braces are not closed.
+    Braces without a slash stay, and so does a pattern with unclosed braces.
 
     Raises
     ------
@@ -139,11 +139,11 @@ def expand_braces(pattern: str) -> list[str]:
     expanded = []
     while waiting:
         current = waiting.pop()
-        found = _braces_with_slash(current)
-        if found is None:
+        braces = _braces_with_slash(current)
+        if braces is None:
             expanded.append(current)
             continue
-        first, commas, end = found
+        first, commas, end = braces
         edges = [first, *commas, end]
         choices = [current[a + 1 : b] for a, b in pairwise(edges)]
         waiting.extend(current[:first] + choice + current[end + 1 :] for choice in reversed(choices))
@@ -151,7 +151,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _braces_with_slash(pattern: str) -> tuple[int, list[int], int] | None:
-    """Return where the first outer braces with a slash in them open, have their commas, and close."""
+    """Return the positions of the first outer braces with a slash, and their commas."""
     depth = first = 0
     commas: list[int] = []
     slash = False

@@ -1,17 +1,17 @@
-"""Hive partitions: the columns and values that the names of directories tell, as Spark discovers them.
+"""Discover Hive partitions from the names of directories, as Spark does.
 
 Strategy
 --------
-``PartitioningUtils.parsePartitions``: every directory that holds files is read upwards until a base path, or until a
-name without an equals sign above one with it. What is met first is the table's root, which must be the same for all;
-the names of the columns must be the same for all, letters' case aside. A column's type is the widest of the types of
-its texts (`partition_values`), and its texts are then cast to that. Filters do not count: a file that is not read
-still has a say in its partition's type.
+As in ``PartitioningUtils.parsePartitions``, the path of every directory that contains files is parsed upwards to a base
+path, or to the first name without an equals sign above one with it. That directory is the table's root, which must be
+the same for all, as must the names of the columns, ignoring case. A column's type is the widest of the types of its
+strings (`partition_values`), and its strings are then cast to that type. Filters do not matter: a file that is not read
+still counts for the type of its partition column.
 
-Files directly in the table's root belong to no partition. Spark drops them without a word; here they are counted.
+Files directly in the table's root belong to no partition. Spark drops them silently; here they are counted for a warning.
 
-Directories are many and values few: each directory's name is read once for all that lie in it, each text is inferred
-and cast once, and the files of a directory share one tuple of values.
+There are many directories and few values: each directory's name is parsed once for all directories below it, each
+string is inferred and cast once, and the files of a directory share one tuple of values.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from spark_arrow_ipc.storage.storage import Kind
 __all__ = ["Partitioning", "discover", "merged_fields", "retype"]
 
 _SHOWN: Final = 5
-"""Directories that an error names."""
+"""Maximum number of directories in an error message."""
 
-Texts: TypeAlias = tuple[str, ...]
-"""What stands behind the equals signs of a directory's path, escaped."""
+Strings: TypeAlias = tuple[str, ...]
+"""The strings after the equals signs of a directory's path, escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,25 @@ class Partitioning:
     Parameters
     ----------
     fields
-        Of the partition columns, outermost directory first, nullable; none where nothing is partitioned.
+        The partition columns, outermost directory first, nullable; empty for a table without partitions.
     files
-        To be read, with their values in `DataFile.partition`.
-    texts
-        The raw text of each value of each file; one tuple for all files of a directory.
+        The files to read, with their values in `DataFile.partition`.
+    strings
+        The escaped string of each value of each file; one tuple for all files of a directory.
     unread
         Files in the root of a partitioned table, which Spark does not read either.
     time_zone
-        In which timestamps without a zone are meant, or None.
+        Time zone of timestamps without one, or None.
     """
 
     fields: tuple[t.Field, ...]
     files: tuple[DataFile, ...]
-    texts: tuple[Texts, ...] = ()
+    strings: tuple[Strings, ...] = ()
     unread: tuple[DataFile, ...] = ()
     time_zone: str | None = None
 
     def warning(self) -> str | None:
-        """Return in words which files belong to no partition and are not read, or None."""
+        """Return a warning about the files in the root of a partitioned table, or None."""
         if not self.unread:
             return None
         count = len(self.unread)
@@ -85,51 +85,51 @@ class Partitioning:
 def discover(
     tree: Tree, *, base_path: str | None = None, infer: bool = True, time_zone: str | None = None
 ) -> Partitioning:
-    """Return the files of a read and the partition columns that their directories tell.
+    """Return the files of a read, with the partition values of their directories.
 
     O(directories + files). A tree that is read recursively has no partitions.
 
     Parameters
     ----------
     tree
-        As `listing.list_tree` gives it.
+        As listed by `tree.list_tree`.
     base_path
-        Directory in which the partitions begin: by default the directories that the paths name, or hold the files
-        that they name; so that ``/data/year=2024`` alone has no column ``year``.
+        Directory in which the partitions begin: by default each path, or the directory of a path that is a file;
+        so that ``/data/year=2024`` alone has no column ``year``.
     infer
-        Whether types are inferred; else all columns are text.
+        Whether types are inferred; else all columns are strings.
     time_zone
-        In which timestamps are meant: they are instants then, else local times.
+        Time zone of timestamps: they are instants with one, else local times.
 
     Raises
     ------
     NoFilesError
         There is nothing to read.
     SchemaMismatchError
-        The directories do not agree on one root or on the columns, a name or value is empty, a name comes twice, or
+        The directories do not agree on one root or on the columns, a name or value is empty, a name is repeated, or
         a value cannot be cast to its column's type.
     OptionError
-        The base path is no directory or not above all paths, or the zone is unknown.
+        The base path is not a directory or not above all paths, or the time zone is unknown.
     """
     if time_zone is not None:
         zone(time_zone)
     bases = _base_paths(tree, base_path)
     if tree.recursive:
         return Partitioning((), tree.accepted(tree.all_files()))
-    names, texts = _parse(tree.leaves, bases)
-    if not texts:
+    names, strings = _parse(tree.leaves, bases)
+    if not strings:
         return Partitioning((), tree.accepted(tree.own_files()))
     tree.all_files()  # the links of all directories are checked
-    kinds = [_column_type({row[i] for row in texts.values()}, time_zone, infer=infer) for i in range(len(names))]
+    kinds = [_column_type({row[i] for row in strings.values()}, time_zone, infer=infer) for i in range(len(names))]
     fields = tuple(map(t.Field, names, kinds))
-    values = _cast(fields, {row: directory for directory, row in texts.items()}, time_zone)
+    values = _cast(fields, {row: directory for directory, row in strings.items()}, time_zone)
     accepts = tree.filter.accepts() or (lambda _: True)
     files: list[DataFile] = []
-    rows: list[Texts] = []
+    rows: list[Strings] = []
     unread: list[DataFile] = []
-    for directory, found in tree.leaves.items():
-        kept = list(filter(accepts, found))
-        row = texts.get(directory)
+    for directory, listed in tree.leaves.items():
+        kept = list(filter(accepts, listed))
+        row = strings.get(directory)
         if row is None:
             unread.extend(kept)
         else:
@@ -141,24 +141,24 @@ def discover(
 
 
 def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Partitioning:
-    """Return the partitions with the types that a user asks for, cast from the texts of the directories.
+    """Cast the partition columns to the types that a user asks for.
 
     Parameters
     ----------
     partitioning
-        As discovered, so that texts which do not even fit the inferred type of their column are none here.
+        As discovered, so that every string fits the inferred type of its column.
     types
-        By column; a name that differs in case alone counts where none is equal, and the column takes it over.
-        Names that are no partition columns are passed over.
+        Types by name. If no name is equal, one that differs only in case counts, and the column takes its spelling.
+        Other columns are ignored.
 
     Raises
     ------
     SchemaMismatchError
         A value cannot be cast to its type.
     OptionError
-        A timestamp without a zone is to be an instant, and no time zone is known.
+        A timestamp without a zone is to be cast to an instant, and no time zone is given.
     UnsupportedError
-        No partition column can have the type.
+        Partition columns cannot have the type.
     """
     by_lower = {name.lower(): name for name in types}
     names = [field.name if field.name in types else by_lower.get(field.name.lower()) for field in partitioning.fields]
@@ -168,10 +168,10 @@ def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Parti
     )
     if fields == partitioning.fields:
         return partitioning
-    directories = {row: parent(file.path) for file, row in zip(partitioning.files, partitioning.texts, strict=True)}
+    directories = {row: parent(file.path) for file, row in zip(partitioning.files, partitioning.strings, strict=True)}
     values = _cast(fields, directories, partitioning.time_zone)
-    files = tuple(map(_with_values, partitioning.files, map(values.__getitem__, partitioning.texts)))
-    return Partitioning(fields, files, partitioning.texts, partitioning.unread, partitioning.time_zone)
+    files = tuple(map(_with_values, partitioning.files, map(values.__getitem__, partitioning.strings)))
+    return Partitioning(fields, files, partitioning.strings, partitioning.unread, partitioning.time_zone)
 
 
 class _Named(Protocol):
@@ -183,10 +183,10 @@ _N = TypeVar("_N", bound=_Named)
 
 
 def merged_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]:
-    """Return the columns of files and paths together, as Spark orders them; fields of any kind that have a name.
+    """Merge the fields of files and partitions, in Spark's order.
 
-    A partition column that the files have too, letters' case aside, stands where they have it, with the name and type
-    of the path; the others stand at the end.
+    A partition column that the files have too, ignoring case, takes their position, with the name and type of the
+    partition; the others follow at the end.
     """
     waiting = {field.name.lower(): field for field in partition}
     own = [waiting.pop(field.name.lower(), field) for field in data]
@@ -213,21 +213,21 @@ def _base_paths(tree: Tree, base_path: str | None) -> set[str]:
     return {base}
 
 
-def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Texts, dict[str, Texts]]:
-    """Return the names of the columns, and the texts of each directory that has any."""
+def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Strings, dict[str, Strings]]:
+    """Return the names of the columns, and the strings of each partition's directory."""
     reader = _PathReader(bases)
-    texts: dict[str, Texts] = {}
+    strings: dict[str, Strings] = {}
     tables: dict[str, str] = {}
-    spellings: dict[Texts, str] = {}
+    spellings: dict[Strings, str] = {}
     for leaf in leaves:
         path = reader.partition(leaf)
         if path is None:
             tables.setdefault(leaf, leaf)
         else:
-            texts[leaf] = path.texts
+            strings[leaf] = path.strings
             tables.setdefault(path.table, leaf)
             spellings.setdefault(path.names, leaf)
-    if not texts:
+    if not strings:
         return (), {}
     if len({table.lower() for table in tables}) > 1:
         raise SchemaMismatchError(
@@ -249,19 +249,19 @@ def _parse(leaves: Iterable[str], bases: set[str]) -> tuple[Texts, dict[str, Tex
         raise SchemaMismatchError(
             expected="each partition column once in a path", found=f"{twice[0]!r} twice", path=leaf
         )
-    return names, texts
+    return names, strings
 
 
 class _Path(NamedTuple):
-    """Columns that a directory's path names, their texts, and the directory in which they begin."""
+    """The columns in a directory's path, and the table directory above them."""
 
     table: str
     names: tuple[str, ...] = ()
-    texts: Texts = ()
+    strings: Strings = ()
 
 
 class _PathReader:
-    """Reads what directories are called; each directory once."""
+    """Parses the names of directories, each once."""
 
     def __init__(self, bases: set[str]) -> None:
         self._bases = bases
@@ -269,7 +269,7 @@ class _PathReader:
         self._names: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
 
     def partition(self, directory: str) -> _Path | None:
-        """Return the columns of a directory, None where it has none."""
+        """Return the columns of a directory, or None if it has none."""
         while directory not in self._bases:
             path = self._path(directory)
             if path.names:
@@ -280,50 +280,53 @@ class _PathReader:
         return None
 
     def _path(self, directory: str) -> _Path:
-        """Return the columns of the last directories of a path, those up to one without an equals sign."""
-        found = self._paths.get(directory)
-        if found is None:
+        """Parse the last directories of a path, up to one without an equals sign."""
+        path = self._paths.get(directory)
+        if path is None:
             above, _, name = directory.rpartition(SEPARATOR)
             if directory in self._bases or "=" not in name:
-                found = _Path(directory)
+                path = _Path(directory)
             else:
                 outer = self._path(above or SEPARATOR)
-                escaped, _, text = name.partition("=")
+                escaped, _, string = name.partition("=")
                 names = self._names.get((outer.names, escaped))
                 if names is None:
                     names = self._names[outer.names, escaped] = (*outer.names, unescape_path_name(escaped))
-                if not names[-1] or not text:
+                if not names[-1] or not string:
                     raise SchemaMismatchError(
                         expected="a name before and a value after the equals sign of a partition's directory",
                         found=repr(name),
                         path=directory,
                     )
-                found = _Path(outer.table, names, (*outer.texts, text))
-            self._paths[directory] = found
-        return found
+                path = _Path(outer.table, names, (*outer.strings, string))
+            self._paths[directory] = path
+        return path
 
 
-def _column_type(texts: set[str], time_zone: str | None, *, infer: bool) -> t.DataType:
+def _column_type(strings: set[str], time_zone: str | None, *, infer: bool) -> t.DataType:
     if infer:
-        return widest({infer_type(text, time_zone) for text in texts})
-    return t.null if texts == {DEFAULT_PARTITION} else t.utf8
+        return widest({infer_type(string, time_zone) for string in strings})
+    return t.null if strings == {DEFAULT_PARTITION} else t.utf8
 
 
 def _cast(
-    fields: Sequence[t.Field], rows: Mapping[Texts, str], time_zone: str | None
-) -> dict[Texts, tuple[PartitionValue, ...]]:
-    """Return the values of each row of texts; each text is cast once. `rows` has a directory of each, for errors."""
+    fields: Sequence[t.Field], rows: Mapping[Strings, str], time_zone: str | None
+) -> dict[Strings, tuple[PartitionValue, ...]]:
+    """Cast rows of strings, each string once.
+
+    `rows` maps each row to one of its directories, for error messages.
+    """
     memos: list[dict[str, PartitionValue]] = [{} for _ in fields]
-    for texts, directory in rows.items():
-        for field, memo, text in zip(fields, memos, texts, strict=True):
-            if text not in memo:
-                memo[text] = _value(field, text, time_zone, directory)
-    return {texts: tuple(memo[text] for memo, text in zip(memos, texts, strict=True)) for texts in rows}
+    for strings, directory in rows.items():
+        for field, memo, string in zip(fields, memos, strings, strict=True):
+            if string not in memo:
+                memo[string] = _value(field, string, time_zone, directory)
+    return {strings: tuple(memo[string] for memo, string in zip(memos, strings, strict=True)) for strings in rows}
 
 
-def _value(field: t.Field, text: str, time_zone: str | None, directory: str) -> PartitionValue:
+def _value(field: t.Field, string: str, time_zone: str | None, directory: str) -> PartitionValue:
     try:
-        return cast(text, field.type, time_zone)
+        return cast(string, field.type, time_zone)
     except ArrowIpcError as error:
         error.field_path = error.field_path or field.name
         error.path = error.path or directory
@@ -331,7 +334,7 @@ def _value(field: t.Field, text: str, time_zone: str | None, directory: str) -> 
     except ValueError as error:
         raise SchemaMismatchError(
             expected=f"a partition value of the type {field.type}",
-            found=repr(text),
+            found=repr(string),
             path=directory,
             field_path=field.name,
         ) from error

@@ -1,14 +1,14 @@
-"""Values of partition columns as text: which type a text has, which value it is, and how a value is written.
+"""Infer, parse and format the values of partition columns, as Spark does.
 
 Strategy
 --------
-Spark's rules (``PartitioningUtils`` and ``ExternalCatalogUtils``), down to Java's grammars of numbers: a text is the
-first of int, long, decimal without a fraction, double, timestamp, date that it can be, else a string. Types of one
-column that differ are widened only where no digit is lost, else the column is text.
+Spark's rules (``PartitioningUtils`` and ``ExternalCatalogUtils``), down to Java's grammars of numbers: the type of a
+value is the first of int, long, decimal without a fraction, double, timestamp and date that it parses as, else string.
+Different types of one column are widened only if no digit is lost, else the column is a string.
 
-Three things differ from Spark, and are meant to: years outside 1 to 9999, which Python's dates cannot hold, and
-times of day, which only some versions of Spark infer, stay text; and a timestamp has no zone unless one is given,
-because the planner does not know the session's.
+Three differences from Spark are intended: years outside 1 to 9999, which Python's dates cannot hold, and times of day,
+which only some versions of Spark infer, stay strings; and a timestamp has no time zone unless one is given, because
+the planner does not know the session's.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ PartitionValue: TypeAlias = bool | int | float | Decimal | str | bytes | date | 
 """Value of a partition column."""
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What stands for null in the name of a directory."""
+"""The string for null in the name of a directory."""
 
 _MAX_PRECISION: Final = 38
 """Digits of Spark's widest decimal."""
 
 _ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
-# NUL, which Spark leaves as it is, cannot stand in a path.
+# Unlike Spark, escape NUL: a path cannot contain it.
 _TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 _UNDECIMAL: Final = re.compile(r"[^\x00-\uffff]")
-"""Java reads the digits of all scripts, but not those that need two of its characters."""
+"""Java parses digits of all scripts, except those that need a surrogate pair."""
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d{1,10}))?")
@@ -63,29 +63,29 @@ _HEX_DOUBLE: Final = re.compile(
 _JAVA_WHITESPACE: Final = "".join(map(chr, range(33)))
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d)?", re.ASCII)
-"""At most one digit of a fraction: Spark's pattern is ``yyyy-MM-dd HH:mm:ss[.S]``."""
+"""At most one fractional digit: Spark's pattern is ``yyyy-MM-dd HH:mm:ss[.S]``."""
 _TIME: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 
 
-def escape_path_name(text: str) -> str:
-    """Return a column's name or value as it stands in a path: ``a:b`` is ``a%3Ab`` (Hive's ``escapePathName``)."""
-    return _TO_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+def escape_path_name(string: str) -> str:
+    """Escape a name or value for a path, as Hive: ``a:b`` becomes ``a%3Ab``."""
+    return _TO_ESCAPE.sub(lambda match: f"%{ord(match[0]):02X}", string)
 
 
-def unescape_path_name(text: str) -> str:
-    """Return what an escaped text means; a percent sign without two hexadecimal digits is itself."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "%" in text else text
+def unescape_path_name(string: str) -> str:
+    """Unescape a name or value; a percent sign without two hexadecimal digits stays."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), string) if "%" in string else string
 
 
 def infer_type(raw: str, time_zone: str | None = None) -> t.DataType:
-    """Return the type that Spark infers for the raw (escaped) text of one directory; `types.null` for null.
+    """Infer the type of a raw (escaped) value as Spark does; `types.null` for null.
 
     Parameters
     ----------
     raw
-        What stands behind the equals sign.
+        The string after the equals sign.
     time_zone
-        Of the timestamps; without one they are local times of an unknown zone.
+        Time zone of timestamps; without one they are local times.
     """
     if raw == DEFAULT_PARTITION:
         return t.null
@@ -106,11 +106,11 @@ def _number_type(raw: str) -> t.DataType | None:
 
 
 def _decimal_precision(raw: str) -> int | None:
-    """Return the digits of a decimal number that has no fraction, or None; ``1e3`` has four."""
-    found = _DECIMAL.fullmatch(raw)
-    if not found:
+    """Return the precision of a decimal without fraction (4 for ``1e3``), or None."""
+    match = _DECIMAL.fullmatch(raw)
+    if not match:
         return None
-    whole, fraction, bare_fraction, exponent = found.groups("")
+    whole, fraction, bare_fraction, exponent = match.groups("")
     fraction += bare_fraction
     scale = len(fraction) - int(exponent or 0)
     precision = max(1, len(str(int(whole + fraction))) - scale)
@@ -118,21 +118,21 @@ def _decimal_precision(raw: str) -> int | None:
 
 
 def _double(raw: str) -> float | None:
-    """Return what Java's ``Double.parseDouble`` gives, or None where it throws."""
-    text = raw.strip(_JAVA_WHITESPACE)
-    if _DOUBLE.fullmatch(text):
-        return float(text if text[-1] in "Ny" else text.rstrip("fFdD"))
-    if _HEX_DOUBLE.fullmatch(text):
+    """Parse a number like Java's ``Double.parseDouble``; None where that throws."""
+    string = raw.strip(_JAVA_WHITESPACE)
+    if _DOUBLE.fullmatch(string):
+        return float(string if string[-1] in "Ny" else string.rstrip("fFdD"))
+    if _HEX_DOUBLE.fullmatch(string):
         try:
-            return float.fromhex(text.rstrip("fFdD"))
+            return float.fromhex(string.rstrip("fFdD"))
         except OverflowError:
-            return float(f"{text[0] if text[0] in '+-' else ''}inf")
+            return float(f"{string[0] if string[0] in '+-' else ''}inf")
     return None
 
 
 def _time_type(raw: str, time_zone: str | None) -> t.DataType | None:
-    text = unescape_path_name(raw)
-    if _TIMESTAMP.fullmatch(text) and parse_timestamp(text) is not None:
+    string = unescape_path_name(raw)
+    if _TIMESTAMP.fullmatch(string) and parse_timestamp(string) is not None:
         return t.Timestamp(t.TimeUnit.MICROSECOND, time_zone)
     if _DATE.fullmatch(raw) and parse_date(raw) is not None:
         return t.date32
@@ -140,11 +140,11 @@ def _time_type(raw: str, time_zone: str | None) -> t.DataType | None:
 
 
 _DIGITS: Final[Mapping[t.DataType, int]] = {t.int32: 10, t.int64: 20}
-"""Precision of the decimals that Spark takes integers for."""
+"""Precision of the decimals to which Spark widens integers."""
 
 
 def widest(types: Iterable[t.DataType]) -> t.DataType:
-    """Return the type of a column whose directories have these types (``findWiderTypeForPartitionColumn``)."""
+    """Return the common type of a column (``findWiderTypeForPartitionColumn``)."""
     kinds = set(types) - {t.null}
     if len(kinds) <= 1:
         return kinds.pop() if kinds else t.null
@@ -159,25 +159,25 @@ def widest(types: Iterable[t.DataType]) -> t.DataType:
 
 
 def cast(raw: str, type_: t.DataType, time_zone: str | None = None) -> PartitionValue:
-    """Return the value that the raw (escaped) text of a directory has in a type.
+    """Cast a raw (escaped) value to a type.
 
     Parameters
     ----------
     raw
-        What stands behind the equals sign.
+        The string after the equals sign.
     type_
-        One that `infer_type` gives, or that a user asks for.
+        Inferred by `infer_type`, or given by the user.
     time_zone
-        In which a timestamp without a zone is meant, where `type_` has a zone. The value is in UTC.
+        Time zone of a timestamp without one, if `type_` has a time zone. The result is in UTC.
 
     Raises
     ------
     ValueError
-        The text is no value of the type, or does not fit it.
+        The string is not a value of the type, or does not fit it.
     OptionError
-        A timestamp without a zone is to be an instant, and no time zone is given.
+        A timestamp without a zone is to be cast to an instant, and no time zone is given.
     UnsupportedError
-        No partition column can have the type.
+        Partition columns cannot have the type.
     """
     function = CASTS.get(type(type_))
     if function is None:
@@ -212,7 +212,7 @@ def _decimal(raw: str, type_: Any, _: object) -> Decimal:
     if not _DECIMAL.fullmatch(raw) or _UNDECIMAL.search(raw):
         raise ValueError
     value = Decimal(raw)
-    # Compared before it is expanded: the exponent of a text may be anything.
+    # Compared before it is expanded: the exponent may be arbitrarily large.
     if value and value.adjusted() >= type_.precision - type_.scale:
         raise ValueError
     with localcontext(prec=type_.precision + 1):
@@ -234,13 +234,13 @@ def _timestamp(raw: str, type_: Any, time_zone: str | None) -> datetime:
     if value is None:
         raise ValueError
     if type_.timezone is None:
-        # As Spark casts to TIMESTAMP_NTZ: the zone in a text is passed over.
+        # As in Spark's cast to TIMESTAMP_NTZ, the zone is ignored.
         return value.replace(tzinfo=None)
     if value.tzinfo is None:
         if time_zone is None:
             raise OptionError(
-                expected="the option timeZone, because the text of a timestamp names no zone and the planner does not "
-                "know that of the session (or ask for timestamp_ntz)",
+                expected="the option timeZone, because this timestamp has no time zone and the planner does not know "
+                "that of the session (or ask for timestamp_ntz)",
                 found=repr(raw),
             )
         value = value.replace(tzinfo=zone(time_zone))
@@ -248,18 +248,18 @@ def _timestamp(raw: str, type_: Any, time_zone: str | None) -> datetime:
 
 
 def _time(raw: str, *_: object) -> time:
-    found = _TIME.fullmatch(unescape_path_name(raw))
-    if not found:
+    match = _TIME.fullmatch(unescape_path_name(raw))
+    if not match:
         raise ValueError
-    hour, minute, second, fraction = found.groups("0")
+    hour, minute, second, fraction = match.groups("0")
     return time(int(hour), int(minute), int(second), int(f"{fraction:0<6}"))
 
 
-def _text(raw: str, *_: object) -> str:
-    text = unescape_path_name(raw)
-    if not text.isascii():
-        text.encode()  # a name that is no UTF-8 comes with surrogates
-    return text
+def _string(raw: str, *_: object) -> str:
+    string = unescape_path_name(raw)
+    if not string.isascii():
+        string.encode()  # a name that is not UTF-8 contains surrogates, which do not encode
+    return string
 
 
 def _bytes(raw: str, *_: object) -> bytes:
@@ -279,31 +279,31 @@ CASTS: Final[Mapping[type[t.DataType], Callable[[str, Any, str | None], Partitio
     t.Date: _date,
     t.Timestamp: _timestamp,
     t.Time: _time,
-    **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Utf8View), _text),
+    **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Utf8View), _string),
     **dict.fromkeys((t.Binary, t.LargeBinary, t.BinaryView), _bytes),
 }
-"""What a raw text is in each type that a partition column can have."""
+"""The function that parses a raw value, for each type that a partition column can have."""
 
 
 def partition_directory(names: Sequence[str], values: Sequence[PartitionValue | np.generic]) -> str:
-    """Return the relative directory of a partition as Spark writes it: ``year=2024/city=a%3Ab``.
+    """Name a partition's relative directory as Spark: ``year=2024/city=a%3Ab``.
 
-    A null and an empty text are both `DEFAULT_PARTITION`. Timestamps are written as they stand, in their own zone:
-    give aware ones in the zone in which they will be read.
+    Null and the empty string are both `DEFAULT_PARTITION`. Timestamps are written in their own time zone: convert
+    aware ones to the zone in which they will be read.
 
     Parameters
     ----------
     names
-        Of the partition columns.
+        Names of the partition columns.
     values
-        One for each; a `numpy.float32` is written with the digits of a float, a Python float with those of a double.
+        One for each; a `numpy.float32` is formatted as a Java float, a Python float as a double.
 
     Raises
     ------
     OptionError
         A name is empty: such a directory could not be read back.
     UnsupportedError
-        A value's type cannot be a directory's name.
+        A value's type cannot be in the name of a directory.
     """
     return "/".join(_segment(name, value) for name, value in zip(names, values, strict=True))
 
@@ -311,66 +311,66 @@ def partition_directory(names: Sequence[str], values: Sequence[PartitionValue | 
 def _segment(name: str, value: PartitionValue | np.generic) -> str:
     if not name:
         raise OptionError(expected="partition columns with names", found="one with an empty name")
-    text = "" if value is None else _TEXTS.get(type(value), _no_text)(value)
-    segment = f"{escape_path_name(name)}={escape_path_name(text) or DEFAULT_PARTITION}"
-    # Readers take names that begin or end so for hidden ones, so that the rows would be lost.
+    string = "" if value is None else _FORMATS.get(type(value), _refuse)(value)
+    segment = f"{escape_path_name(name)}={escape_path_name(string) or DEFAULT_PARTITION}"
+    # Readers skip names that begin or end like this, and the rows would be lost.
     if segment[0] == ".":
         segment = f"%2E{segment[1:]}"
     return f"{segment[:-1]}%5F" if segment.endswith("._COPYING_") else segment
 
 
-def _no_text(value: object) -> str:
+def _refuse(value: object) -> str:
     raise UnsupportedError(f"a value of the type {type(value).__name__} cannot name a partition's directory")
 
 
-def _double_text(value: float | np.floating[Any]) -> str:
-    """Return what Java's ``Double.toString`` or ``Float.toString`` gives."""
+def _format_double(value: float | np.floating[Any]) -> str:
+    """Format a number like Java's ``Double.toString`` or ``Float.toString``."""
     if value != value:  # noqa: PLR0124 - only NaN differs from itself
         return "NaN"
     if abs(value) == np.inf:
         return "Infinity" if value > 0 else "-Infinity"
     sign, digits, exponent = Decimal(str(value)).as_tuple()
     if len(digits) == 1 and digits != (0,):
-        # Java takes the nearest number of at least two digits: its smallest double is 4.9E-324 and not 5E-324.
+        # Java uses at least two digits: its smallest double is 4.9E-324, not 5E-324.
         sign, digits, exponent = Decimal(f"{value:.1e}").as_tuple()
     assert isinstance(exponent, int)
-    text = "".join(map(str, digits)).rstrip("0") or "0"
+    string = "".join(map(str, digits)).rstrip("0") or "0"
     point = len(digits) + exponent  # digits before the decimal point
     if not any(digits):
-        text = "0.0"
+        string = "0.0"
     elif -3 < point <= 7:
-        whole = text[: max(point, 0)].ljust(max(point, 0), "0") or "0"
-        text = f"{whole}.{'0' * -point}{text[max(point, 0) :] or '0'}"
+        whole = string[: max(point, 0)].ljust(max(point, 0), "0") or "0"
+        string = f"{whole}.{'0' * -point}{string[max(point, 0) :] or '0'}"
     else:
-        text = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
-    return f"-{text}" if sign else text
+        string = f"{string[0]}.{string[1:] or '0'}E{point - 1}"
+    return f"-{string}" if sign else string
 
 
-def _datetime_text(value: datetime) -> str:
-    text = value.replace(tzinfo=None).isoformat(" ")
-    return text.rstrip("0") if value.microsecond else text
+def _format_datetime(value: datetime) -> str:
+    string = value.replace(tzinfo=None).isoformat(" ")
+    return string.rstrip("0") if value.microsecond else string
 
 
-def _time_text(value: time) -> str:
-    text = value.replace(tzinfo=None).isoformat()
-    return text.rstrip("0") if value.microsecond else text
+def _format_time(value: time) -> str:
+    string = value.replace(tzinfo=None).isoformat()
+    return string.rstrip("0") if value.microsecond else string
 
 
 _WHOLE: Final = [np.dtype(f"{sign}int{bits}").type for sign, bits in product(("", "u"), (8, 16, 32, 64))]
 
-_TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
+_FORMATS: Final[Mapping[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     np.bool_: lambda value: "true" if value else "false",
     int: str,
     **dict.fromkeys(_WHOLE, str),
-    float: _double_text,
-    **dict.fromkeys((np.float16, np.float32, np.float64), _double_text),
+    float: _format_double,
+    **dict.fromkeys((np.float16, np.float32, np.float64), _format_double),
     Decimal: lambda value: format(value, "f"),
     str: str,
     np.str_: str,
     bytes: lambda value: value.decode(errors="replace"),
     date: date.isoformat,
-    datetime: _datetime_text,
-    time: _time_text,
+    datetime: _format_datetime,
+    time: _format_time,
 }
-"""Spark's cast to a string of each type of value."""
+"""The function that formats a value like Spark's cast to string, by Python type."""

@@ -1,17 +1,17 @@
-r"""Which files a read names: the truth about a dataset is the listing of its directory.
+r"""List the files and directories of a read, from its paths and patterns.
 
 Strategy
 --------
-As Spark's file sources do: a path is a file, a directory or a pattern (`patterns`). A directory is looked through to
-its last subdirectory, because those named ``key=value`` are partitions (`hive`). Without such, and unless
-`recursive`, only the files directly in a directory are read. Names that begin with ``_`` or ``.`` are skipped, and a
-pattern matches such only where it begins so itself. Paths keep their order, the files of one path are sorted by name,
-and a path given twice is read twice. Files that are named outright are read whatever their name.
+As in Spark's file sources, a path is a file, a directory or a pattern (`globs`). A directory is listed with all its
+subdirectories, because those named ``key=value`` are partitions (`hive`). Without partitions, and unless `recursive`,
+only the files directly in a directory are read. Names that begin with ``_`` or ``.`` are skipped; a pattern matches
+them only if it begins with that character. Paths keep their order, the files of one path are sorted by name, and a
+path given twice is read twice. A file that is given by its path is read whatever its name.
 
-A pattern that matches nothing names the file that is called so. What a committed job is still putting in place is
-seen as if it were done (`directories`). Links are followed, save those that lead to a directory that they lie in.
+A pattern that matches nothing is tried as a plain path. Pending jobs are seen as if they were done
+(`committed_view`). Links are followed, except those to a directory that contains them.
 
-Nothing is opened here. Whatever is not read is counted, so that an empty answer can say why it is empty.
+No file is opened here. Skipped names are counted, so that the error for an empty read can explain it.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ __all__ = [
 ]
 
 _LISTINGS: Final = 5
-"""So often a tree is listed that changes under the look."""
+"""Attempts to list a tree that changes meanwhile."""
 
 _SUGGESTED_DEPTH: Final = 8
-"""Levels of directories that are looked through to find the pattern that an error shows."""
+"""Levels of directories that are listed to suggest a pattern in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All that lies under the paths of a read.
+    """The files and directories under the paths of a read.
 
     Parameters
     ----------
     roots
-        What the paths name, patterns replaced by what they match, in order: files, and directories as text.
+        The files, and the paths of the directories, that the paths and patterns name, in order.
     leaves
-        The files of each directory that holds any, before any filter, each once.
+        The files of each directory that contains any, before any filter, each once.
     recursive
         Whether all files are read, and no directory is a partition.
     filter
         Which files are read.
     dangling
-        Directories with a link that leads nowhere, and their listings.
+        Directories that contain dangling links, and their listings.
     storage
-        What all of it lies in.
+        The storage that holds them.
     """
 
     roots: tuple[DataFile | str, ...]
@@ -80,7 +80,7 @@ class Tree:
     storage: Storage = LOCAL
 
     def own_files(self) -> list[DataFile]:
-        """Return the files that are named, and those directly in the directories that are."""
+        """Return the root files, and the files directly in the root directories."""
         files: list[DataFile] = []
         directories = set()
         for root in self.roots:
@@ -101,14 +101,14 @@ class Tree:
         return [file for files in self.leaves.values() for file in files]
 
     def accepted(self, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-        """Return those of the files that the filter lets through.
+        """Return the files that the filter accepts.
 
         Raises
         ------
         NoFilesError
-            There is none: with what was looked for, what was skipped and why.
+            There is none; the message says what was skipped and why.
         OptionError
-            The filter's pattern is none.
+            The filter's pattern is not valid.
         """
         accepts = self.filter.accepts()
         kept = tuple(files if accepts is None else filter(accepts, files))
@@ -129,7 +129,7 @@ def list_files(
     file_filter: FileFilter | None = None,
     storage: Storage | None = None,
 ) -> tuple[DataFile, ...]:
-    """Return the files that paths name, without partition columns; `hive.discover` finds those.
+    """Return the files under paths, without partition columns (see `hive.discover`).
 
     Parameters
     ----------
@@ -159,10 +159,10 @@ def list_tree(
     file_filter: FileFilter | None = None,
     storage: Storage | None = None,
 ) -> Tree:
-    """Return what lies under paths: files, directories, and patterns of them.
+    """List the files and directories under paths and patterns.
 
-    O(names) and one ``stat`` a file. A file or directory that vanishes while it is listed is left out; a path that does
-    not exist is an error also where Spark is told to ignore missing files, as it is in Spark.
+    O(names) and one ``stat`` per file. A file or directory that vanishes while it is listed is left out. A path that
+    does not exist is an error, as in Spark even with ignoreMissingFiles.
 
     Parameters
     ----------
@@ -173,14 +173,14 @@ def list_tree(
     file_filter
         Which files are read.
     storage
-        What the paths lie in; found by the first path if not given.
+        The storage that holds the paths; by default that of the first path.
 
     Raises
     ------
     NoFilesError
         A path does not exist, or a pattern matches nothing.
     OptionError
-        A pattern is none.
+        A pattern is not valid.
     UnsupportedError
         A path has a scheme other than ``file``.
     ConcurrentWriteError
@@ -232,7 +232,7 @@ def _leaves(
 
 
 def _walk(view: CommittedView, root: str, seen: set[str]) -> Iterator[tuple[str, Listing]]:
-    """Yield the directories of a tree that are not in `seen`, each before its subdirectories, sorted."""
+    """Yield the directories of a tree that are not in `seen`: sorted, parents first."""
     waiting = [root]
     while waiting:
         directory = waiting.pop()
@@ -281,19 +281,22 @@ def _missing(storage: Storage, path: str) -> NoFilesError:
 
 
 def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
-    """Return what a pattern matches, each once, sorted by path, the choices of braces with slashes one by one."""
-    found: dict[str, DataFile | str] = {}
+    """Return the matches of a pattern, each once, sorted by path.
+
+    The choices of braces that contain a slash stay in order.
+    """
+    matched: dict[str, DataFile | str] = {}
     try:
         for choice in expand_braces(pattern):
             scheme, *parts = choice.split(SEPARATOR)
             matches = _matches_of_parts(view, scheme + SEPARATOR, parts)
-            found.update((_path(match), match) for match in sorted(matches, key=_path))
+            matched.update((_path(match), match) for match in sorted(matches, key=_path))
     except OptionError:
-        if not _is_named(view.storage, pattern):
+        if not _exists(view.storage, pattern):
             raise
-    if found:
-        return [match if isinstance(match, DataFile) else _root(view, match) for match in found.values()]
-    if _is_named(view.storage, pattern):
+    if matched:
+        return [match if isinstance(match, DataFile) else _root(view, match) for match in matched.values()]
+    if _exists(view.storage, pattern):
         return [_root(view, pattern)]
     raise NoFilesError("no file or directory matches the pattern", path=pattern)
 
@@ -303,32 +306,32 @@ def _path(match: DataFile | str) -> str:
 
 
 def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> list[DataFile | str]:
-    found: list[DataFile | str] = [root]
+    matched: list[DataFile | str] = [root]
     for i, part in enumerate(parts):
-        directories = [match for match in found if isinstance(match, str)]
+        directories = [match for match in matched if isinstance(match, str)]
         name = literal(part)
         if not part:
             continue
         if name is not None:
             paths = (join(directory, name) for directory in directories)
-            found = [path for path in paths if _is_there(view, path)]
+            matched = [path for path in paths if _exists_or_pending(view, path)]
         elif part == ANY_DIRECTORIES:
             seen: set[str] = set()
-            found = [inner for directory in directories for inner, _ in _walk(view, directory, seen)]
+            matched = [inner for directory in directories for inner, _ in _walk(view, directory, seen)]
         else:
             is_last = i == len(parts) - 1
             matches = compile_name(part)
-            found = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
-    return found
+            matched = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
+    return matched
 
 
-def _is_named(storage: Storage, path: str) -> bool:
-    """Return whether a name is there, be it a link that leads nowhere."""
+def _exists(storage: Storage, path: str) -> bool:
+    """Return whether a path exists, even as a dangling link."""
     return storage.status(path, follow_links=False) is not None
 
 
-def _is_there(view: CommittedView, path: str) -> bool:
-    return _is_named(view.storage, path) or view.has_directory(path) or view.file(path) is not None
+def _exists_or_pending(view: CommittedView, path: str) -> bool:
+    return _exists(view.storage, path) or view.has_directory(path) or view.file(path) is not None
 
 
 def _names(
@@ -350,7 +353,7 @@ def _names(
 
 
 def _refuse_partitions(tree: Tree, root: str) -> None:
-    """Refuse a partitioned directory: reading only the files beside the partitions would lose rows in silence."""
+    """Refuse a partitioned directory: its own files alone would lack rows."""
     inside = root.rstrip(SEPARATOR) + SEPARATOR
     for leaf in tree.leaves:
         if leaf.startswith(inside) and "=" in leaf[len(inside) :]:
@@ -363,24 +366,24 @@ def _refuse_partitions(tree: Tree, root: str) -> None:
 
 
 def _nothing(tree: Tree) -> NoFilesError:
-    """Return the error that explains the first of the directories in which nothing was found."""
+    """Return the error for a read without files; explains the first directory."""
     directories = [root for root in tree.roots if isinstance(root, str)]
     directory = directories[0]
     listing = list_directory(tree.storage, directory)
     skipped = listing.skipped()
-    text = f"expected files to read, found none; skipped {skipped}" if skipped else "the directory is empty"
+    message = f"expected files to read, found none; skipped {skipped}" if skipped else "the directory is empty"
     if listing.directories and not tree.recursive:
-        text += (
+        message += (
             f". Nested directories ({_some(listing.directories)}) are not read; "
             f"to read their files set recursiveFileLookup=true or give the pattern {_pattern(tree.storage, directory)}"
         )
     if len(directories) > 1:
-        text += f" (and nothing in {counted(len(directories) - 1, 'other directory')})"
-    return NoFilesError(text, path=directory)
+        message += f" (and nothing in {counted(len(directories) - 1, 'other directory')})"
+    return NoFilesError(message, path=directory)
 
 
 def _pattern(storage: Storage, directory: str) -> str:
-    """Return the pattern that reaches the first level of subdirectories which holds files."""
+    """Return a pattern for the first level of subdirectories that contains files."""
     pattern, inside = re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", directory), directory
     for _ in range(_SUGGESTED_DEPTH):
         pattern = join(pattern, "*")

@@ -1,1 +1,1 @@
-"""Writing files: plan a job, stage files, commit them atomically, finish or withdraw interrupted jobs."""
+"""Write files: plan a job, stage and commit files, finish or withdraw jobs."""

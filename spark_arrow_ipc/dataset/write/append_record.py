@@ -1,4 +1,4 @@
-"""Append a record to the chain: the one step that decides between jobs, and between a job and its withdrawal."""
+"""Append a record to the chain: the step that decides between concurrent jobs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["append_record"]
 
 
 def append_record(dataset: DatasetDirectory, record: Record) -> bool:
-    """Make a record the head of the chain, and return False where another record came first.
+    """Append a record, or return False if another record took its number.
 
-    The record before it must be done. When this returns True the record is committed, whatever happens to this process.
+    The record before it must be done. After True the record is committed, whatever happens to this process.
 
     Raises
     ------
     CommitError
-        The record is too large; or whether it is in the chain cannot be found out.
+        The record is too large; or it is unknown whether it is in the chain.
     UnsupportedError
         The storage cannot decide between two writers.
     OSError
-        The storage refuses, and the record is not in the chain.
+        A call of the storage fails, and the record is not in the chain.
     """
     storage, path = dataset.storage, dataset.record(record.seq)
     data = record.to_bytes()
@@ -42,29 +42,29 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
         if made and read_head(dataset).seq == record.seq:
             return True
     except OSError as error:
-        # Over a network the answer may be lost and the record be there.
+        # Over a network the reply may be lost although the record was written.
         if _is_in(dataset, record):
             return True
-        if isinstance(error, FileNotFoundError):  # vacuum took the temporary file of a job that it withdrew
+        if isinstance(error, FileNotFoundError):  # vacuum deleted the temporary file of a job that it withdrew
             return False
         raise
     if _is_in(dataset, record):
         return True
     if made:
-        # Others had finished this number and removed its record before we made ours: it filled a hole in the past,
-        # where no one looks.
+        # Others had applied and pruned the record of this number before ours was written: it is among the pruned
+        # records, which are never read.
         storage.delete(path)
     return False
 
 
 def _is_in(dataset: DatasetDirectory, record: Record) -> bool:
-    """Return whether the newest record remembers what this one does."""
+    """Return whether the newest record contains this job or withdrawal."""
     try:
         newest = newest_record(dataset)[1]
     except (OSError, CommitError) as error:
         raise CommitError(
             f"whether the job is committed cannot be found out: {error}. Nothing is removed; when the file system "
-            f"answers, 'arrowipc vacuum {dataset.root}' settles it",
+            f"answers, 'arrowipc vacuum {dataset.root}' finishes or removes it",
             path=dataset.root,
         ) from error
     if newest is None:

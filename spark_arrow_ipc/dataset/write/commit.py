@@ -1,30 +1,30 @@
-"""Publish what the tasks of one job wrote: all of it or none, and never at the cost of what was there.
+"""Commit a job: publish all files of its tasks, or none.
 
 Strategy
 --------
-The steps, in the order that makes a crash between any two of them harmless:
+The steps are in an order that makes a crash between any two of them harmless:
 
 ==== ===================================================================================================
 P0   plan a job (`job_plan`): make the directory and its staging; for an overwrite note the files that a reader sees
 T1   a task creates a staged file (`task`)
-T2   it writes, makes durable, closes, opens again and compares, and reports
+T2   it writes the file, makes it durable, closes it, reads it back to verify it, and reports it
 C1   check every task's output: one job, unique names, staged files present with the size that was reported
 C2   make the names of the staged files durable
-C3   bring a pending job of others to its end; check that nothing changed which this job relies on; append a record of
-     all that it will do to the chain (`append_record`). **This is the commit.**
+C3   finish a pending job of others; check that nothing changed that this job relies on; append a record of all its
+     changes to the chain (`append_record`). **This is the commit.**
 C4   (`roll_forward`) publish: give each staged file its final name, make the names durable
 C5   delete the files that an overwrite replaces
-C6   write ``_SUCCESS``, mark the record as done, delete the staging
-A    abort (`withdraw`): append a record that withdraws the job, or where the job is committed do C4 to C6
+C6   write ``_SUCCESS``, mark the record as done, delete the staging directory
+A    abort (`withdraw`): append a record that withdraws the job; if the job is committed, do C4 to C6
 ==== ===================================================================================================
 
-Up to the record nothing is visible and nothing is changed. From then on readers of this package see the job's result,
-from the staging where need be (`CommittedView`), and the next writer, or vacuum, finishes what is left. Only files
-that tasks reported are published, never "what is there": a second attempt's file dies with the staging.
+Before the record nothing is visible and nothing is changed. After it readers of this package see the job's result, in
+the staging directory if need be (`CommittedView`), and the next writer or a vacuum finishes the remaining steps. Only
+files that tasks reported are published: the file of a second attempt is deleted with the staging directory.
 
-A record's name is taken once, on network storage too: of two jobs that both checked against record *n* only one
-becomes *n + 1*, and the other checks again. The record *n + 1* is made only when *n* is done, so that what a record
-removes never comes back.
+A record's name can be taken only once, on network storage too: of two jobs that both checked against record *n* only
+one becomes *n + 1*, and the other checks again. The record *n + 1* is made only when *n* is done, so that removed files
+never come back.
 """
 
 from __future__ import annotations
@@ -61,26 +61,27 @@ _log = logging.getLogger(__name__)
 def commit(
     job: JobPlan, outputs: Sequence[TaskOutput | None], *, write_empty: Callable[[], StagedFile] | None
 ) -> CommitSummary:
-    """Publish what the tasks wrote and return a summary.
+    """Publish the files of all tasks and return a summary.
 
-    Cost: about five calls of the storage a file; where they wait, 32 at once.
+    Cost: about five calls of the storage per file; 32 at once if they are slow.
 
     Parameters
     ----------
     job
-        The plan.
+        The plan of the write.
     outputs
-        What each task reported.
+        The output of each task; None if a task reported nothing.
     write_empty
-        Stages a file that carries the schema; called where no task had rows, so that the dataset can be read. None
-        where there is no place for one: the dataset is partitioned.
+        Stages a file with the schema and no rows; called if no task had rows, so that the dataset can be read. None
+        for a partitioned dataset, which has no place for it.
 
     Raises
     ------
     CommitError
-        Either nothing is published, or the job is committed and not all of it is in place. The message says which.
+        Either nothing is published, or the job is committed and not fully applied. The message says which.
     ConcurrentWriteError
-        Another writer changed what an overwrite replaces, or wrote where nothing might be; nothing is published.
+        Another writer changed files that an overwrite replaces, or made files although ifExists is error; nothing is
+        published.
     """
     staging, mode = job.staging, job.intent.mode.value
     if job.skip:
@@ -109,7 +110,7 @@ def commit(
 
 
 def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tuple[StagedFile, ...]:
-    """Return the files of all outputs, checked."""
+    """Check all outputs and return their files."""
     missing = [i for i, output in enumerate(outputs) if output is None]
     if missing:
         raise CommitError(
@@ -118,11 +119,11 @@ def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tu
             path=staging.root,
         )
     reported = [output for output in outputs if output is not None]
-    strangers = {output.jobid for output in reported} - {staging.jobid}
-    if strangers:
+    foreign_jobs = {output.jobid for output in reported} - {staging.jobid}
+    if foreign_jobs:
         raise CommitError(
             expected=f"outputs of the job {staging.jobid}",
-            found=f"some of {', '.join(sorted(strangers)[:3])}; nothing is published",
+            found=f"some of {', '.join(sorted(foreign_jobs)[:3])}; nothing is published",
             path=staging.root,
         )
     return _checked_files(staging, [file for output in reported for file in output.files])
@@ -171,7 +172,7 @@ def _check_staged(staging: Staging, file: StagedFile, nbytes: int | None) -> Non
 
 
 def _append(job: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
-    """Return the record that commits the job, or None where there was nothing to commit."""
+    """Append the job's record; return None if there is nothing to commit."""
     staging, intent = job.staging, job.intent
     while True:
         head, before = latest(staging.dataset)
@@ -208,7 +209,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
 
 
 def _check_unchanged(job: JobPlan, adds: Sequence[StagedFile]) -> tuple[str, ...]:
-    """Return the files that an overwrite removes, if they are still those that its planning saw."""
+    """Return the files that an overwrite removes, and raise if they changed."""
     intent, dataset = job.intent, job.staging.dataset
     if intent.mode is WriteMode.APPEND:
         return ()
@@ -235,10 +236,10 @@ def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
 
 
 def abort(staging: Staging) -> bool:
-    """Give a job up and return True; or, where it is committed, bring it to its end and return False.
+    """Abort a job and return True; if it is committed, finish it and return False.
 
-    Spark calls this after a commit that raised as well, in another process. Where the storage does not say whether
-    the job is committed, nothing is removed and True is returned. Calling it twice does nothing more.
+    Spark also calls this after a commit that raised, in another process. If the storage cannot be read to find out
+    whether the job is committed, nothing is deleted and the result is True. A second call does nothing.
     """
     try:
         withdrawn = bool(withdraw(staging.dataset, [staging.jobid], durable=staging.durable))
@@ -252,7 +253,7 @@ def abort(staging: Staging) -> bool:
     return withdrawn
 
 
-# What the steps share
+# Shared by the steps
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Plan a write (step P0): where its tasks stage their files, and what its commit has to decide.
+"""Plan a write (step P0): make its staging directory, note the existing files.
 
-`commit` describes all steps. Planning brings a pending job of others to its end where it must know what is there, and
-makes two directories; nothing else is changed.
+`commit` describes all steps. Planning finishes a pending job of others if it must know the existing files, and makes
+two directories; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["CommitIntent", "JobPlan", "plan_job"]
 
 @dataclass(frozen=True, slots=True)
 class CommitIntent:
-    """What a job wants to do to its dataset when it commits. Only the driver needs it.
+    """The mode of a job's commit and the state that it relies on, for the driver.
 
     Parameters
     ----------
     mode
-        What happens to the files in `snapshot`.
+        Whether the files in `snapshot` are kept or replaced.
     snapshot
-        What a reader saw when the job was planned; empty for an append.
+        The files that a reader saw when the job was planned; empty for an append.
     if_exists
-        What an append does where files are there.
+        What an append does if the directory has files.
     commit_token
-        A string of the user's: of all jobs that have it, one is committed.
+        Chosen by the user: of all jobs with the same token, only one is committed.
     """
 
     mode: WriteMode
@@ -49,7 +49,7 @@ class CommitIntent:
     commit_token: str | None = None
 
     def is_in(self, record: Record | None) -> bool:
-        """Return whether a record remembers the commit token."""
+        """Return whether a record contains the commit token."""
         return record is not None and self.commit_token is not None and self.commit_token in record.tokens
 
 
@@ -60,12 +60,12 @@ class JobPlan:
     Parameters
     ----------
     staging
-        What its tasks need.
+        For the tasks.
     intent
-        What its commit decides by.
+        For the commit.
     skip
-        Whether there is nothing to do: no staging directory is made, tasks must write nothing, and `commit` publishes
-        nothing.
+        Whether there is nothing to do: there is no staging directory, tasks must write nothing, and `commit`
+        publishes nothing.
     """
 
     staging: Staging
@@ -82,33 +82,33 @@ def plan_job(
     commit_token: str | None = None,
     storage: Storage | None = None,
 ) -> JobPlan:
-    """Return the plan of a write and make its directories; nothing else is changed (step P0).
+    """Plan a write and make its directories (step P0).
 
     Parameters
     ----------
     path
-        Directory of the dataset; made where it does not exist.
+        Directory of the dataset; made if it does not exist.
     mode
-        Append, or overwrite: then the files that a reader sees now are noted, those in partitions too.
+        For an overwrite the files that a reader sees now are noted, including those in partitions.
     durable
-        Whether ``fsync`` guards the steps against a power loss.
+        Whether the steps survive a power loss, by ``fsync``.
     if_exists
-        For an append: whether files that are there make it an error, or a job that does nothing.
+        For an append: whether existing files are an error, or make the job do nothing.
     commit_token
         If a job with this token is committed already, this one does nothing.
     storage
-        What the path lies in; found by the path if not given.
+        The storage that holds the path; by default chosen by the path.
 
     Raises
     ------
     OptionError
-        The path is a file, or `if_exists` is not for this mode.
+        The path is a file, or `if_exists` is given for a mode other than append.
     UnsupportedError
-        The path has a scheme that no storage has, or an overwrite would meet a partition that is a link.
+        No storage has the path's scheme, or an overwrite finds a partition that is a link.
     CommitError
-        There are files and `if_exists` is error; or a pending job of others cannot be finished.
+        There are files and `if_exists` is error, or a pending job of others cannot be finished.
     OSError
-        The directory or the staging cannot be made.
+        A directory cannot be made.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     status = storage.status(root)
@@ -119,7 +119,7 @@ def plan_job(
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
     intent = CommitIntent(mode, (), if_exists, commit_token)
-    snapshot: tuple[LiveFile, ...] | None = () if status is None else _look(staging.dataset, intent)
+    snapshot: tuple[LiveFile, ...] | None = () if status is None else _snapshot(staging.dataset, intent)
     if snapshot is None:
         return JobPlan(staging, intent, skip=True)
     _make_directory(storage, root, durable=durable)
@@ -131,8 +131,8 @@ def plan_job(
     return JobPlan(staging, CommitIntent(mode, snapshot, if_exists, commit_token))
 
 
-def _look(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile, ...] | None:
-    """Return the files that an overwrite replaces, or None if there is nothing to do, both as of one moment."""
+def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile, ...] | None:
+    """Return the files that the job replaces, or None if it has nothing to do."""
     if intent.commit_token is not None and intent.is_in(latest(dataset)[1]):
         return None
     if intent.mode is WriteMode.APPEND and intent.if_exists is IfExists.APPEND:
@@ -161,7 +161,7 @@ def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:
     for path in reversed(missing):
         storage.make_directory(path)
         if durable:
-            with suppress(PermissionError):  # one may be allowed to write into a directory and not to open it
+            with suppress(PermissionError):  # a directory may be writable and not readable
                 storage.sync(parent(path))
 
 
@@ -171,7 +171,7 @@ def _is_directory(storage: Storage, path: str) -> bool:
 
 
 def _check_storage(staging: Staging) -> None:
-    """Raise, before any work is done for nothing, where the storage cannot decide between two writers."""
+    """Raise before any work is done if the storage cannot decide between two writers."""
     try:
         with error_context(path=staging.root):
             staging.storage.check_put_if_absent(staging.directory)

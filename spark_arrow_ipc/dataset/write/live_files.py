@@ -1,4 +1,4 @@
-"""The files of a dataset that a reader sees, as a commit compares them."""
+"""List the visible files of a dataset, to detect changes before the commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LiveFile:
     path
         Relative to the dataset's directory.
     nbytes, mtime_ns
-        Its size and the time of its last modification, nanoseconds since 1970.
+        Size, and time of the last modification in nanoseconds since 1970.
     """
 
     path: str
@@ -32,26 +32,26 @@ class LiveFile:
     mtime_ns: int
 
     def __reduce__(self) -> tuple[type[LiveFile], tuple[str, int, int]]:
-        # Half of the bytes that a slotted dataclass pickles to: an overwrite of 20,000 files notes them all.
+        # Half the pickled size of a slotted dataclass: an overwrite of 20,000 files notes them all.
         return LiveFile, (self.path, self.nbytes, self.mtime_ns)
 
 
 def live_files(dataset: DatasetDirectory, directories: Collection[str] | None = None) -> tuple[LiveFile, ...]:
-    """Return what a reader of a dataset sees, sorted: its files and those in its partitions.
+    """Return the visible files of a dataset and its partitions, sorted by path.
 
     Parameters
     ----------
     dataset
-        Its directory.
+        The dataset to list.
     directories
-        Relative paths of the only directories that are looked into; None for all.
+        Relative paths of the only directories to list; None for all.
 
     Raises
     ------
     UnsupportedError
         A partition's directory is a link.
     NoFilesError
-        A name is a link that leads nowhere.
+        A link is dangling.
     OSError
         A directory cannot be listed.
     """
@@ -70,13 +70,13 @@ def _listing(dataset: DatasetDirectory, inner: str) -> Listing:
     try:
         return list_directory(dataset.storage, dataset.path(inner))
     except FileNotFoundError:
-        if inner:  # its last file went, and it with that; or the job makes it
+        if inner:  # it was deleted with its last file, or the job will make it
             return Listing()
         raise
 
 
 def _partitions(dataset: DatasetDirectory, inner: str, listing: Listing) -> list[str]:
-    """Return the relative directories of the partitions directly below one."""
+    """Return the relative directories of the partitions directly below a directory."""
     names = [name for name in listing.directories if "=" in name]
     for name in names:
         if name in listing.links:
@@ -88,6 +88,6 @@ def _partitions(dataset: DatasetDirectory, inner: str, listing: Listing) -> list
 
 
 def shown(names: Collection[str]) -> str:
-    """Return the first of some names for a message, and how many more there are."""
+    """List the first of some names, and the number of the others, for a message."""
     some = ", ".join(list(names)[:_NAMES_SHOWN]) or "none"
     return some if len(names) <= _NAMES_SHOWN else f"{some} and {len(names) - _NAMES_SHOWN} more"

@@ -1,4 +1,4 @@
-"""What a write does with the data that is there."""
+"""Modes of a write: append, overwrite, and the handling of existing files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["IfExists", "WriteMode"]
 
 
 class WriteMode(Enum):
-    """What happens to the files that are there."""
+    """Whether a write keeps or replaces the existing files."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
     DYNAMIC = "dynamic"
-    """Overwrite of only those partitions that the job writes to."""
+    """Overwrite only the partitions that the job writes to."""
 
 
 class IfExists(StrEnum):
-    """What an append does where the directory holds files already."""
+    """What an append does if the directory contains files already."""
 
     APPEND = "append"
     ERROR = "error"

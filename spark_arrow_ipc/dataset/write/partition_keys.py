@@ -1,11 +1,11 @@
-"""Which rows belong to one partition: columns of keys as numbers, and one directory for each different key.
+"""Group rows by their partition columns, and name the directory of each group.
 
 Strategy
 --------
-A key column becomes one or more columns of 64-bit words that are equal exactly where the values are: the bits of a
-fixed width, eight bytes at a time of a text. `numpy.unique` folds them into one number a row. Python sees each
-different key once, to make the name of its directory; keys that have the same name (null and the empty text, two
-spellings of NaN) are one partition, as they are one directory.
+A key column is converted to one or more columns of 64-bit words that are equal exactly if the values are: the bits of a
+fixed-width value, or eight bytes of a string at a time. `numpy.unique` combines them into one number per row. Python
+code runs once per distinct key, to name its directory; keys with the same name (null and the empty string, two NaNs
+with different bits) are one partition.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ __all__ = ["MAX_NAME_NBYTES", "PARTITIONABLE", "check_partition_columns", "direc
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 MAX_NAME_NBYTES: Final = 255
-"""Longest name of a directory that the usual file systems take."""
+"""Maximum length of a name in the usual file systems."""
 
 
 def check_partition_columns(fields: Sequence[t.Field], positions: Sequence[int]) -> None:
-    """Raise where columns cannot be the partition columns of a table, by Spark's rules.
+    """Raise if columns cannot be the partition columns of a table, by Spark's rules.
 
     Parameters
     ----------
     fields
         All columns of the table.
     positions
-        Of the partition columns, outermost directory first.
+        Positions of the partition columns, outermost directory first.
 
     Raises
     ------
     OptionError
-        A column comes twice, or no column would be left.
+        A column is repeated, or no other column is left.
     UnsupportedError
-        The type of a column cannot be read back from the name of a directory.
+        Values of a column's type cannot be read back from the name of a directory.
     """
     names = [fields[i].name for i in positions]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -70,7 +70,7 @@ def check_partition_columns(fields: Sequence[t.Field], positions: Sequence[int])
 
 
 def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
-    """Return a number for each row, equal where all columns are equal, and the first row of each number.
+    """Return the number of each row's distinct key, and the first row of each number.
 
     O(rows log rows) for each word of a key.
     """
@@ -91,21 +91,21 @@ def group_rows(columns: Sequence[Array]) -> tuple[Slots, Slots]:
 def directories_of(
     names: Sequence[str], columns: Sequence[Array], rows: Slots, time_zone: str | None = None
 ) -> list[str]:
-    """Return the relative directory of each of some rows.
+    """Return the relative directory for each of `rows`.
 
     Parameters
     ----------
     names, columns
         The partition columns.
     rows
-        Their different keys.
+        Row numbers, one per distinct key.
     time_zone
-        In which instants are written.
+        Time zone in which instants are formatted.
 
     Raises
     ------
     UnsupportedError
-        A value has no text, such as a date after the year 9999.
+        A value cannot be formatted, such as a date after the year 9999.
     LimitError
         The name of a directory is too long.
     """
@@ -162,16 +162,16 @@ def _of_numbers(column: Array) -> list[Words]:
 def _without_nulls(column: Array, words: list[Words]) -> list[Words]:
     mask = numpy_views.validity_mask(column)
     if mask is not None:
-        # What lies under a null is anything.
+        # The value of a null slot is arbitrary.
         words = [np.where(mask, word, np.uint64(0)) for word in words]
     return [*_validity(column), *words]
 
 
 _BYTE_MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(8)] + [2**64 - 1], np.uint64)
-"""The bytes of a little-endian word that belong to the last 0 to 8 bytes of a text."""
+"""Masks that keep the first 0 to 8 bytes of a little-endian word."""
 
 
-def _of_texts(column: Array) -> list[Words]:
+def _of_strings(column: Array) -> list[Words]:
     offsets = numpy_views.value_offsets(column).astype(np.int64)
     starts, lengths = offsets[:-1], np.diff(offsets)
     mask = numpy_views.validity_mask(column)
@@ -184,7 +184,7 @@ def _of_texts(column: Array) -> list[Words]:
             "partition by something shorter"
         )
     data = np.frombuffer(bytes(column.buffers[2] or b"") + bytes(8), np.uint8)
-    # Every byte begins a word: what is read behind a text is masked away.
+    # A word begins at every byte; bytes after the end of a string are masked.
     all_words = np.lib.stride_tricks.as_strided(np.frombuffer(data, "<u8", 1), (len(data) - 7,), (1,), writeable=False)
     words = [lengths.astype(np.uint64)]
     for i in range(0, most, 8):
@@ -200,8 +200,8 @@ def _of_bools(column: Array) -> list[Words]:
 _WORDS: Final[Mapping[type[t.DataType], Callable[[Any], list[Words]]]] = {
     t.Bool: _of_bools,
     **dict.fromkeys((t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp), _of_numbers),
-    **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Binary, t.LargeBinary), _of_texts),
+    **dict.fromkeys((t.Utf8, t.LargeUtf8, t.Binary, t.LargeBinary), _of_strings),
 }
 
 PARTITIONABLE: Final = frozenset(_WORDS)
-"""Type classes that a partition column can have; times only to the microsecond."""
+"""Type classes of partition columns; of times, only those without nanoseconds."""

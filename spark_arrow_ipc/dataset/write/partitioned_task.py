@@ -1,17 +1,17 @@
-"""Writing a task's rows into hive partitions, however many, with few files open and bounded memory.
+"""Write a task's rows into partitions, with few open files and bounded memory.
 
 Strategy
 --------
-Rows are buffered as they come. When the buffer is full, or the input ends, the rows are ordered by partition in one
-gather a column, so that a partition's rows are one slice. Then
+Rows are buffered. When the buffer is full, or the input ends, the rows are ordered by partition with one `take` per
+column, so that the rows of a partition are one slice. Then
 
-- where all rows fit the buffer, each partition's file is written whole, one after another;
-- otherwise the largest partitions keep a file open for what is still to come, and the rows of all others go, in the
-  order of their partitions, to a *spill*: one nameless file a full buffer. At the end the spills are merged, again
-  one partition's file after another. So a task writes one file a partition, however its rows are mixed, and asks
-  nobody to sort them.
+- if all rows fit in the buffer, the files of the partitions are written one after another;
+- otherwise the largest partitions keep a file open for later rows, and the rows of all others are written, ordered by
+  partition, to a *spill*: one unnamed file per full buffer. At the end the spills are merged, again one file after
+  another. A task thus writes one file per partition, even if its rows are not sorted.
 
-Open at most: `_OPEN_FILES` of partitions, `_SPILLS`, `_SETTLING`, and one: 60. Rows of a partition keep their order.
+At most 60 files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the one being written. Rows of a
+partition keep their order.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from spark_arrow_ipc.dataset.write.task import FileSeries, FinishedFiles, SinkOp
 __all__ = ["PartitionBy", "partitioned_schema", "write_partitioned"]
 
 _OPEN_FILES: Final = 32
-"""Partitions that keep a file open from one full buffer to the next."""
+"""Maximum number of partitions that keep a file open from one full buffer to the next."""
 
 _SPILLS: Final = 15
-"""Spills that wait to be merged; when there are as many, they are, and a partition's next file begins."""
+"""Number of spills after which they are merged, and partitions begin new files."""
 
-_SETTLING: Final = 12
-"""Files that are made durable at the same time."""
+_VERIFYING: Final = 12
+"""Number of files that are made durable and verified at the same time."""
 
 _BUFFER_NBYTES: Final = 128 << 20
-"""Rows that are ordered at once; ordering them takes about as much again."""
+"""Size of the buffer; ordering its rows takes about as much memory again."""
 
 _SPILL_BATCH_NBYTES: Final = 1 << 20
-"""Of a spill, so much is in memory while it is merged."""
+"""Size of a spill's record batches; one of each spill is in memory during a merge."""
 
 _SPILL_BATCH_ROWS: Final = 65_536
 
@@ -62,9 +62,9 @@ class PartitionBy:
     Parameters
     ----------
     positions
-        Of the columns, outermost directory first; `partition_keys.check_partition_columns` has passed them.
+        Positions of the columns, outermost directory first, checked by `partition_keys.check_partition_columns`.
     time_zone
-        In which instants are written into the names of directories, as Spark writes them in the session's.
+        Time zone of instants in the names of directories; Spark uses the session's.
     """
 
     positions: tuple[int, ...]
@@ -86,27 +86,27 @@ def write_partitioned(
     partition_id: int,
     options: SinkOptions | None = None,
 ) -> TaskOutput:
-    """Write a task's rows into staged files, at least one for each partition, and return what the commit needs.
+    """Write a task's rows into staged files, at least one per partition.
 
     Parameters
     ----------
     staging, partition_id, options
-        As of `sink.write_task`; the bounds of files are those of each partition's.
+        As for `task.write_task`; the limits of a file's size apply to each partition.
     batches
-        Rows in any order and portions, with the partition columns.
+        Rows in any order, in batches of any size, with the partition columns.
     schema
-        Of the batches: names and metadata; types are those of the batches.
+        Names and metadata; the types are those of the batches.
     partition
-        Which columns become directories.
+        The partition columns.
 
     Raises
     ------
     CommitError, OSError
-        As `sink.write_task`. On any error nothing is left behind.
+        As `task.write_task`. After any error no file remains.
     UnsupportedError, LimitError
-        A value cannot be the name of a directory.
+        A value cannot be in the name of a directory.
     """
-    finished = FinishedFiles(staging, _SETTLING if staging.durable else 1)
+    finished = FinishedFiles(staging, _VERIFYING if staging.durable else 1)
     task = _Task(finished, schema, partition, partition_id, options or SinkOptions())
     with finished.removed_on_error(), task.discarded_on_error():
         for batch in batches:
@@ -117,17 +117,17 @@ def write_partitioned(
 
 @dataclass(slots=True)
 class _Spill:
-    """Rows of many partitions in the order of their numbers."""
+    """A spill: rows of many partitions, ordered by partition number."""
 
     reader: ipc.FileReader
     first_rows: Slots
-    """Where each record batch begins, and where the last one ends."""
+    """First row of each record batch, and the end of the last one."""
     starts: dict[int, tuple[int, int]]
     """First row and number of rows of each partition."""
     _last: tuple[int, RecordBatch | None] = (-1, None)
 
     def rows_of(self, number: int) -> Iterator[RecordBatch]:
-        """Yield the rows of one partition. Cheap when partitions are asked for in order."""
+        """Yield the rows of one partition. Fast if partitions are read in order."""
         first, count = self.starts.get(number, (0, 0))
         while count:
             i = int(np.searchsorted(self.first_rows, first, "right")) - 1
@@ -142,7 +142,7 @@ class _Spill:
 
 
 class _Task:
-    """What one task has written so far."""
+    """The buffer, open files and spills of one task."""
 
     def __init__(
         self, finished: FinishedFiles, schema: Schema, partition: PartitionBy, partition_id: int, options: SinkOptions
@@ -156,21 +156,21 @@ class _Task:
         self._buffered_nbytes = 0
         self._has_dictionaries = False
         self._numbers: dict[str, int] = {}
-        """Of each directory, in the order in which they came."""
+        """Number of each directory, by first occurrence."""
         self._directories: list[str] = []
         self._open: dict[int, FileSeries] = {}
         self._spills: list[_Spill] = []
         self._handles = ExitStack()
 
     def add(self, batch: RecordBatch) -> None:
-        """Take in rows."""
+        """Buffer rows, and write them if the buffer is full."""
         if not batch.num_rows:
             return
         changed = self._buffer and [f.type for f in self._buffer[0].schema.fields] != [
             f.type for f in batch.schema.fields
         ]
         if changed:
-            # Files of other types begin, and a spill holds rows of one schema.
+            # Each file, and each spill, has one schema.
             self._flush(last=True)
             self._end_all()
         self._buffer.append(batch)
@@ -182,14 +182,14 @@ class _Task:
             self._flush(last=False)
 
     def finish(self) -> None:
-        """Write what is buffered and end all files."""
+        """Write the buffered rows and end all files."""
         self._flush(last=True)
         self._end_all()
         self._handles.close()
 
     @contextmanager
     def discarded_on_error(self) -> Iterator[None]:
-        """Remove open files where what is done inside fails."""
+        """Delete the open files if the body raises."""
         try:
             yield
         except BaseException:
@@ -199,7 +199,7 @@ class _Task:
             raise
 
     def _flush(self, *, last: bool) -> None:
-        """Order the buffered rows and write them, or spill what has no open file."""
+        """Order the buffered rows; write them to open files, and spill the others."""
         if not self._buffer:
             return
         buffer, self._buffer, self._buffered_nbytes = self._buffer, [], 0
@@ -217,7 +217,7 @@ class _Task:
             self._spill(ordered, [run for run in runs if run[0] in spilled])
 
     def _partition_numbers(self, buffer: Sequence[RecordBatch]) -> Slots:
-        """Return the number of each buffered row's partition."""
+        """Return the partition number of each buffered row."""
         names = [buffer[0].schema.fields[i].name for i in self._partition.positions]
         keys = [concat([batch.columns[i] for batch in buffer]) for i in self._partition.positions]
         groups, first_rows = group_rows(keys)
@@ -230,8 +230,8 @@ class _Task:
         return of_group[groups]
 
     def _without_open_file(self, runs: Sequence[tuple[int, int, int]], *, last: bool) -> set[int]:
-        """Return the partitions whose rows must be spilled; of the others, the largest ones get open files."""
-        # A partition that has spilled goes on spilling, or its rows would lose their order.
+        """Return the partitions to spill; open files for the largest of the others."""
+        # A partition that has spilled continues to spill, or its rows would lose their order.
         before = {number for spill in self._spills for number in spill.starts}
         if last:
             return before.intersection(number for number, _, _ in runs)
@@ -254,13 +254,13 @@ class _Task:
         if series is None:
             self._write_whole(number, [rows], rows.num_rows)
             return
-        how = self._options
-        for part in split_rows(rows, max_rows=how.record_batch_rows, max_nbytes=how.record_batch_nbytes):
+        options = self._options
+        for part in split_rows(rows, max_rows=options.record_batch_rows, max_nbytes=options.record_batch_nbytes):
             series.write(part)
 
     def _write_whole(self, number: int, batches: Iterable[RecordBatch], num_rows: int) -> None:
         if self._has_dictionaries and num_rows <= self._options.record_batch_rows:
-            # Each file writes its dictionaries, and the task's may hold much that these few rows do not name.
+            # Each file contains its dictionaries, and these few rows may use few of the task's values.
             batches = [_with_own_dictionaries(concat_batches(list(batches)))]
         series = self._series(number)
         with series.discarded_on_error():
@@ -277,7 +277,7 @@ class _Task:
             self._end(number)
 
     def _spill(self, ordered: RecordBatch, runs: Sequence[tuple[int, int, int]]) -> None:
-        file = self._handles.enter_context(self._nameless_file())
+        file = self._handles.enter_context(self._unnamed_file())
         starts: dict[int, tuple[int, int]] = {}
         first_rows = [0]
         with ipc.create(file, ordered.schema) as writer:
@@ -296,8 +296,8 @@ class _Task:
         if len(self._spills) == _SPILLS:
             self._merge()
 
-    def _nameless_file(self) -> BinaryIO:
-        """Return a file beside the staged ones that is gone when it is closed, however this process ends."""
+    def _unnamed_file(self) -> BinaryIO:
+        """Make a file that vanishes when it is closed or this process ends."""
         try:
             return self._finished.staging.storage.scratch_file(self._finished.staging.directory)
         except FileNotFoundError as error:
@@ -314,7 +314,7 @@ class _Task:
 
 
 def _joined(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    """Return first row and rows of runs, those that lie behind one another as one."""
+    """Join adjacent runs; return the first row and number of rows of each."""
     joined: list[tuple[int, int]] = []
     for _, first, count in runs:
         if joined and sum(joined[-1]) == first:
@@ -325,7 +325,10 @@ def _joined(runs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
 
 
 def _ordered(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, schema: Schema) -> RecordBatch:
-    """Return the rows of all batches in another order, without some columns; one column at a time is held twice."""
+    """Reorder the rows of all batches, without some columns.
+
+    Memory: one column at a time is held twice.
+    """
     kept = [i for i in range(len(buffer[0].columns)) if i not in dropped]
     columns = tuple(take(concat([batch.columns[i] for batch in buffer]), order) for i in kept)
     fields = tuple(buffer[0].schema.fields[i] for i in kept)
@@ -333,7 +336,7 @@ def _ordered(buffer: list[RecordBatch], dropped: Sequence[int], order: Slots, sc
 
 
 def _with_own_dictionaries(batch: RecordBatch) -> RecordBatch:
-    """Return a batch whose dictionaries have no more values than it needs: each file writes its dictionaries."""
+    """Reduce the dictionaries of a batch to the values that it uses."""
     columns = tuple(map(with_used_values, batch.columns))
     if all(a is b for a, b in zip(columns, batch.columns, strict=True)):
         return batch

@@ -1,18 +1,19 @@
-"""Apply the newest record: publish its files, delete what it replaces, mark it as done.
+"""Apply the newest record: publish its files, delete old ones, mark it as done.
 
 Strategy
 --------
-`finish` applies the pending record. Any number of processes may do so at once, and stop anywhere: a publication whose
-source is gone and whose target is there is done, so is a deletion of nothing, and the mark comes last. Files are
-deleted only after every file that replaces them has its name for good.
+`finish` applies the pending record. Any number of processes may do so at once, and stop at any step: every step does
+nothing if it is done already, and the mark comes last. Old files are deleted only after the final names of all new
+files are durable.
 
 ==== ===================================================================================================
 C4   make the partitions' directories, give each staged file its final name, make the names durable
-C5   delete the files that the record removes, and the partitions' directories that this emptied
-C6   write ``_SUCCESS``, mark the record as done, delete the records before the last and the staging
+C5   delete the files that the record removes, and the partitions' directories that are empty then
+C6   write ``_SUCCESS``, mark the record as done, delete older records and the staging directory
 ==== ===================================================================================================
 
-A record that withdraws jobs has nothing for C4 and C5: it is marked as done, and the staging of its jobs is deleted.
+A record that withdraws jobs has no files for C4 and C5: it is marked as done, and its jobs' staging directories are
+deleted.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ __all__ = [
 ]
 
 SUCCESS_FILE: Final = "_SUCCESS"
-"""Hadoop's sign of a finished job; ours holds a summary as JSON."""
+"""Hadoop's marker of a finished job; ours contains a summary as JSON."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """What a commit did.
+    """Summary of a commit.
 
     Parameters
     ----------
     jobid, mode
-        The job's.
+        Those of the job.
     files, rows, nbytes
-        What was published.
+        Totals of the published files.
     removed
-        How many files of before are gone.
+        Number of old files that were removed.
     published
-        False where the job had nothing to do: its token was committed before, or ``ifExists=ignore`` met files.
+        False if the job had nothing to do: its token was committed before, or ``ifExists=ignore`` and files exist.
     """
 
     jobid: str
@@ -75,26 +76,26 @@ class CommitSummary:
 
     @classmethod
     def of(cls, record: Record) -> CommitSummary:
-        """Return what a record did."""
+        """Summarise a record."""
         rows = sum(file.rows for file in record.adds)
         nbytes = sum(file.nbytes for file in record.adds)
         return cls(record.jobid, record.mode, len(record.adds), rows, nbytes, len(record.removes))
 
     def to_json(self) -> str:
-        """Return the content of ``_SUCCESS``."""
+        """Encode the summary for ``_SUCCESS``."""
         values = {name: getattr(self, name) for name in self.__slots__ if name != "published"}
         return json.dumps({"writer": "spark-arrow-ipc", **values}, indent=2) + "\n"
 
 
 def finish(dataset: DatasetDirectory) -> Head:
-    """Apply the pending record, if there is one, and return the head, which is done.
+    """Apply the pending record, if there is one, and return the head.
 
     Raises
     ------
     CommitError
-        It is damaged, or a committed file is gone.
+        The record is damaged, or a committed file is missing.
     OSError
-        The storage refuses a step; the next writer tries again.
+        A call of the storage fails; the next writer tries again.
     """
     while True:
         head, record = newest_record(dataset)
@@ -104,7 +105,7 @@ def finish(dataset: DatasetDirectory) -> Head:
 
 
 def latest(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
-    """Return the head after `finish`, and its record, None where there was never one; nothing of it stays staged.
+    """Apply the pending record; return the head and its record, or None without any.
 
     Raises
     ------
@@ -117,19 +118,19 @@ def latest(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
         if record is None:
             return head, None
         if head.done:
-            delete_staging(dataset, record.staged_jobs)  # its process may have died between the mark and this step
+            delete_staging(dataset, record.staged_jobs)  # the process that applied it may have died after the mark
             return head, record
 
 
 def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
-    """Apply a record of the chain; what is applied already is left as it is.
+    """Apply a record of the chain; steps that are done already do nothing.
 
     Raises
     ------
     CommitError
-        A committed file is gone, or a link or file lies where a partition's directory shall be.
+        A committed file is missing, or a partition's directory is a link or a file.
     OSError
-        The storage refuses a step.
+        A call of the storage fails.
     """
     storage = dataset.storage
     directories = _with_parents(parent(file.final) for file in record.adds) | {""}
@@ -141,7 +142,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
     _sync(dataset, record, directories)
     failpoint.hit("C4.synced")
     if _is_done(dataset, record.seq):
-        # Another process ended this job, and jobs after it may have changed what it made: nothing of that is ours.
+        # Another process finished this job, and later jobs may have changed its files.
         return
     _delete_old(dataset, record, directories)
     if record.mode != WITHDRAWN:
@@ -165,25 +166,25 @@ def _sync(dataset: DatasetDirectory, record: Record, directories: Iterable[str])
 
 
 def _with_parents(directories: Iterable[str]) -> set[str]:
-    """Return relative directories and all above them, the dataset's own as an empty string."""
-    all_of_them = set()
+    """Return relative directories with all their parents, including ``""``."""
+    all_directories = set()
     for directory in set(directories):
         inner = directory
-        while inner not in all_of_them:
-            all_of_them.add(inner)
+        while inner not in all_directories:
+            all_directories.add(inner)
             inner = parent(inner)
-    return all_of_them
+    return all_directories
 
 
 def check_directories(dataset: DatasetDirectory, directories: Iterable[str]) -> None:
-    """Raise where one of some relative directories, or one above it, is there and is a link or a file.
+    """Raise if a relative directory, or one of its parents, is a link or a file.
 
-    A link could lead out of the dataset, where nothing may be written or removed.
+    A link could lead out of the dataset, where nothing may be written or deleted.
 
     Raises
     ------
     CommitError
-        With its path.
+        The error has the path.
     """
     for directory in _with_parents(directories) - {""}:
         path = dataset.path(directory)
@@ -206,7 +207,7 @@ def _publish(dataset: DatasetDirectory, record: Record, file: StagedFile) -> Non
 
 
 def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, staged: str) -> None:
-    """Publish a file whose staged name or directory was not there, unless another process has done so."""
+    """Publish a file again, unless another process has published it."""
     storage, final = dataset.storage, dataset.path(file.final)
     status = storage.status(final)
     if status is not None and status.nbytes == file.nbytes:
@@ -214,7 +215,7 @@ def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, 
     if _is_done(dataset, record.seq):
         return
     if storage.status(staged, follow_links=False) is not None:
-        # A late process of the job before may remove a partition's directory that it emptied.
+        # A late process of the job before may have deleted a partition's directory that it emptied.
         storage.make_directory(parent(final))
         storage.publish(staged, final)
         return
@@ -231,7 +232,7 @@ def _is_done(dataset: DatasetDirectory, seq: int) -> bool:
 
 
 def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> None:
-    """Delete what the record removes, and the partitions' directories that are empty then (step C5)."""
+    """Delete removed files, and partitions' directories that are empty then (C5)."""
     if not record.removes:
         return
     each(partial(_delete, dataset), record.removes)
@@ -248,7 +249,7 @@ def _delete(dataset: DatasetDirectory, name: str) -> None:
 
 
 def _prune(dataset: DatasetDirectory, head: int) -> None:
-    """Delete all records but the head and the one before."""
+    """Delete all records except the head and the one before it."""
     for status in list(dataset.storage.list(dataset.commits)):
         number = sequence_number(name_of(status.path))
         if number is not None and number < head - 1:
@@ -256,9 +257,9 @@ def _prune(dataset: DatasetDirectory, head: int) -> None:
 
 
 def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:
-    """Delete what jobs left staged and, where no other job has anything, the directory of all.
+    """Delete the staging directories of jobs, and their parent if it is empty then.
 
-    A failure is not the job's: what stays is hidden from readers, and vacuum tries again.
+    A failure is only logged: readers do not see staged files, and vacuum tries again.
     """
     for jobid in jobids:
         directory = dataset.staging(jobid)

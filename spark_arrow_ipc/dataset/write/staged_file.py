@@ -1,11 +1,11 @@
-"""One staged file: how it is created, written, made durable and proven before it is reported.
+"""`StagedWriter`: write, sync and verify one staged file.
 
 Strategy
 --------
-A file lies in the job's staging directory, under a name of its own, and says where it shall go. It is created
-exclusively and never with its directory: a task that is left over from a job which has been cleaned up finds none and
-fails, instead of bringing the directory back to life. It is made durable, closed, opened again and compared with what
-was written. On any error it is removed.
+A staged file has a unique name in the job's staging directory; its report names its final path. It is created
+exclusively, and its directory is never made: a task that is left over from a job that has ended fails, instead of
+making the directory again. The file is made durable, closed, opened again and compared with what was written. On any
+error it is deleted.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ __all__ = [
 ]
 
 _TAIL_NBYTES: Final = 64 << 10
-"""Last bytes of a file that its checksum covers: the footer of all but very long files, and what precedes it."""
+"""Number of bytes at the end of a file that its checksum covers; they include the footer, unless it is longer."""
 
 _EXTENSIONS: Final = {"file": ".arrow", "stream": ".arrows"}
-"""The two extensions that Arrow registered."""
+"""The file extensions that Arrow registered, by format."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """How files are written.
+    """Options of the files that a task writes.
 
     Parameters
     ----------
     write
         Format and compression.
     record_batch_rows, record_batch_nbytes
-        Most rows and about the most bytes of one record batch, before compression.
+        Maximum number of rows, and approximate maximum size, of a record batch before compression.
     max_file_rows, max_file_nbytes
-        Most rows and bytes of one file, None for no bound. A file has at least one record batch, however long.
+        Maximum number of rows and bytes of a file, None for no limit. A file has at least one record batch.
     custom_metadata
-        Pairs for the footer of every file; a stream has none.
+        Pairs for the footer of every file; a stream has no footer.
     statistics
-        Of which columns statistics are noted in the footer; a stream has none.
+        Columns with statistics in the footer; a stream has no footer.
     """
 
     write: ipc.WriteOptions = field(default_factory=ipc.WriteOptions)
@@ -77,7 +77,7 @@ def column_types(schema: Schema) -> list[DataType]:
 
 
 class StagedWriter:
-    """One staged file from its creation to the proof that it is what was written; on any error it is removed."""
+    """Writes and verifies one staged file; on any error it is deleted."""
 
     def __init__(
         self, staging: Staging, schema: Schema, partition_id: int, directory: str, options: SinkOptions
@@ -100,11 +100,11 @@ class StagedWriter:
                 self._writer.custom_metadata.update(options.custom_metadata)
 
     def takes(self, schema: Schema) -> bool:
-        """Return whether batches of a schema have the types of this file."""
+        """Return whether a schema has the same types as this file."""
         return schema is self._schema or column_types(schema) == column_types(self._schema)
 
     def write(self, batch: RecordBatch) -> bool:
-        """Append a record batch, or return False where the file would become longer than it may."""
+        """Append a record batch, or return False if the file would become too long."""
         with self._removed_on_error():
             if not self._writer.write(batch, within=self._options.max_file_nbytes if self._blocks else None):
                 return False
@@ -124,31 +124,31 @@ class StagedWriter:
             self._file.flush()
             failpoint.hit("T2.finished")
 
-    def settle(self) -> StagedFile:
-        """Make the file durable, close it, read it back and return what is to be reported."""
+    def sync_and_verify(self) -> StagedFile:
+        """Make the file durable, close it, read it back and return its report."""
         with self._removed_on_error():
-            # The file is closed inside: on NFS a full disk may be told only then, and such a file must go.
+            # Closed inside: NFS may report a full disk only then, and the file must be deleted.
             with self._file as file:
                 nbytes = file.tell()
                 if self._staging.durable:
                     self._staging.storage.sync_file(file)
-            reported = self._proven(nbytes)
+            reported = self._verified(nbytes)
             failpoint.hit("T2.proven")
             return reported
 
     def discard(self) -> None:
-        """Close and remove the file."""
-        with suppress(OSError):  # what could not be written is not needed
+        """Close and delete the file."""
+        with suppress(OSError):  # unwritten bytes are not needed
             self._file.close()
         remove_staged(self._staging, self._staged)
 
-    def _proven(self, nbytes: int) -> StagedFile:
-        """Open the file again and return its report if it is what was written."""
+    def _verified(self, nbytes: int) -> StagedFile:
+        """Open the file again, compare it with what was written, and return its report."""
         path = self._staging.path(self._staged)
         source = self._staging.storage.open(path)
         try:
             crc32 = tail_crc32(source)
-            _prove(source, path, nbytes, self._blocks, self.rows)
+            _verify(source, path, nbytes, self._blocks, self.rows)
         finally:
             source.close()
         return StagedFile(self._staged, self._final, nbytes, self.rows, crc32)
@@ -171,15 +171,15 @@ def _create(staging: Staging, name: str) -> BinaryIO:
 
 
 def remove_staged(staging: Staging, name: str) -> None:
-    """Remove a staged file as far as that can be done."""
-    with suppress(OSError):  # the first error is the one to tell; what stays is staged and goes with the job
+    """Delete a staged file, ignoring errors."""
+    with suppress(OSError):  # the first error is the one to raise; the file is deleted with the job's directory
         staging.storage.delete(staging.path(name))
 
 
-def _prove(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int) -> None:
-    """Raise where the closed file is not what was written.
+def _verify(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int) -> None:
+    """Raise if the closed file differs from what was written.
 
-    The stream format has no footer: there the size and the schema are compared.
+    The stream format has no footer: only the size and the schema are checked.
     """
     if source.nbytes != nbytes:
         raise CommitError(expected=f"a finished file of {nbytes:,} bytes", found=f"{source.nbytes:,} bytes", path=path)
@@ -195,7 +195,7 @@ def _prove(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int) -
 
 
 def tail_crc32(source: ByteSource) -> int:
-    """Return the CRC-32 of the last 64 KiB of a file, which holds the footer."""
+    """Return the CRC-32 of the last 64 KiB of a file, which contain the footer."""
     assert source.nbytes is not None
     start = max(0, source.nbytes - _TAIL_NBYTES)
     return zlib.crc32(source.read_at(start, source.nbytes - start))

@@ -1,4 +1,4 @@
-"""`Staging`: all that the tasks of a job need to know about it: where they put their files until it commits."""
+"""`Staging`: the staging directory of a job, as its tasks need it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Staging", "missing_staging"]
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Where the tasks of one job keep their files until the job commits. It travels to every task.
+    """The staging directory of one job. Pickled to every task.
 
     Parameters
     ----------
     dataset
         The dataset that the job writes to.
     jobid
-        Names the job among all others, for ever.
+        Globally unique id of the job.
     durable
         Whether files are made durable (``fsync``) before they are reported.
     """
@@ -32,7 +32,7 @@ class Staging:
 
     @property
     def storage(self) -> Storage:
-        """What the dataset lies in."""
+        """The storage that holds the dataset."""
         return self.dataset.storage
 
     @property
@@ -51,7 +51,7 @@ class Staging:
 
 
 def missing_staging(directory: str) -> CommitError:
-    """Return the error for a job's staging directory that is not there."""
+    """Return the error for a staging directory that does not exist."""
     return CommitError(
         "the job's staging directory is not there: either the path is not shared between the driver and the "
         "executors (give a path that every machine sees), or the job ended before this attempt of the task began",

@@ -1,13 +1,12 @@
-"""Writing a task's record batches into staged files, each proven before it is reported.
+"""Write a task's record batches into staged files, and verify each.
 
 Strategy
 --------
-A task writes into the job's staging directory (`staged_file`) and reports what it wrote there. A file ends before the
-record batch that would make it too long, and where a column changes its type. On any error all files of the attempt
-are removed.
+A task writes into the job's staging directory (`staged_file`) and reports its files. A file ends before the record
+batch that would make it too long, and when a column's type changes. On any error all files of the attempt are deleted.
 
-Nothing written here is visible to a reader. Publishing is the commit's work, in another process and perhaps never:
-of two attempts at one task both may finish their file, and only one of them is heard.
+Readers do not see staged files. The commit publishes them, in another process, and possibly not all: two attempts of
+one task may both finish their files, and only one is reported.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What one task tells the commit: the files that it wrote, none where it had no rows."""
+    """The report of one task: the files that it wrote, none if it had no rows."""
 
     jobid: str
     files: tuple[StagedFile, ...] = ()
@@ -61,30 +60,30 @@ def write_task(
     partition_id: int,
     options: SinkOptions | None = None,
 ) -> TaskOutput:
-    """Write a task's rows into staged files, one unless `options` bound them, and return what the commit needs.
+    """Write a task's rows into staged files and return its output.
 
-    Memory: the batches that make up one record batch of the file.
+    One file, unless `options` limit its size. Memory: the batches that make up one record batch of the file.
 
     Parameters
     ----------
     staging
-        The job's, as `plan_job` returns it.
+        As planned by `plan_job`.
     batches
-        Rows in any portions; they are cut and joined to record batches of the size that `options` ask for. Where
-        the type of a column changes, a new file begins.
+        Batches of any size; they are split and joined into record batches of the size in `options`. When the type
+        of a column changes, a new file begins.
     schema
-        Names and metadata of the files' columns; types are those of the batches.
+        Names and metadata of the columns; the types are those of the batches.
     partition_id
-        Number of the task, for the files' names.
+        Number of the task, for the names of the files.
     options
         Format, compression and sizes.
 
     Raises
     ------
     CommitError
-        The staging directory is not there, or the finished file is not what was written.
+        The staging directory does not exist, or the finished file differs from what was written.
     OSError
-        The file system refuses (disk full, no permission). On any error nothing is left behind.
+        A call of the file system fails (disk full, no permission). After any error no file remains.
     """
     finished = FinishedFiles(staging)
     series = FileSeries(finished, schema, partition_id, options or SinkOptions())
@@ -95,7 +94,7 @@ def write_task(
 
 
 def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None = None) -> StagedFile:
-    """Write a staged file without rows that carries the schema, for a job whose tasks all had none.
+    """Write a staged file with the schema and no rows, for a job without rows.
 
     Raises
     ------
@@ -104,39 +103,39 @@ def write_empty(staging: Staging, schema: Schema, *, options: SinkOptions | None
     """
     writer = StagedWriter(staging, schema, 0, "", options or SinkOptions())
     writer.end()
-    return writer.settle()
+    return writer.sync_and_verify()
 
 
 class FinishedFiles:
-    """Takes files that are written to their end, makes them durable, proves them and keeps what is to be reported.
+    """Makes complete files durable, verifies them, and collects their reports.
 
     Parameters
     ----------
     staging
-        The job's.
+        Staging directory of the job.
     at_once
-        Files that are made durable at the same time, and open meanwhile: waiting for a disk, one at a time, took
-        five times as long as all other work on 10,000 small files.
+        Number of files that are made durable at the same time, and open meanwhile. One at a time, waiting for the
+        disk took five times as long as all other work on 10,000 small files.
     """
 
     def __init__(self, staging: Staging, at_once: int = 1) -> None:
         self.staging = staging
         self._at_once = at_once
-        self._pool = ThreadPoolExecutor(at_once, "settle") if at_once > 1 else None
+        self._pool = ThreadPoolExecutor(at_once, "sync_and_verify") if at_once > 1 else None
         self._pending: deque[tuple[StagedWriter, Future[StagedFile]]] = deque()
         self._files: list[StagedFile] = []
 
     def add(self, writer: StagedWriter) -> None:
-        """Take over a writer whose file has ended."""
+        """Take over a writer after its `end`."""
         if self._pool is None:
-            self._files.append(writer.settle())
+            self._files.append(writer.sync_and_verify())
             return
-        self._pending.append((writer, self._pool.submit(writer.settle)))
+        self._pending.append((writer, self._pool.submit(writer.sync_and_verify)))
         if len(self._pending) > self._at_once:
             self._wait_for_one()
 
     def all(self) -> tuple[StagedFile, ...]:
-        """Return all files in the order in which they came."""
+        """Wait for all files and return their reports, in order of addition."""
         while self._pending:
             self._wait_for_one()
         if self._pool is not None:
@@ -145,7 +144,7 @@ class FinishedFiles:
 
     @contextmanager
     def removed_on_error(self) -> Iterator[None]:
-        """Remove all files where what is done inside fails."""
+        """Delete all files if the body raises."""
         try:
             yield
         except BaseException:
@@ -163,18 +162,18 @@ class FinishedFiles:
 
 
 class FileSeries:
-    """Staged files of one directory, one after another: a file ends where the next record batch would exceed it.
+    """Writes the staged files of one directory, each up to its maximum size.
 
     At most one is open. Use it inside `discarded_on_error`.
 
     Parameters
     ----------
     finished
-        Takes each file when it has ended.
+        Receives each completely written file.
     schema, partition_id, options
-        As of `write_task`.
+        As for `write_task`.
     directory
-        Relative directory that the files are for.
+        Relative directory of the files' final paths.
     """
 
     def __init__(
@@ -188,29 +187,31 @@ class FileSeries:
         self._writer: StagedWriter | None = None
 
     def write_all(self, batches: Iterable[RecordBatch]) -> None:
-        """Append batches in record batches of full size; each change of type and each full file begins anew."""
-        how = self._options
-        for portion in _portions(batches, how.max_file_rows):
-            for batch in rechunk(portion, rows=how.record_batch_rows, nbytes=how.record_batch_nbytes):
+        """Append batches, joined into record batches of full size within each file."""
+        options = self._options
+        for portion in _portions(batches, options.max_file_rows):
+            for batch in rechunk(portion, rows=options.record_batch_rows, nbytes=options.record_batch_nbytes):
                 self.write(batch)
-            if how.max_file_rows is not None:
+            if options.max_file_rows is not None:
                 self._end_file()
 
     def write(self, batch: RecordBatch) -> None:
-        """Append one batch as one record batch, or as two where a file ends inside it."""
-        how = self._options
+        """Append one batch as one record batch, or as several if files end inside it."""
+        options = self._options
         while batch.num_rows:
             room = batch.num_rows
             if self._writer is not None and not self._writer.takes(batch.schema):
                 self._end_file()
-            if how.max_file_rows is not None:
-                if self._writer is not None and self._writer.rows == how.max_file_rows:
+            if options.max_file_rows is not None:
+                if self._writer is not None and self._writer.rows == options.max_file_rows:
                     self._end_file()
-                room = min(room, how.max_file_rows - (self._writer.rows if self._writer is not None else 0))
+                room = min(room, options.max_file_rows - (self._writer.rows if self._writer is not None else 0))
             part = batch if room == batch.num_rows else batch.slice(0, room)
             if self._writer is None:
                 schema = Schema(_retyped(self._schema, batch.schema), self._schema.custom_metadata)
-                self._writer = StagedWriter(self._finished.staging, schema, self._partition_id, self._directory, how)
+                self._writer = StagedWriter(
+                    self._finished.staging, schema, self._partition_id, self._directory, options
+                )
             if self._writer.write(part):
                 batch = batch.slice(room)
             else:
@@ -222,7 +223,7 @@ class FileSeries:
 
     @contextmanager
     def discarded_on_error(self) -> Iterator[None]:
-        """Remove the open file where what is done inside fails."""
+        """Delete the open file if the body raises."""
         try:
             yield
         except BaseException:
@@ -230,7 +231,7 @@ class FileSeries:
             raise
 
     def discard(self) -> None:
-        """Remove the open file."""
+        """Delete the open file."""
         if self._writer is not None:
             self._writer.discard()
             self._writer = None
@@ -252,7 +253,7 @@ def _retyped(schema: Schema, given: Schema) -> tuple[Field, ...]:
 
 
 def _portions(batches: Iterable[RecordBatch], max_rows: int | None) -> Iterator[Iterator[RecordBatch]]:
-    """Yield the batches of one file after another, each to be consumed before the next is asked for."""
+    """Yield the batches of each file; consume each iterator before the next."""
     source = (batch for batch in batches if batch.num_rows)
     held = next(source, None)
 

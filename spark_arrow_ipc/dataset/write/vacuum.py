@@ -1,11 +1,11 @@
-"""Clear a dataset's directory of what jobs that died have left.
+"""Clean a dataset's directory: finish the pending job, delete files of dead jobs.
 
 Strategy
 --------
-First what is committed is brought to its end, so that nothing that belongs to the data lies outside it. What remains
-staged then belongs to jobs that are committed or withdrawn (it is removed at once) or to others: jobs that run, and
-jobs that died. Only age tells those apart, so that young ones stay. Jobs are withdrawn (`withdraw`) before anything of
-them is removed: one that runs after all fails and publishes nothing, instead of publishing what is no longer there.
+First the pending job is finished, so that all committed files have their final names. The remaining staging
+directories belong to jobs that are committed or withdrawn, and are deleted at once, or to running and dead jobs. Only
+their age tells those apart, so that young ones are kept. Jobs are withdrawn (`withdraw`) before their files are
+deleted: one that still runs fails and publishes nothing, instead of publishing files that no longer exist.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 __all__ = ["DEFAULT_AGE_SECONDS", "KeptJob", "VacuumReport", "vacuum"]
 
 DEFAULT_AGE_SECONDS: Final = 7 * 24 * 3600.0
-"""A job that staged nothing for this long is taken for dead."""
+"""A job that staged nothing for this long is considered dead."""
 
 _JOBID_LENGTH: Final = 32
 
 _JOBID: Final = re.compile(r"[0-9a-f]{32}(\.removed)?")
-"""Name of a staging directory; releases before withdrawal by record renamed those of withdrawn jobs."""
+"""Name of a staging directory; early releases renamed those of withdrawn jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptJob:
-    """A job that may still run: its id, the bytes it staged, and how long ago it last did, in seconds."""
+    """A job that may still run: its id, staged bytes, and seconds since the last."""
 
     jobid: str
     nbytes: int
@@ -49,22 +49,22 @@ class KeptJob:
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """What a vacuum did, or with ``dry_run`` would do.
+    """The actions of a vacuum or, with ``dry_run``, those that it would take.
 
     Parameters
     ----------
     path
         The dataset's directory.
     finished
-        Id of the committed job that was brought to its end, or None.
+        Id of the pending job that was finished, or None.
     withdrawn
-        Ids of the jobs whose staging is removed.
+        Ids of the jobs whose staging directories are deleted.
     files
-        Paths of single files that are removed: old records, and temporary files.
+        Paths of other deleted files: old records and temporary files.
     nbytes
-        Size of all that is removed.
+        Total size of all deleted files.
     kept
-        Jobs that are too young.
+        Jobs that are too young to be withdrawn.
     """
 
     path: str
@@ -91,29 +91,29 @@ def vacuum(
     dry_run: bool = False,
     storage: Storage | None = None,
 ) -> VacuumReport:
-    """Finish the dataset's pending job, remove what dead jobs left, and return what was done.
+    """Finish a dataset's pending job, delete files of dead jobs, and report both.
 
-    A second run finds nothing to do. No data is ever removed, but by the overwrite that is finished.
+    A second run finds nothing to do. No data is deleted, except by a pending overwrite.
 
     Parameters
     ----------
     path
         The dataset's directory.
     older_than_seconds
-        Jobs that wrote something since are left alone. With 0 a job that runs is withdrawn, too, and fails.
+        Jobs that staged something more recently are kept. With 0 running jobs are withdrawn too, and fail.
     dry_run
-        Only say what would be done.
+        Change nothing, and only report.
     storage
-        What the path lies in; found by the path if not given.
+        The storage that holds the path; by default chosen by the path.
 
     Raises
     ------
     NoFilesError
-        The path is no directory.
+        The path is not a directory.
     CommitError
         The pending job cannot be finished; nothing else is done.
     OSError
-        The storage refuses.
+        A call of the storage fails.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     status = storage.status(root)
@@ -124,9 +124,9 @@ def vacuum(
     if not dry_run:
         finish(dataset)
     record = newest_record(dataset)[1]
-    settled = frozenset(() if record is None else (*record.jobs, *record.withdrawn))
+    ended = frozenset(() if record is None else (*record.jobs, *record.withdrawn))
     jobs = list(_staged_jobs(dataset))
-    dead = [job for job in jobs if job.name in settled or job.age_seconds >= older_than_seconds]
+    dead = [job for job in jobs if job.name in ended or job.age_seconds >= older_than_seconds]
     files = list(_stale_files(dataset, older_than_seconds))
     nbytes = sum(job.nbytes for job in dead) + sum(file.nbytes for file in files)
     names = [job.name for job in dead]
@@ -158,7 +158,7 @@ def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
 
 
 def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterator[Status]:
-    """Yield old records, and temporary files that were last written to long ago."""
+    """Yield old records, and temporary files that were not written to recently."""
     now = time.time_ns()
     head = read_head(dataset).seq
     for status in _entries(dataset, dataset.commits):

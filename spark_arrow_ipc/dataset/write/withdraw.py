@@ -1,14 +1,13 @@
-"""Withdraw jobs: take their right to commit, then delete what they staged.
+"""Withdraw jobs: take their right to commit, then delete their staged files.
 
 Strategy
 --------
-A job and its withdrawal race for the same chain of records. Whichever gets the next number decides: a job that finds
-itself withdrawn in the newest record fails, and a withdrawal that finds the job committed leaves it. Nothing staged is
-deleted before the withdrawal is in the chain, so that no record ever names a file that a withdrawal deleted.
+A job and its withdrawal race for the next number in the chain of records, and the first one wins: a job that is
+withdrawn in the newest record fails, and a withdrawal of a committed job does nothing. Staged files are deleted only
+after the withdrawal is in the chain, so that no record ever names a file that a withdrawal deleted.
 
-No file is renamed for this and no lock is held, so that it works wherever one of two writers of one name can be told
-that it came second. A withdrawal takes a number of the chain; that a head has moved makes readers list again, and is
-no conflict for writers, which compare files.
+No file is renamed and no lock is held: `Storage.put_if_absent` is enough. A withdrawal takes a number in the chain; a
+new head makes readers list again, and is no conflict for writers, which compare files.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ __all__ = ["withdraw"]
 
 
 def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bool = True) -> tuple[str, ...]:
-    """Delete what jobs staged, unless they are committed, and return those that are not.
+    """Withdraw jobs, delete their staged files, and return the uncommitted ones.
 
-    Afterwards they cannot commit any more, in whatever process. A committed job is brought to its end instead. May be
-    called again at any time. Costs one record, however many jobs there are, and none for jobs withdrawn before or without
-    a staging directory.
+    Afterwards they cannot commit any more, in any process. A committed job is finished instead. May be called again
+    at any time. Writes one record for up to `REMEMBERED` jobs, and none for jobs that are withdrawn already or have
+    no staging directory.
 
     Raises
     ------
     CommitError, OSError
-        Whether the jobs are committed cannot be found out: then nothing is deleted.
+        It is unknown whether the jobs are committed; nothing is deleted.
     """
     withdrawn: list[str] = []
     remaining = sorted(set(jobids))
@@ -64,5 +63,8 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
 
 
 def _may_commit(dataset: DatasetDirectory, jobid: str) -> bool:
-    """Return whether a job may still commit: none does whose staging directory is gone, where there are directories."""
+    """Return whether a job may still commit.
+
+    It cannot after its staging directory is deleted, if the storage has directories.
+    """
     return not dataset.storage.traits.directories or dataset.storage.status(dataset.staging(jobid)) is not None

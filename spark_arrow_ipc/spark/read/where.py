@@ -188,7 +188,7 @@ def selected_files(selection: RowSelection, partitioning: Partitioning) -> Parti
             kept[file.partition] = keeps_partition(selection.bound, dict(zip(names, file.partition, strict=True)))
         if kept[file.partition]:
             files.append(file)
-    return replace(partitioning, files=tuple(files), texts=())
+    return replace(partitioning, files=tuple(files), strings=())
 
 
 def _position(asked: s.StructType, path: Sequence[str]) -> int | None:

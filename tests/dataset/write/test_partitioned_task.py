@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_proven_takes_all_with_it(staging, monkeypatch, du
         if len(proven) == 5:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(staged_file, "_prove", refuse)
+    monkeypatch.setattr(staged_file, "_verify", refuse)
     staging = Staging(staging.dataset, staging.jobid, durable=durable)
     with pytest.raises(OSError, match="No space"):
         write_partitioned(staging, batches_of(rows_of(500, 20)), SCHEMA, BY, partition_id=0)

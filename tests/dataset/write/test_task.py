@@ -103,7 +103,7 @@ def test_error_in_the_task_removes_its_file(staging, error):
     assert [] == left_in(staging)
 
 
-FAULTS = [(LocalStorage, "sync_file"), (staged_file, "_prove"), (staged_file, "tail_crc32")]
+FAULTS = [(LocalStorage, "sync_file"), (staged_file, "_verify"), (staged_file, "tail_crc32")]
 
 
 @pytest.mark.parametrize(("place", "call"), FAULTS, ids=[call for _, call in FAULTS])
