@@ -1,10 +1,10 @@
-"""`ArrowIpcDataSource`: what Spark instantiates for ``format("arrowipc")``.
+"""`ArrowIpcDataSource`: the class that Spark instantiates for ``arrowipc``.
 
 Strategy
 --------
-Spark makes the source, its reader and its writer in several Python processes and moves them by pickle, so each
-holds plain frozen values only. Nothing is decided here: options are parsed, files listed and schemas mapped by
-the modules that own those facts. No class of ours defines ``pushFilters``: Spark's push-down for Python sources
+Spark creates the source, its reader and its writer in several Python processes and moves them by pickle, so each
+holds plain frozen values only. This module only connects the parts: options are parsed, files listed and schemas
+mapped by other modules. No class of ours defines ``pushFilters``: Spark's push-down for Python sources
 leaks the filters of one query into the next.
 """
 
@@ -20,7 +20,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
-from spark_arrow_ipc.spark.worker_tuning import settle
+from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
 __all__ = ["ArrowIpcDataSource"]
@@ -33,7 +33,7 @@ _NO_TABLE = (
 _NO_PATH = f"there is no path: give one to load(path) or save(path). {_NO_TABLE}"
 
 _TABLE_KEY = "provider"
-"""What Spark passes only where it asks for the schema of a table that is being created."""
+"""Spark passes this option only to infer the schema of a table that is being created."""
 
 
 class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
@@ -41,11 +41,13 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that users write in ``format(...)``."""
+        """Return the short name for ``format(...)``."""
         return "arrowipc"
 
     def schema(self) -> s.StructType:
-        """Return the Spark schema of the first file (or of all, with ``mergeSchema``), every column nullable.
+        """Infer the Spark schema of the first file, or of all with ``mergeSchema``.
+
+        Every column is nullable.
 
         Raises
         ------
@@ -54,31 +56,31 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """
         options = read_options(self.options)
         found = BLOCK_SCHEMA if options.metadata_only else read_spark_schema(options)
-        settle()
+        tune_worker()
         return found
 
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
-        """Return the reader of the columns of `schema`: ours, or what the user gave to ``.schema(...)``."""
+        """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
         return (ArrowIpcBlockReader if options.metadata_only else ArrowIpcBatchReader)(schema, options)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
-        """Return the writer of one job; its staging directory exists from here on."""
+        """Return the writer of a new job."""
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:
             raise OptionError(_NO_PATH)
         writer = ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
-        settle()
+        tune_worker()
         return writer
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Return the options of a read, which must name a path.
+    """Parse the options of a read, which must name a path.
 
     Raises
     ------
     OptionError
-        An option is wrong, or there is no path, or the path is that of a table, which could not be read later.
+        An option is wrong, there is no path, or it is a catalog table's, which could not be read later.
     """
     if _TABLE_KEY in options:
         raise OptionError(_NO_TABLE)

@@ -1,17 +1,17 @@
-"""What makes work in Spark's Python processes cheap: modules leave the garbage collector, and memory is kept.
+"""Tune Spark's Python processes: cheaper garbage collection, kept memory.
 
 Strategy
 --------
 Spark's daemon collects garbage after each task and each planning, and a full collection walks every object of every
 imported module: with numpy, pyarrow and this package about 15 ms, with pyarrow's kernels twice that, for work that
 may need 3 ms.
-`settle` collects once, and moves what is left, which is modules and what they define, to the generation that is
-never walked (``gc.freeze``). Reference counts free such objects as before; only cycles among them stay, and there
-is one such moment in a worker's life, or one more where many modules were imported since.
+`tune_worker` collects once, and moves the remaining objects, which belong to modules, to the generation that is
+never walked (``gc.freeze``). Reference counts free such objects as before; only cycles among them stay. This happens
+once in a worker's life, and again after many modules were imported.
 
-Each batch needs buffers of the sizes that the batch before it gave back. The allocator of glibc gives larger ones
-back to the kernel, which hands them out again as pages of zeros, one fault each: a third of what it costs to look
-for the least and greatest texts. `settle` lets it keep up to `_KEPT_NBYTES`, unless the environment says what to keep.
+Each batch needs buffers of the sizes that the batch before it freed. The allocator of glibc returns larger ones to
+the kernel, which zeroes their pages, one fault each: a third of the cost of finding the least and greatest strings.
+`tune_worker` lets the allocator keep up to `_KEPT_NBYTES`, unless an environment variable sets it.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ import sys
 
 from pyspark import TaskContext
 
-__all__ = ["settle"]
+__all__ = ["tune_worker"]
 
 _DAEMON = "pyspark.daemon"
 """The program from which Spark forks its Python processes."""
 
 _NEW_MODULES = 20
-"""So many modules more are worth another collection."""
+"""After this many new modules another collection pays."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Names of ``mallopt``, as <malloc.h> numbers them."""
+"""Parameter numbers of ``mallopt`` in <malloc.h>."""
 
 _KEPT_NBYTES = 32 << 20
-"""Of free memory; larger blocks, which glibc cannot keep, go back at once."""
+"""Free memory that is kept; larger blocks return to the kernel at once, as glibc allows no more."""
 
 _ALLOCATOR_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
-"""Of the environment: who sets them has chosen."""
+"""Environment variables by which users tune the allocator; if one is set, it is left alone."""
 
 
-class _Settled:
-    """What was done in this process."""
+class _Tuned:
+    """State of this process: the number of modules at the last collection."""
 
     modules = -_NEW_MODULES
 
 
-def settle() -> None:
-    """Make one of Spark's processes ready for more work; does nothing in others, or where little was imported since."""
-    if len(sys.modules) - _Settled.modules < _NEW_MODULES or not _is_sparks():
+def tune_worker() -> None:
+    """Tune this process if Spark runs it and new modules make it worthwhile."""
+    if len(sys.modules) - _Tuned.modules < _NEW_MODULES or not _is_sparks():
         return
-    if _Settled.modules < 0:
+    if _Tuned.modules < 0:
         _keep_memory()
     gc.collect()
     gc.freeze()
-    _Settled.modules = len(sys.modules)
+    _Tuned.modules = len(sys.modules)
 
 
 def _is_sparks() -> bool:
-    """Return whether Spark runs this process for tasks or for planning: no user's own objects live in it."""
+    """Return True if Spark runs this process for tasks or planning, without user objects."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return TaskContext.get() is not None or (spec is not None and spec.name == _DAEMON)
 
 
 def _keep_memory() -> None:
-    """Let the allocator keep what is freed; does nothing where it is not that of glibc."""
+    """Let the allocator of glibc keep freed memory; does nothing with another one."""
     if any(os.environ.get(name) for name in _ALLOCATOR_VARIABLES):
         return
     try:

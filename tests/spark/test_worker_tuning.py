@@ -18,9 +18,9 @@ def frozen_in_tasks(spark, tasks):
     def count(batches):
         from spark_arrow_ipc.spark import worker_tuning as here
 
-        here.settle()
+        here.tune_worker()
         before = gc.get_freeze_count()
-        here.settle()
+        here.tune_worker()
         for _ in batches:
             pass
         yield pa.RecordBatch.from_pydict({"frozen": [before], "again": [gc.get_freeze_count() - before]})
@@ -28,13 +28,13 @@ def frozen_in_tasks(spark, tasks):
     return spark.range(tasks, numPartitions=tasks).mapInArrow(count, "frozen long, again long").collect()
 
 
-def test_a_worker_is_settled_once(spark):
+def test_a_worker_is_tuned_once(spark):
     found = frozen_in_tasks(spark, 4)
     assert all(row.frozen > 10_000 for row in found)
     assert all(row.again <= 0 for row in found), "frozen objects may be freed, and none is added"
 
 
-def test_a_planner_is_settled(spark, tmp_path):
+def test_a_planner_is_tuned(spark, tmp_path):
     note = tmp_path / "note"
 
     class Noting(ArrowIpcDataSource):  # in here, so that Spark's processes need not import this module
@@ -58,7 +58,7 @@ def test_freed_memory_is_kept(spark):
     def count(batches):
         from spark_arrow_ipc.spark import worker_tuning as here
 
-        here.settle()
+        here.tune_worker()
         faults = []
         for _ in range(3):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -81,4 +81,4 @@ def unsettled():
 
 @pytest.mark.usefixtures("unsettled")
 def test_a_process_that_runs_no_task_is_left_alone():
-    worker_tuning.settle()
+    worker_tuning.tune_worker()

@@ -23,7 +23,7 @@ from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
-from spark_arrow_ipc.spark.worker_tuning import settle
+from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 __all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader"]
 
@@ -90,7 +90,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         """Yield the rows of one input partition."""
         if not isinstance(partition, _BlockPartition):
             return
-        settle()
+        tune_worker()
         rows: list[dict[str, Any]] = []
         for file in partition.files:
             rows += self._rows(file)

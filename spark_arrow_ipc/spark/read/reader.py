@@ -22,7 +22,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.read.output import compile_output
 from spark_arrow_ipc.spark.read.projection import select_needed
-from spark_arrow_ipc.spark.worker_tuning import settle
+from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
@@ -77,7 +77,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
         planned_at = datetime.now().astimezone()
         plan = plan_partitions(self._own, self._options)
-        settle()
+        tune_worker()
         return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
@@ -89,7 +89,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         # Spark turns an empty list of partitions into one partition of None.
         if not isinstance(partition, ArrowIpcInputPartition):
             return
-        settle()
+        tune_worker()
         options = self._options
         fields, selection = partition.partition_fields, partition.selection
         needed = _beside(self._own, selection)

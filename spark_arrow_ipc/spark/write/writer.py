@@ -1,4 +1,4 @@
-"""The batch writer: stages the files of each task, publishes all of them when Spark commits."""
+"""The batch writer: tasks stage files, the commit publishes all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
-from spark_arrow_ipc.spark.worker_tuning import settle
+from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 
 __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
@@ -26,7 +26,7 @@ __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
 
 @dataclass(frozen=True)
 class ArrowIpcCommitMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """What one task tells the commit."""
+    """The result of one task, for the commit."""
 
     output: TaskOutput
 
@@ -39,7 +39,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     job
         The planned job.
     plan
-        What the columns become and how the files are written.
+        The columns and files that tasks write.
     """
 
     def __init__(self, job: JobPlan, plan: WritePlan) -> None:
@@ -48,7 +48,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
-        """Return the writer of a new job, after a check that its types and options are writable.
+        """Plan a new job and return its writer.
 
         Raises
         ------
@@ -68,22 +68,25 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         return cls(job, plan)
 
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
-        """Stage the rows of one task and return where they lie. A task without rows stages nothing."""
+        """Stage the rows of one task. A task without rows stages nothing."""
         if self._job.skip:
             return ArrowIpcCommitMessage(TaskOutput(self._job.staging.jobid))
-        settle()
+        tune_worker()
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish what the tasks staged: all of it becomes visible, or an error says what did."""
-        # A file of no partition would be read as one that has not its columns.
+        """Publish the staged files: all become visible, or an error names those that did."""
+        # With partitions no file is written: outside of a partition it would lack the partition columns.
         write_empty = (lambda: self._plan.write_empty(self._job.staging)) if self._plan.partition is None else None
         commit.commit(self._job, _outputs(messages), write_empty=write_empty)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
-        """Remove what was staged, unless a commit has begun to publish it. Spark calls this after that, too."""
+        """Remove the staged files, unless a commit has begun to publish them.
+
+        Spark also calls this after a failed commit.
+        """
         commit.abort(self._job.staging)
 
 
