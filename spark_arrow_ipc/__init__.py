@@ -1,9 +1,9 @@
-"""Apache Arrow IPC files as a data source of Apache Spark, and the codec beneath it.
+"""Apache Arrow IPC files as a data source of Apache Spark, and their codec.
 
 Strategy
 --------
-Importing this package imports nothing else: `ipc` (numpy, no Spark) and `register` (PySpark) arrive when they
-are first asked for, so that each works in an environment that lacks what the other needs.
+Importing this package imports nothing else: `ipc` (numpy, no Spark) and `register` (PySpark) are imported on
+first use, so that each works in an environment without the dependencies of the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LATE = {
     "ipc": ("spark_arrow_ipc.ipc", None),
     "register": ("spark_arrow_ipc.spark.registration", "register"),
 }
-"""Public name -> the module that it comes from, and the attribute there (None: the module itself)."""
+"""Public name -> its module, and the attribute there (None: the module itself)."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""The command line ``arrowipc``: what a person asks of files and of an environment, without a JVM."""
+"""The command line ``arrowipc``: inspect and repair files, without a JVM."""

@@ -1,9 +1,9 @@
-"""``arrowipc cat``: the rows of files, as a table or as JSON lines.
+"""``arrowipc cat``: print the rows of files, as a table or as JSON lines.
 
 Strategy
 --------
-One record batch is in memory at a time, and no more of it is turned into Python values than is printed. The columns
-of a table are as wide as the rows printed together need, so that a table of any length begins at once.
+One record batch is in memory at a time, and only rows that are printed become Python values. The widths of a table's
+columns fit the rows that are printed together, so that a table of any length begins at once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from spark_arrow_ipc.cli.shared import files, render
 __all__ = ["add_arguments", "run"]
 
 _TOGETHER: Final = 1000
-"""Rows that are turned into values, and aligned, together."""
+"""Rows that are converted to Python values, and aligned, together."""
 
 _CELL: Final = 60
-"""Characters of a value that a table shows."""
+"""Most characters of a value that a table shows."""
 
 _NUMBERS: Final = (t.Int, t.FloatingPoint, t.Decimal)
-"""Types whose values stand right."""
+"""Types whose values are aligned right."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,19 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=tuple(_PRINTERS),
         default="table",
-        help="a table for people, which cuts long values, or one JSON object a line, with binary as base64",
+        help="a table for people, which truncates long values, or one JSON object a line, with binary as base64",
     )
     parser.add_argument(
         "--columns",
         type=_columns,
         metavar="NAMES",
-        help="comma-separated names of columns in the order in which they are printed; #0 is the first column",
+        help="comma-separated names of the columns to print, in order; #0 is the first column",
     )
-    parser.add_argument("--limit", type=_rows, default=sys.maxsize, metavar="ROWS", help="print at most so many rows")
+    parser.add_argument(
+        "--limit", type=_rows, default=sys.maxsize, metavar="ROWS", help="print at most this number of rows"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the rows of all files, one after the other; an error ends it."""
+    """Print the rows of all files, one after the other, up to the first error."""
     left = arguments.limit
     for path in files.each_file(arguments):
         if not left:
@@ -65,18 +67,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _columns(text: str) -> list[int | str]:
-    return [int(name[1:]) if name[:1] == "#" and name[1:].isdecimal() else name for name in text.split(",")]
+def _columns(string: str) -> list[int | str]:
+    return [int(name[1:]) if name[:1] == "#" and name[1:].isdecimal() else name for name in string.split(",")]
 
 
-def _rows(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of rows, found {text!r}")
-    return int(text)
+def _rows(string: str) -> int:
+    if not string.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of rows, found {string!r}")
+    return int(string)
 
 
 def _portions(reader: ipc.FileReader | ipc.StreamReader, most: int) -> Iterator[RecordBatch]:
-    """Yield the first rows of a file, `most` at most, a few at a time; reads no batch beyond them."""
+    """Yield the first `most` rows of a file, a few at a time; reads no batch after them."""
     for batch in reader:
         rows = min(batch.num_rows, most)
         for first in range(0, rows, _TOGETHER):
@@ -87,7 +89,7 @@ def _portions(reader: ipc.FileReader | ipc.StreamReader, most: int) -> Iterator[
 
 
 def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
-    """Print rows in columns below their names; return how many."""
+    """Print rows in columns below their names; return the number of rows."""
     head = [render.cut(name, _CELL) for name in schema.names]
     align = "".join(render.RIGHT if isinstance(f.type, _NUMBERS) else render.LEFT for f in schema.fields)
     held: list[tuple[str, ...]] = []
@@ -106,7 +108,7 @@ def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
                 printed += len(held)
                 held = []
     finally:
-        # What comes before a broken batch is shown before the error is.
+        # Rows before a broken batch are printed before the error.
         if held or not printed:
             flush()
     return printed + len(held)
@@ -117,7 +119,7 @@ def _cell(value: Any) -> str:
 
 
 def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
-    """Print a JSON object a row; return how many."""
+    """Print a JSON object a row; return the number of rows."""
     names = _unique(schema.names)
     printed = 0
     for portion in portions:
@@ -129,7 +131,7 @@ def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
 
 
 def _unique(names: tuple[str, ...]) -> list[str]:
-    """Return names, of which the second of a kind is numbered: an object keeps one value a name."""
+    """Make names unique, because a JSON object has one value for each name."""
     taken: dict[str, None] = {}
     for name in names:
         unique, number = name, 1
@@ -145,7 +147,7 @@ def _to_json(value: Any) -> Any:
 
 
 _JSON: Final[Mapping[type, Callable[[Any], Any]]] = {
-    # JSON has no word for these; quoted ones are what Spark's reader of JSON takes.
+    # JSON has no infinities and no NaN; Spark's JSON reader takes them as strings.
     float: lambda value: value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN"),
     Decimal: str,
     bytes: lambda value: base64.b64encode(value).decode(),
@@ -157,7 +159,7 @@ _JSON: Final[Mapping[type, Callable[[Any], Any]]] = {
     tuple: lambda value: [_to_json(item) for item in value],
     dict: lambda value: {key: _to_json(item) for key, item in value.items()},
 }
-"""What JSON does not know, by the type of the Python value; all others are written as they are."""
+"""By Python type: conversions of values that JSON lacks; all others are written as they are."""
 
 _PRINTERS: Final[Mapping[str, Callable[[Schema, Iterator[RecordBatch]], int]]] = {
     "table": _print_table,

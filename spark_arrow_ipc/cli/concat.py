@@ -1,4 +1,4 @@
-"""``arrowipc concat``: the rows of several files as one."""
+"""``arrowipc concat``: write the rows of several files as one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc concat``."""
     files.add_path_arguments(parser)
-    parser.add_argument("target", metavar="TARGET", help="what is written; it must not exist")
+    parser.add_argument("target", metavar="TARGET", help="the file to write; it must not exist")
     parser.add_argument(
-        "--batch-rows", type=_rows, metavar="ROWS", help="rows of each record batch; by default they stay as they are"
+        "--batch-rows",
+        type=_rows,
+        metavar="ROWS",
+        help="rows of each record batch; by default record batches are copied as they are",
     )
     files.add_output_arguments(parser)
 
@@ -31,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the rows of all files in the order of the paths."""
     paths, target = list(files.each_file(arguments)), arguments.target
     files.refuse_existing(target)
-    # Before anything is written: the files are opened twice, and their headers are small.
+    # All schemas are compared before anything is written. This opens files twice, but headers are small.
     schema, pairs = _common(paths)
     written = rows = 0
     with ipc.create(target, schema, files.write_options(arguments, target)) as writer:
@@ -46,19 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"expected a positive number of rows, found {text!r}")
-    return int(text)
+def _rows(string: str) -> int:
+    if not string.isdecimal() or not int(string):
+        raise argparse.ArgumentTypeError(f"expected a positive number of rows, found {string!r}")
+    return int(string)
 
 
 def _common(paths: list[str]) -> tuple[Schema, t.CustomMetadata]:
-    """Return the schema of all files, and the pairs that all their footers hold.
+    """Return the schema of all files, and the footer metadata that all have in common.
 
     Raises
     ------
     SchemaMismatchError
-        Two files differ: where, and in what.
+        Two files differ; the message names the first difference.
     """
     first, *others = paths
     with ipc.open(first) as reader:
@@ -81,5 +84,5 @@ def _batches(paths: list[str], schema: Schema) -> Iterator[RecordBatch]:
     for path in paths:
         with ipc.open(path) as reader:
             for batch in reader:
-                # The schemas declare the same; only the order of metadata, or of bytes in the file, may differ.
+                # The schemas are equal except for the order of metadata and endianness.
                 yield RecordBatch(schema, batch.columns, batch.num_rows, batch.custom_metadata)

@@ -1,4 +1,4 @@
-"""``arrowipc count``: how many rows files hold, by their headers alone."""
+"""``arrowipc count``: count the rows of files, by their headers alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Count", "add_arguments", "count", "run"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What one file holds."""
+    """The number of rows and record batches of one file."""
 
     path: str
     rows: int
@@ -46,12 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def count(path: str) -> Count:
-    """Return the rows of a file or stream. Reads the header of each record batch and no body.
+    """Count the rows of a file or stream. Reads only the headers of record batches.
 
     Raises
     ------
     ArrowIpcError
-        It is no Arrow IPC, or its metadata is broken or cut off.
+        It is not Arrow IPC, or its metadata is broken or truncated.
     OSError
         The file cannot be read.
     """

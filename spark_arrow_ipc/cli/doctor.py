@@ -1,10 +1,10 @@
-"""``arrowipc doctor``: what Spark and the codec need, what is here, and the command that mends the rest.
+"""``arrowipc doctor``: check the environment, and name the fixes.
 
 Strategy
 --------
 Every check returns one `Finding` and raises nothing. Nothing but the standard library is imported at the top,
-because this is the command for environments in which other imports fail. A package counts as found when it can
-be imported, not when its files are there.
+because this command has to run in environments where other imports fail. A package counts as found if it can be
+imported; its files alone do not count.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JAVA_MINIMUM = 17
 """Spark 4 starts on Java 17 and later."""
 
 _ANSWER_SECONDS = 30
-"""A program that takes longer to say its version is stuck."""
+"""Timeout of a program that prints its version."""
 
 _JAVA_INSTALLERS: Mapping[str, str] = {
     "apt-get": "sudo apt-get install openjdk-17-jre-headless",
@@ -41,23 +41,23 @@ _JAVA_INSTALLERS: Mapping[str, str] = {
     "brew": "brew install openjdk@17",
     "winget": "winget install Microsoft.OpenJDK.17",
 }
-"""Package manager -> its command, in the order in which they are looked for."""
+"""Package manager -> the command that installs Java, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer of one check.
+    """The result of one check.
 
     Parameters
     ----------
     name
-        What was looked for.
+        The thing that was looked for.
     found
-        What is here; empty if nothing.
+        The version and place that was found; empty if nothing was.
     ok
-        False: `arrowipc` in Spark does not work until it is mended.
+        False if `arrowipc` does not work in Spark without it.
     remedy
-        The command, or the sentence, that mends or betters it; empty if nothing is to be done.
+        The command or sentence that fixes or improves it; empty if nothing is to be done.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A Python package that is needed: its distribution, its module, and the versions that will do."""
+    """A required Python package: its distribution, module and valid versions."""
 
     distribution: str
     module: str
@@ -80,7 +80,7 @@ class Package:
 
     @property
     def requirement(self) -> str:
-        """The text that pip understands."""
+        """The requirement specifier for pip."""
         if self.install:
             return self.install
         return f"{self.distribution}>={_dotted(self.minimum)}"
@@ -99,7 +99,7 @@ PACKAGES = (
         (2, 2),
         install="pandas>=2.2,<3",
         advised_below=(3,),
-        advice="PySpark prints a warning about pandas 3 at every start; to be rid of it:",
+        advice="PySpark prints a warning about pandas 3 at every start; to avoid it:",
     ),
 )
 
@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; return 0 if all is well, else 1."""
+    """Print the findings; return 1 if one is not ok."""
     findings = examine()
     sound = all(finding.ok for finding in findings)
     if arguments.json:
@@ -126,17 +126,17 @@ def run(arguments: argparse.Namespace) -> int:
     for finding in findings:
         if finding.remedy:
             print(f"\n{finding.name}: {finding.remedy}")
-    print("\nAll that Spark needs is here." if sound else "\nNot all that Spark needs is here.")
+    print("\nEverything that Spark needs is here." if sound else "\nSome of what Spark needs is missing.")
     return 0 if sound else 1
 
 
 def examine() -> tuple[Finding, ...]:
-    """Return the findings of all checks, in the order of a person's questions."""
+    """Run all checks, the most basic ones first."""
     return (_python(), java(), *map(_package, PACKAGES), _discovery(), _workers())
 
 
 def java() -> Finding:
-    """Return whether the Java that Spark would start is there, and recent enough.
+    """Check the Java that Spark would start, and its version.
 
     Looks where Spark looks: in JAVA_HOME if it is set, else on PATH. Starts ``java -version``.
     """
@@ -188,16 +188,16 @@ def _package(package: Package) -> Finding:
         missing = isinstance(error, ModuleNotFoundError)
         found = "" if missing else render.cut(f"{type(error).__name__}: {error}")
         return Finding(name, found, ok=False, remedy=install)
-    text = _version_text(package, module)
-    version = tuple(map(int, re.findall(r"\d+", text)[:3]))
+    found = _installed_version(package, module)
+    version = tuple(map(int, re.findall(r"\d+", found)[:3]))
     if version < package.minimum or (package.below is not None and version >= package.below):
-        return Finding(name, text, ok=False, remedy=install)
+        return Finding(name, found, ok=False, remedy=install)
     if package.advised_below is not None and version >= package.advised_below:
-        return Finding(name, text, ok=True, remedy=f"{package.advice} {install}")
-    return Finding(name, text, ok=True)
+        return Finding(name, found, ok=True, remedy=f"{package.advice} {install}")
+    return Finding(name, found, ok=True)
 
 
-def _version_text(package: Package, module: object) -> str:
+def _installed_version(package: Package, module: object) -> str:
     try:
         return metadata.version(package.distribution)
     except metadata.PackageNotFoundError:  # unpacked by hand or run from a zip
@@ -218,12 +218,12 @@ def _discovery() -> Finding:
         return Finding(name, f"{spec.origin}, without pyspark", ok=False, remedy="install pyspark as said above")
     why = getattr(source, "why", None)
     if why is not None:
-        return Finding(name, f"{spec.origin}: {render.cut(why)}", ok=False, remedy=f"mend what is named, or {remedy}")
+        return Finding(name, f"{spec.origin}: {render.cut(why)}", ok=False, remedy=f"fix the error, or {remedy}")
     return Finding(name, str(spec.origin), ok=True)
 
 
 def _workers() -> Finding:
-    """Return whether the Python that Spark would start is this one; without PYSPARK_PYTHON it takes PATH's."""
+    """Check that Spark would start this Python: PYSPARK_PYTHON, or else PATH's."""
     name = "Python of Spark's own processes"
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
     given = os.environ.get("PYSPARK_PYTHON", "python3")

@@ -1,4 +1,4 @@
-"""``arrowipc inspect``: what a file says about itself, for a person or, with ``--json``, for a program."""
+"""``arrowipc inspect``: show the metadata of files, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_arrow_ipc.errors import ArrowIpcError
 __all__ = ["add_arguments", "run"]
 
 _SHOWN_BATCHES = 20
-"""Rows of a table of batches that a person gets; ``--all`` shows the rest."""
+"""Batches that are shown without ``--all`` and ``--json``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one outline a path; a file that cannot be read does not keep the others from being shown."""
+    """Print the outline of each file; return 1 if a file cannot be read."""
     status = 0
     for i, path in enumerate(arguments.paths):
         try:
             outline = read_outline(path, measure=None if arguments.json or arguments.all else _SHOWN_BATCHES)
         except (ArrowIpcError, OSError) as error:
-            # The file system's words do not name the path when it could be opened and not be read: a directory.
+            # The message of an OSError lacks the path if opening works and reading fails: a directory.
             words = str(error) if path in str(error) else f"{path}: {error}"
             print(f"arrowipc: {render.printable(words)}", file=sys.stderr)
             status = 1
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines of the text output."""
     schema = outline.schema
     yield render.printable(outline.path)
     yield f"  Arrow IPC {outline.format}, {render.count(outline.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
@@ -142,7 +142,7 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
 
 
 def to_json(outline: Outline) -> dict[str, Any]:
-    """Return the outline as what `json.dumps` takes; nothing is cut or escaped."""
+    """Convert the outline for `json.dumps`; nothing is truncated or escaped."""
     schema = outline.schema
     statistics = _statistics(outline)
     return {

@@ -1,10 +1,10 @@
-"""``arrowipc integration``: what the cross-language harness of Apache Arrow asks of an implementation.
+"""``arrowipc integration``: the commands of Arrow's integration tests.
 
 Strategy
 --------
 The harness (archery) runs one program for each implementation, in three modes, with a file of Arrow's integration
-JSON and one of Arrow IPC: make the second from the first, the first from the second, or read both and say where
-they differ. A document of the integration JSON is read whole; it is a test's format, not one for data.
+JSON and one of Arrow IPC: convert JSON to Arrow, Arrow to JSON, or compare both and name the first difference. The
+JSON is read whole, because it is a format for tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark_arrow_ipc.cli.shared.differences import Comparison
 __all__ = ["add_arguments", "run"]
 
 _STREAM_SUFFIXES = (".stream", ".arrows")
-"""Names that the harness and Arrow's recommendation give to streams; all others are files."""
+"""Endings of stream files, by the harness and by Arrow's recommendation; all others are files."""
 
 _COMPARISON = Comparison("the JSON", "the Arrow file")
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the mode says; return 1 if the contents differ."""
+    """Run the mode; return 1 if the contents differ."""
     return _MODES[arguments.mode](arguments)
 
 

@@ -1,11 +1,11 @@
-"""The entry point of ``arrowipc``: a table of commands, and one place where errors become words.
+"""The entry point of ``arrowipc``: the commands and their errors.
 
 Strategy
 --------
-A command is a module with `add_arguments` and `run`, named in `COMMANDS`. Only the module of the command that is
-asked for is imported, so that ``arrowipc doctor`` runs where numpy is missing. Errors of files
+A command is a module with `add_arguments` and `run`, named in `COMMANDS`. Only the module of the given command is
+imported, so that ``arrowipc doctor`` runs where numpy is missing. Errors of files
 (`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other
-exception is a fault of ours and keeps its traceback.
+exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ __all__ = ["COMMANDS", "Command", "main"]
 
 
 class CommandModule(Protocol):
-    """What the module of a command offers."""
+    """The functions of a command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do what was asked; return the exit status."""
+        """Run the command; return the exit status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A row of `COMMANDS`: one line of help, and the module to import."""
+    """A row of `COMMANDS`: a line of help, and the module to import."""
 
     summary: str
     module: str
 
 
 COMMANDS: Mapping[str, Command] = {
-    "inspect": Command("show what a file says about itself, without decoding it", "spark_arrow_ipc.cli.inspect"),
-    "validate": Command("check every value of files, and exit with 1 if one is bad", "spark_arrow_ipc.cli.validate"),
+    "inspect": Command("show the metadata of files, without decoding values", "spark_arrow_ipc.cli.inspect"),
+    "validate": Command("check every value of files, and exit with 1 if a file is bad", "spark_arrow_ipc.cli.validate"),
     "cat": Command("print the rows of files, as a table or as JSON lines", "spark_arrow_ipc.cli.cat"),
     "count": Command("count the rows of files, by their headers alone", "spark_arrow_ipc.cli.count"),
-    "concat": Command("write the rows of several files of one schema as one", "spark_arrow_ipc.cli.concat"),
-    "repair": Command("save what is sound of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
-    "vacuum": Command("clear a dataset's directory of what jobs that died have left", "spark_arrow_ipc.cli.vacuum"),
+    "concat": Command("write the rows of several files of one schema as one file", "spark_arrow_ipc.cli.concat"),
+    "repair": Command("copy the readable record batches of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
+    "vacuum": Command("remove what failed jobs left in a dataset's directory", "spark_arrow_ipc.cli.vacuum"),
     "integration": Command(
         "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"
     ),
-    "doctor": Command("check this environment, and name what mends it", "spark_arrow_ipc.cli.doctor"),
+    "doctor": Command("check this environment, and name the fixes", "spark_arrow_ipc.cli.doctor"),
 }
 
 
@@ -70,20 +70,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser, commands = _parser()
     name = argv[0] if argv and argv[0] in COMMANDS else None
     if name is None:
-        parser.parse_args(argv)  # --version, --help and what is not a command end here
+        parser.parse_args(argv)  # --version, --help and unknown commands exit here
         parser.print_help()
         return 2
     try:
         module = cast("CommandModule", import_module(COMMANDS[name].module))
     except ModuleNotFoundError as error:
-        return _fail(f"{error}; 'arrowipc doctor' names the command that mends it")
+        return _fail(f"{error}; 'arrowipc doctor' names the command that fixes it")
     module.add_arguments(commands[name])
     arguments = parser.parse_args(argv)
     try:
         status = module.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is wrong, and the interpreter must not try again.
+        # The reader of stdout has closed it (`| head`): no error, and the interpreter must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ArrowIpcError, OSError) as error:
@@ -92,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    parser = argparse.ArgumentParser(prog="arrowipc", description="Look at Arrow IPC files, without Spark.")
+    parser = argparse.ArgumentParser(
+        prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark."
+    )
     parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
     group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
     added = {

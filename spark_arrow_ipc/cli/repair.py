@@ -1,9 +1,9 @@
-"""``arrowipc repair``: what can be saved of a broken or truncated file, as a sound one.
+"""``arrowipc repair``: copy the readable record batches of a broken file.
 
 Strategy
 --------
-Every record batch that is whole, and whose values are what its schema says, is read with all checks and written
-anew; each that is not is named, with its rows and the reason. The broken file is never touched.
+Every complete record batch is read with all checks and written to a new file; each that fails is reported with its
+rows and the error. The broken file is never changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Lost", "add_arguments", "run", "salvage"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lost:
-    """A record batch that cannot be read: its number, its rows by its header, and why."""
+    """A record batch that cannot be read; its rows are those of its header, if known."""
 
     number: int
     rows: int | None
@@ -34,12 +34,12 @@ class Lost:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc repair``."""
     parser.add_argument("source", metavar="SOURCE", help="the broken file or stream; it stays as it is")
-    parser.add_argument("target", metavar="TARGET", help="what is written; it must not exist")
+    parser.add_argument("target", metavar="TARGET", help="the file to write; it must not exist")
     files.add_output_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write what can be saved, and say what was kept and what was lost; return 1 if that is all."""
+    """Write the readable record batches and report the lost ones; return 1 if none is readable."""
     source, target = arguments.source, arguments.target
     files.refuse_existing(target)
     found = open_recovered(lambda: source)
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def salvage(source: str, found: Recovered) -> Iterator[RecordBatch | Lost]:
-    """Yield each record batch that can be read, and for each other one what is lost with it."""
+    """Yield each record batch that can be read, and a `Lost` for each other one."""
     reader, index = found.reader, found.index
     if isinstance(reader, ipc.FileReader):
         for number in range(len(reader)):
@@ -77,23 +77,26 @@ def salvage(source: str, found: Recovered) -> Iterator[RecordBatch | Lost]:
             except (InvalidArrowError, UnsupportedError) as error:
                 yield Lost(number, _rows(reader, number), error)
         return
-    assert reader is not None, "nothing can be read of a file without a schema"
-    assert index is not None, "streams are walked"
+    assert reader is not None, "without a schema no batch is read"
+    assert index is not None, "a stream has an index"
     number, end = 0, len(index.batches)
     while number < end:
         try:
             batch = next(reader)
         except (InvalidArrowError, UnsupportedError) as error:
             yield Lost(number, index.batches[number].rows, error)
-            reader, number = yield from _behind(source, index, number + 1)
+            reader, number = yield from _next_readable(source, index, number + 1)
             continue
         yield batch
         number += 1
     reader.close()
 
 
-def _behind(source: str, index: StreamIndex, number: int) -> Generator[Lost, None, tuple[ipc.StreamReader, int]]:
-    """Return a reader that stands at the first record batch from `number` on that can be gone to, and its number."""
+def _next_readable(source: str, index: StreamIndex, number: int) -> Generator[Lost, None, tuple[ipc.StreamReader, int]]:
+    """Return a reader at the first reachable record batch from `number` on, and its number.
+
+    Yields a `Lost` for each record batch before it.
+    """
     reader = ipc.open_stream(source)
     while number < len(index.batches):
         try:
@@ -118,7 +121,7 @@ def _losses(lost: list[Lost], found: Recovered) -> Iterator[str]:
         rows = "an unknown number of rows" if one.rows is None else render.count(one.rows, "row")
         yield f"  lost: record batch {one.number}, {rows}: {one.error}"
     if found.lost is not None:
-        yield f"  lost: what lies behind the last whole record batch: {found.lost}"
+        yield f"  lost: everything after the last complete record batch: {found.lost}"
     if not lost and found.lost is None:
         yield "  nothing was lost: the file was sound"
 

@@ -1,4 +1,4 @@
-"""``arrowipc vacuum``: what jobs that died left in a dataset's directory is finished or removed."""
+"""``arrowipc vacuum``: finish or remove what failed jobs left in a dataset."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=DEFAULT_AGE_SECONDS,
         metavar="DURATION",
-        help="leave jobs alone that wrote something since: 30m, 12h, 7d (the default); "
-        "0 withdraws jobs that are running, too, and they fail",
+        help="keep jobs that wrote something within this time: 30m, 12h, 7d (the default); "
+        "0 also withdraws running jobs, which then fail",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Clear the directory and say what was done."""
+    """Clean the directory and print what was done."""
     report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run)
     for line in _lines(report, would="would be " if arguments.dry_run else ""):
         print(render.printable(line))
     return 0
 
 
-def _seconds(text: str) -> float:
-    found = _DURATION.fullmatch(text)
+def _seconds(string: str) -> float:
+    found = _DURATION.fullmatch(string)
     if found is None:
-        raise argparse.ArgumentTypeError(f"expected a duration such as 30m, 12h or 7d, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30m, 12h or 7d, found {string!r}")
     return float(int(found[1]) * _UNITS[found[2] or "s"])
 
 

@@ -1,10 +1,10 @@
-"""``arrowipc validate``: whether files are sound, every value of them, and what readers may stumble over.
+"""``arrowipc validate``: check all values of files, and note pitfalls.
 
 Strategy
 --------
-A verdict comes from the reader that everybody uses, at its strictest: what it reads is sound. One batch at a time
-is in memory. Notes are about sound files: what the specification bounds though readers accept it, and what other
-readers are known to take another way. A note never makes a file bad.
+A file is good if the package's own reader reads all of it with full validation. One batch at a time is in memory.
+Notes are about good files: values that break the specification though readers accept them, and properties that other
+readers are known to interpret in another way. A note never makes a file bad.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ __all__ = ["Verdict", "add_arguments", "examine", "run"]
 _COPIES = Comparison("the footer", "the copy at the start", names_of_maps=True)
 
 _MOST_PADDING = 64
-"""arrow-rs begins its first message at a multiple of this, behind zeros."""
+"""arrow-rs pads with zeros, so that its first message begins at a multiple of this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found out about one file.
+    """The result of checking one file.
 
     Parameters
     ----------
     path
-        As it was named, or found in a directory that was.
+        As it was given, or found in a given directory.
     format
-        "file" or "stream"; None where not even that is clear.
+        "file" or "stream"; None if the file is neither.
     record_batches, num_rows
-        That were read, up to the error if there is one.
+        The number that was read, up to an error.
     notes
-        Sentences about a sound file.
+        Sentences about a good file.
     error
-        Why it is bad, or None.
+        The reason why it is bad, or None.
     """
 
     path: str
@@ -76,13 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--values",
         action="store_true",
-        help="also note decimals, times and dates that are out of their type's range, which no reader refuses",
+        help="also note decimals, times and dates out of their type's range, which readers accept",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one verdict a file; return 1 if a file is bad."""
+    """Print one verdict for each file; return 1 if one is bad."""
     status = 0
     for path in arguments.paths:
         for verdict in _verdicts(path, values=arguments.values):
@@ -110,7 +110,7 @@ def _verdicts(path: str, *, values: bool) -> Iterator[Verdict]:
 
 
 def examine(path: str, *, values: bool = False) -> Verdict:
-    """Return the verdict on one file. Reads and checks all of it, one batch at a time.
+    """Read and check one file completely, one batch at a time.
 
     Parameters
     ----------
@@ -139,20 +139,20 @@ def _notes(path: str, outline: Outline) -> Iterator[str]:
     yield from (_copy_notes if outline.format == "file" else _end_notes)(path, outline)
     every = (*outline.record_batches, *outline.dictionaries)
     if any(batch.compression and batch.metadata_version == "V4" for batch in every):
-        yield "bodies are compressed under metadata V4: pyarrow takes their buffers for uncompressed ones"
+        yield "bodies are compressed with metadata V4: pyarrow reads their buffers as uncompressed ones"
 
 
 def _copy_notes(path: str, outline: Outline) -> Iterator[str]:
-    """Yield a note where the stream inside a file does not begin with the footer's schema."""
+    """Yield a note if the stream inside a file does not begin with the footer's schema."""
     copy = _schema_at_start(path)
     if copy is None:
-        yield "there is no schema message at the start: who reads the file as a stream cannot"
+        yield "there is no schema message at the start: the file cannot be read as a stream"
         return
     difference = _COPIES.of_schemas(outline.schema, copy.schema)
     if difference is None and outline.schema.endianness != copy.schema.endianness:
         difference = "the byte orders are not the same"
     if difference is not None:
-        yield f"the schema at the start is not that of the footer, which is the one that counts: {difference}"
+        yield f"the schema at the start differs from that of the footer, which readers use: {difference}"
 
 
 def _schema_at_start(path: str) -> SchemaMessage | None:
@@ -165,21 +165,21 @@ def _schema_at_start(path: str) -> SchemaMessage | None:
             header = None if found is None else decode_message(found[0], limits).header
             return decode_schema(header.view, limits) if isinstance(header, SchemaHeader) else None
         except ArrowIpcError:
-            # Nothing that counts stands there, so what does is no error: polars 2.1 omits the prefix.
+            # Readers of files do not use this message, so its errors do not count: polars 2.1 omits the prefix.
             return None
 
 
 def _end_notes(path: str, outline: Outline) -> Iterator[str]:
-    """Yield a note where a stream ends without its marker, or goes on behind it."""
+    """Yield a note if a stream ends without its marker, or continues after it."""
     assert outline.end_offset is not None
     with closing(open_source(path)) as source:
         marker = bytes(source.read_up_to(outline.end_offset, len(EOS)))
     if not marker:
-        yield "the end-of-stream marker is missing: if messages were cut off, nothing would show it"
+        yield "the end-of-stream marker is missing: messages may be missing as well"
         return
-    behind = outline.nbytes - outline.end_offset - (len(EOS) if marker == EOS else len(EOS) // 2)
-    if behind:
-        yield f"{render.count(behind, 'byte')} behind the end-of-stream marker, which nobody reads"
+    trailing = outline.nbytes - outline.end_offset - (len(EOS) if marker == EOS else len(EOS) // 2)
+    if trailing:
+        yield f"{render.count(trailing, 'byte')} after the end-of-stream marker, which readers ignore"
 
 
 class _Ranges:
@@ -190,10 +190,10 @@ class _Ranges:
         self._dictionaries: dict[int, Array] = {}
 
     def look(self, batch: RecordBatch, number: int) -> None:
-        """Take in one batch."""
+        """Add the values of one batch."""
         for position, (field, column) in enumerate(zip(batch.schema.fields, batch.columns, strict=True)):
             if column.dictionary is not None:
-                # One dictionary serves many batches: it is looked at when it is new.
+                # Many batches share a dictionary: it is checked once.
                 if self._dictionaries.get(position) is column.dictionary:
                     continue
                 self._dictionaries[position] = column.dictionary
@@ -206,7 +206,7 @@ class _Ranges:
         self._found[key] = (count + finding.count, first)
 
     def notes(self) -> Iterator[str]:
-        """Yield a sentence for each field and kind."""
+        """Yield a sentence for each field and kind of value."""
         for (_, path, what), (count, first) in self._found.items():
             yield f"field {path}: {count:,} {what}, the first in {first}"
 
@@ -221,7 +221,7 @@ def _describe(verdict: Verdict) -> list[str]:
 
 
 def _words(verdict: Verdict) -> str:
-    """Return the error without the path, which stands before it already."""
+    """Return the error message without the path."""
     error = verdict.error
     if isinstance(error, OSError):
         return error.strerror or str(error)
@@ -242,6 +242,6 @@ def _to_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _place(error: ArrowIpcError | OSError) -> dict[str, int | str | None]:
-    """Return where in a file an error lies, as far as it is known."""
+    """Return the known parts of an error's location in the file."""
     names = ("block_kind", "block_number", "field_path", "byte_offset")
     return {name: getattr(error, name, None) for name in names}

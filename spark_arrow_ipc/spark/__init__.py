@@ -1,1 +1,4 @@
-"""What Spark calls: options, the mapping of types, conforming batches, the data source. The only user of PySpark."""
+"""The Spark data source: options, type mapping, reading and writing.
+
+This is the only sub-package that imports PySpark and pyarrow.
+"""

@@ -1,9 +1,9 @@
-"""Our arrays as pyarrow's and back, without copying: both sides hold the same memory.
+"""Convert our arrays to pyarrow's and back without copying memory.
 
 Strategy
 --------
-The buffers of the columnar format are the same on both sides, in the same order, so an array crosses by its
-buffers: `pyarrow.py_buffer` of a `memoryview`, which keeps its owner alive, and `memoryview` of a
+The buffers of the columnar format are the same on both sides, in the same order, so an array is
+converted by its buffers: `pyarrow.py_buffer` of a `memoryview`, which keeps its owner alive, and `memoryview` of a
 `pyarrow.Buffer`. Only types are translated, each by one row of `_TO_PYARROW` and of `_FROM_PYARROW`.
 
 Field names, nullability and metadata of nested types survive. Nothing is checked here: arrays come from our
@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 
 PyArrowSchema: TypeAlias = pa.Schema
 PyArrowBatch: TypeAlias = pa.RecordBatch
-"""What Spark hands to a writer, for annotations in modules that do not import pyarrow."""
+"""The batches that Spark gives a writer, for annotations in modules that do not import pyarrow."""
 
 _ZEROS = memoryview(bytes(8))
 """The one value offset of an array without slots, which the format lets a file leave out."""
@@ -62,7 +62,10 @@ def to_pyarrow(array: Array) -> pa.Array:
 
 
 def buffers_of(array: Array) -> list[pa.Buffer | None]:
-    """Return the buffers of an array as pyarrow wants them: a validity bitmap first, present or not."""
+    """Return the buffers of an array in pyarrow's order: a validity bitmap first, or None.
+
+    pyarrow has this place for types without a validity bitmap as well.
+    """
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in array.buffers]
     kind = type(array.type)
     if array.length == 0 and kind in _WITH_OFFSETS and not array.buffers[1]:
@@ -71,7 +74,10 @@ def buffers_of(array: Array) -> list[pa.Buffer | None]:
 
 
 def from_pyarrow(array: pa.Array) -> Array:
-    """Return pyarrow's array as ours, sharing all memory; a slice keeps its offset. O(buffers)."""
+    """Return pyarrow's array as ours, sharing all memory. O(buffers).
+
+    A slice keeps its offset.
+    """
     if isinstance(array, pa.ExtensionArray):
         return from_pyarrow(array.storage)
     type_ = type_from_pyarrow(array.type)
@@ -91,9 +97,9 @@ def batch_from_pyarrow(batch: pa.RecordBatch) -> RecordBatch:
 
 
 def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of small batches in batches of `rows` rows, or fewer where those are about `nbytes` bytes.
+    """Join small batches of one schema into batches of `rows` rows or about `nbytes` bytes.
 
-    Batches of one schema; only the last one, and one before a bound of bytes, has fewer rows.
+    Only the last batch, and one that reaches `nbytes` first, has fewer rows.
     """
     held: list[pa.RecordBatch] = []
     held_rows = held_nbytes = 0
@@ -115,7 +121,7 @@ def joined(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterato
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(batches) == 1:
         return batches
-    # More than one where texts exceed 32-bit value offsets.
+    # There is more than one batch if strings exceed 32-bit value offsets.
     joined_batches: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return joined_batches
 
@@ -126,7 +132,7 @@ def schema_from_pyarrow(schema: pa.Schema) -> Schema:
 
 
 def field_to_pyarrow(field: t.Field) -> pa.Field:
-    """Return a field as pyarrow's; of a key that stands twice the last value."""
+    """Return a field as pyarrow's; the last value of a duplicate metadata key is kept."""
     return pa.field(field.name, type_to_pyarrow(field.type), field.nullable, dict(field.custom_metadata) or None)
 
 
@@ -161,7 +167,7 @@ def _pairs(metadata: Mapping[bytes, bytes] | None) -> t.CustomMetadata:
 
 
 def _own_buffers(array: pa.Array, type_: t.DataType) -> tuple[memoryview | None, ...]:
-    """Return the buffers of the array itself: pyarrow lists those of its children after them."""
+    """Return an array's own buffers, without those of its children that pyarrow lists too."""
     layout = LAYOUTS[type(type_)]
     listed = array.buffers()
     first = 0 if layout.has_validity else 1
@@ -205,7 +211,7 @@ def _from_dictionary(array: pa.DictionaryArray, type_: t.DataType) -> Array:
 
 
 def _from_struct(array: pa.StructArray, type_: t.DataType) -> Array:
-    """Return a struct of offset 0: pyarrow gives a struct's fields sliced as the struct itself is."""
+    """Return a struct of offset 0, because pyarrow slices its fields as the struct itself."""
     (validity,) = _own_buffers(array, type_)
     if validity is not None and array.offset:
         validity = bitmap.slice_bits(validity, array.offset, len(array))
@@ -214,7 +220,7 @@ def _from_struct(array: pa.StructArray, type_: t.DataType) -> Array:
 
 
 def _from_sparse(array: pa.UnionArray, type_: t.DataType) -> Array:
-    """Return a sparse union of offset 0: pyarrow gives its children sliced as the union itself is."""
+    """Return a sparse union of offset 0, because pyarrow slices its children too."""
     (type_ids,) = _own_buffers(array, type_)
     assert type_ids is not None
     children = tuple(from_pyarrow(array.field(i)) for i in range(array.type.num_fields))
@@ -232,7 +238,7 @@ _SPECIAL: Mapping[type[t.DataType], Callable[[pa.Array, t.DataType], Array]] = {
     t.SparseUnion: _from_sparse,
     t.RunEndEncoded: _from_run_ends,
 }
-"""Types whose pyarrow arrays are sliced or listed in their own way."""
+"""Types whose pyarrow arrays need a conversion of their own."""
 
 
 def _constant(type_: pa.DataType) -> Callable[[Any], pa.DataType]:
@@ -381,4 +387,4 @@ _FROM_BY_NAME: Mapping[str, Callable[[Any], t.DataType]] = {
 """By the name of pyarrow's type id (``Type_<name>``): our type."""
 
 _FROM_PYARROW = {getattr(pa.lib, f"Type_{name}", name): make for name, make in _FROM_BY_NAME.items()}
-"""By pyarrow's type id; one that this pyarrow does not have stays under its name, where nobody looks."""
+"""By pyarrow's type id. A type that this pyarrow does not have stays under its name and is never looked up."""

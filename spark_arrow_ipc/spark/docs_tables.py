@@ -1,9 +1,9 @@
-"""The tables of the documentation that are printed from the code: `refreshed` puts them between their markers.
+"""Print the tables of the documentation from the code.
 
 Strategy
 --------
-A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands between them is printed from the table
-of that name in `TABLES`. A test compares the pages of ``docs/`` with what is printed here.
+A page holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; `refreshed` replaces the lines between
+them with the table of that name in `TABLES`. A test compares the pages of ``docs/`` with its result.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _REGION = re.compile(r"(<!-- begin ([a-z ]+) -->\n).*?(<!-- end \2 -->)", re.DOT
 
 
 def refreshed(page: str) -> str:
-    """Return a page of the documentation with its tables as the code has them.
+    """Return a page with its tables printed anew.
 
     Raises
     ------
     KeyError
-        A marker names a table that there is none of.
+        A marker names a table that does not exist.
     """
     return _REGION.sub(lambda region: f"{region[1]}{TABLES[region[2]]()}\n{region[3]}", page)
 

@@ -1,12 +1,12 @@
-"""`register`: the explicit way in, which also proves that Spark's own Python processes find the package.
+"""`register`: register the data source, and check that Spark can import it.
 
 Strategy
 --------
 Spark creates, plans and commits a Python data source in processes of its own, and they receive the class by
 name, not by value. A package that only this interpreter can import (a wheel given to ``--py-files`` alone, or a
-``sys.path`` of one's own) is therefore registered without complaint and fails at the first ``load``, far from the
-cause. So `register` asks Spark once to make the source, without a path, and tells apart the two answers: our own
-error about the missing path (all is well) and a failed import (it says what is not enough, and what is).
+``sys.path`` of one's own) is therefore registered without an error and fails at the first ``load``, far from the
+cause. So `register` asks Spark once to make the source without a path. Our own error about the missing path proves
+that the import works; after a failed import `register` raises an error that lists the remedies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 __all__ = ["register"]
 
 _CANNOT_IMPORT = ("No module named", "ModuleNotFoundError", "ImportError", "cannot be imported here")
-"""Words of an error of Spark's planner that mean: the package, or something that it needs, is not there."""
+"""Parts of error messages of Spark's planner that mean a missing package or dependency."""
 
 _ADVICE = (
     "the data source 'arrowipc' is registered, but the Python process in which Spark plans cannot import it. "
@@ -33,7 +33,9 @@ _ADVICE = (
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``arrowipc`` with a session; rarely needed, as an installed package is found by itself.
+    """Register ``arrowipc`` with a session; Spark finds an installed package by itself.
+
+    Costs one planner process, about a quarter of a second.
 
     Parameters
     ----------
@@ -43,17 +45,16 @@ def register(spark: SparkSession) -> None:
     Raises
     ------
     ModuleNotFoundError
-        Spark's planner cannot import the package; the text says what to do. Costs one planner process, about
-        a quarter of a second.
+        Spark's planner cannot import the package; the message lists the remedies.
     """
     spark.dataSource.register(ArrowIpcDataSource)
     try:
-        # Without a path no source can be made, so nothing is read, whatever the answer is.
+        # Without a path the source always raises, so nothing is read.
         spark.read.format(ArrowIpcDataSource.name()).load()
     except PySparkException as error:
         words = str(error)
         if any(word in words for word in _CANNOT_IMPORT):
-            raise ModuleNotFoundError(f"{_ADVICE}\nSpark's own words: {_last_line(words)}") from error
+            raise ModuleNotFoundError(f"{_ADVICE}\nSpark's error: {_last_line(words)}") from error
 
 
 def _last_line(words: str) -> str:

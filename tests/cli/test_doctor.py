@@ -116,7 +116,7 @@ def test_a_person_gets_the_commands_below_the_table(monkeypatch, capsys):
     assert 1 == main(["doctor"])
     out = capsys.readouterr().out
     assert f"export PYSPARK_PYTHON={sys.executable}" in out
-    assert "Not all that Spark needs is here." in out
+    assert "Some of what Spark needs is missing." in out
 
 
 def test_doctor_runs_where_numpy_is_missing(tmp_path):

@@ -97,7 +97,7 @@ def test_programs_get_one_object_a_line(capsys, sound, broken):
     )
 
 
-def test_an_error_behind_sound_batches_says_where_it_is(capsys, tmp_path):
+def test_an_error_after_sound_batches_names_its_place(capsys, tmp_path):
     """Values are checked, and what was read before counts."""
     good = from_pylist.array(["ab", "cd"], t.utf8)
     bad = Array(t.utf8, 2, 0, (None, good.buffers[1], memoryview(b"ab\xff\xfe")))
@@ -129,10 +129,10 @@ def notes(capsys, path, *arguments):
 
 
 def test_a_copy_of_the_schema_that_differs_is_noted(capsys, sound):
-    """The footer's schema counts (its bytes lie behind those of the copy)."""
+    """The footer's schema counts (its bytes come after those of the copy)."""
     sound.write_bytes(sound.read_bytes().replace(b"column", b"kolumn", 1))
     (note,) = notes(capsys, sound)
-    assert "the schema at the start is not that of the footer, which is the one that counts" == note.split(": ")[0]
+    assert "the schema at the start differs from that of the footer, which readers use" == note.split(": ")[0]
     assert note.endswith("field column: name is 'column' in the footer, 'kolumn' in the copy at the start")
 
 
@@ -140,7 +140,7 @@ def test_a_file_without_a_schema_at_the_start_is_noted(capsys, sound):
     content = bytearray(sound.read_bytes())
     content[8:16] = b"\x07" * 8
     sound.write_bytes(content)
-    assert ["there is no schema message at the start: who reads the file as a stream cannot"] == notes(capsys, sound)
+    assert ["there is no schema message at the start: the file cannot be read as a stream"] == notes(capsys, sound)
 
 
 def test_zeros_before_the_first_message_are_no_difference():
@@ -150,7 +150,7 @@ def test_zeros_before_the_first_message_are_no_difference():
 ENDS = [
     ("a stream without its end", b"", ["the end-of-stream marker is missing"]),
     ("a stream with its end", EOS, []),
-    ("a stream with bytes behind", EOS + b"xyz", ["3 bytes behind the end-of-stream marker"]),
+    ("bytes after a stream", EOS + b"xyz", ["3 bytes after the end-of-stream marker"]),
     ("a stream with an old end", b"\0\0\0\0", []),
 ]
 

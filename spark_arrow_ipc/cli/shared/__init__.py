@@ -1,1 +1,1 @@
-"""What several commands use: opening files, rendering text, outlines and differences of files."""
+"""Shared by commands: opening, describing and comparing files, and output."""

@@ -1,10 +1,10 @@
-"""Where two contents differ, as one sentence: schemas by their declarations, record batches by their values.
+"""Describe the first difference of two schemas or of their record batches.
 
 Strategy
 --------
-Types are compared as the integration JSON spells them, and children by recursion, so no type is named here. What
-two sound writers may choose as they like is no difference: dictionary ids, the order of custom metadata, the
-layout of buffers, what lies under nulls. `arrow.compare` knows values, this module the rest.
+Types are compared by their integration JSON, and children by recursion, so no type is named here. Free choices of a
+writer do not count: dictionary ids, the order of custom metadata, the layout of buffers, the values of null slots.
+`arrow.kernels.compare` compares values, this module everything else.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from spark_arrow_ipc.cli.shared import render
 __all__ = ["Comparison"]
 
 _MAP_LEVELS = 2
-"""Below a map lie its entries, and below them key and value."""
+"""Levels below a map: its entries, and their key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two contents are compared, and what they are called in a sentence.
+    """A comparison of two contents, by the names that its sentences use.
 
     Parameters
     ----------
     a, b
-        Their names: "the JSON", "the Arrow file".
+        Their names, such as "the JSON" and "the Arrow file".
     names_of_maps
         Whether the names of a map's entries, key and value count. Schema.fbs does not enforce them, and Arrow's
         own goldens of one content differ in them.
@@ -45,17 +45,17 @@ class Comparison:
     names_of_maps: bool = False
 
     def of_schemas(self, a: Schema, b: Schema) -> str | None:
-        """Return None if two schemas declare the same, else a sentence about the first difference.
+        """Describe the first difference of two schemas, or return None.
 
-        Endianness is not compared: arrays in memory are of this machine's order.
+        Endianness is not compared, because arrays in memory have this machine's.
         """
         found = self._of_fields(a.fields, b.fields, None, "", 0)
         return found or self._of_metadata("the schema", a.custom_metadata, b.custom_metadata)
 
     def of_batches(self, a: Sequence[RecordBatch], b: Iterable[RecordBatch]) -> str | None:
-        """Return None if batches of equal schemas hold the same rows, batch by batch, else a sentence.
+        """Describe the first difference of batches of equal schemas, or return None.
 
-        `b` is taken one batch at a time, so it may be a reader.
+        `b` is iterated one batch at a time, so it may be a reader.
         """
         for number, (ours, theirs) in enumerate(zip_longest(a, b)):
             if ours is None or theirs is None:
@@ -65,7 +65,7 @@ class Comparison:
             if ours.num_rows != theirs.num_rows:
                 return self._sentence(place, "number of rows", ours.num_rows, theirs.num_rows)
             for field, column, other in zip(theirs.schema.fields, ours.columns, theirs.columns, strict=True):
-                # The schemas declare the same types; compared again, the metadata of nested fields would count too.
+                # Not compared with types, which are equal: the metadata of nested fields would count too.
                 found = compare.difference(column, other, field.name, types=False)
                 if found is not None:
                     return f"{place}, first {self.a}, then {self.b}: {found}"
@@ -74,7 +74,7 @@ class Comparison:
     def _of_fields(
         self, a: Sequence[t.Field], b: Sequence[t.Field], parent: t.DataType | None, path: str, unnamed: int
     ) -> str | None:
-        """Compare fields and all below; the names of `unnamed` levels from here on do not count."""
+        """Compare fields and their children, ignoring the names of the first `unnamed` levels."""
         for ours, theirs in zip(a, b, strict=False):
             below = ours.name if parent is None else child_path(parent, path, ours)
             place = f"field {below}"
@@ -106,7 +106,7 @@ class Comparison:
 
 
 _SHOWN = 300
-"""Characters of either side that a sentence repeats."""
+"""Most characters of each side in a sentence."""
 
 
 def _values(type_: t.DataType) -> t.DataType:
@@ -114,6 +114,6 @@ def _values(type_: t.DataType) -> t.DataType:
 
 
 def _head(type_: t.DataType) -> tuple[object, ...]:
-    """Return what a type says itself, without its children."""
+    """Return the parts of a type's JSON, without its children."""
     encoding = (type_.index, type_.ordered) if isinstance(type_, t.Dictionary) else ()
     return (*encoding, type_object(_values(type_)))

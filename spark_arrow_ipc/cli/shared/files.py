@@ -1,9 +1,9 @@
-"""What commands share that read several files, or write one.
+"""Arguments and checks of commands that read several files or write one.
 
 Strategy
 --------
-Paths are what Spark's reader takes: files, directories and patterns, hidden names left out. What is written is one
-new file: none is ever overwritten, and its format follows its name where nothing is asked for.
+Paths are those of Spark's reader: files, directories and patterns, without hidden names. A command writes one new
+file and never overwrites one; its format follows from its name by default.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 _STREAM_SUFFIXES: Final = (".arrows", ".stream")
-"""Names that Arrow recommends for streams, or that others give them; all others are files."""
+"""Endings that Arrow recommends for streams, or that others use; all others are files."""
 
 _OWN_KEYS: Final = "spark_arrow_ipc."
-"""What this package notes in a footer is about the blocks of that file, and true of no other."""
+"""Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
 
 
 def add_path_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the paths that a command reads."""
+    """Declare the arguments for the paths to read."""
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="Arrow IPC files and streams, directories of them, and patterns"
     )
@@ -49,41 +49,41 @@ def add_path_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def each_file(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the path of each file that is named; files of one directory in the order of their names.
+    """Yield the path of each given file; those of a directory in the order of their names.
 
     Raises
     ------
     ArrowIpcError, OSError
-        A path names nothing.
+        A path does not exist or matches nothing.
     """
     for path in arguments.paths:
         yield from map(_place, list_files([path], recursive=arguments.recursive))
 
 
 def _place(file: DataFile) -> str:
-    """Return where a file lies: one that is committed and not renamed yet, still among the staged ones."""
+    """Return the path of a file: committed files may not be renamed from staging yet."""
     return file.path if file.staged is None or Path(file.path).exists() else file.staged
 
 
 def complain(error: ArrowIpcError | OSError) -> None:
-    """Say on stderr what is wrong with a file, in one line."""
+    """Print an error of a file on stderr, in one line."""
     print(f"arrowipc: {render.printable(str(error))}", file=sys.stderr)
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how a file is written."""
+    """Declare the arguments for the file to write."""
     parser.add_argument(
         "--ipc-format",
         choices=tuple(form.value for form in ipc.Format),
-        help=f"what is written; by default a stream where the name ends in {' or '.join(_STREAM_SUFFIXES)}, else a file",
+        help=f"the format to write; by default a stream where the name ends in {' or '.join(_STREAM_SUFFIXES)}, else a file",
     )
     parser.add_argument(
-        "--compression", choices=("lz4", "zstd", "none"), default="lz4", help="of the buffers (default: lz4)"
+        "--compression", choices=("lz4", "zstd", "none"), default="lz4", help="the codec of the buffers (default: lz4)"
     )
 
 
 def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
-    """Return how the file at `path` is written."""
+    """Return the options for the file to write at `path`."""
     form: Literal["file", "stream"] = "stream" if path.endswith(_STREAM_SUFFIXES) else "file"
     compression = arguments.compression
     return ipc.WriteOptions(
@@ -92,17 +92,17 @@ def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
 
 
 def refuse_existing(path: str) -> None:
-    """Raise where something stands at a path that is to be written.
+    """Raise if a path to write exists.
 
     Raises
     ------
     FileExistsError
-        Something does.
+        It exists.
     """
     if os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, "this is never overwritten; remove it first, or give another name", path)
+        raise FileExistsError(errno.EEXIST, "files are never overwritten; remove it first, or give another name", path)
 
 
 def foreign_metadata(pairs: t.CustomMetadata) -> t.CustomMetadata:
-    """Return the pairs of a footer that may be copied to another file."""
+    """Return the footer metadata that may be copied to another file."""
     return tuple((key, value) for key, value in pairs if not key.startswith(_OWN_KEYS))

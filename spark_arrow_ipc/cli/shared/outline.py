@@ -1,13 +1,13 @@
-"""The outline of a file or stream: everything that its metadata says, and nothing of its bodies.
+"""The outline of a file or stream: all of its metadata, without bodies.
 
 Strategy
 --------
 `read_outline` goes from header to header, over the footer's blocks in a file and from message to message in a
-stream, so a file of any size costs its metadata only. It trusts as little as the readers do: every step goes
-through the same checked functions. What it does not prove is that the bodies hold what the headers promise.
+stream, so only metadata is read, whatever the size of the file. It uses the same checked functions as the readers,
+but does not check that the bodies match their headers.
 
-One thing about bodies stands in the bodies: how long compressed buffers are uncompressed, in the 8 bytes before
-each. They are read for the first batches only, as many as are asked for, because that costs a read a buffer.
+The uncompressed length of a compressed buffer is in the first 8 bytes of the buffer itself. It is read for the first
+few batches only, because that costs a read for each buffer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BatchOutline:
     Parameters
     ----------
     block
-        Where it lies.
+        Its place in the file.
     length
         Rows, or values of a dictionary.
     compression
@@ -50,14 +50,14 @@ class BatchOutline:
     metadata_version
         "V4" or "V5".
     custom_metadata
-        Pairs of the message.
+        Of the message.
     dictionary_id
         None for a record batch.
     is_delta
-        Whether it extends a dictionary.
+        True if it extends a dictionary.
     uncompressed_nbytes
-        Of all buffers of a compressed body, without padding; None where the body is not compressed, was not
-        measured, or says nothing sensible.
+        Of all buffers of a compressed body, without padding; None if the body is not compressed, not measured, or
+        broken.
     """
 
     block: Block
@@ -72,12 +72,12 @@ class BatchOutline:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What one file or stream says about itself.
+    """The metadata of one file or stream.
 
     Parameters
     ----------
     path
-        As the user named it.
+        As the user gave it.
     format
         "file" or "stream".
     nbytes
@@ -89,9 +89,9 @@ class Outline:
     record_batches, dictionaries
         In the order of the footer, or of the stream.
     custom_metadata
-        Pairs of the footer; a stream has none.
+        Of the footer; a stream has none.
     end_offset
-        Where the messages of a stream end, and its end marker should stand; None for a file.
+        The end of a stream's messages, where its end marker should be; None for a file.
     """
 
     path: str
@@ -106,39 +106,41 @@ class Outline:
 
     @property
     def num_rows(self) -> int:
-        """Rows of all record batches, as their headers say."""
+        """The number of rows, by the headers of all record batches."""
         return sum(batch.length for batch in self.record_batches)
 
     @property
     def compressions(self) -> tuple[str, ...]:
-        """Every codec that a batch of any kind uses, in alphabetical order; "none" among them."""
+        """The codecs of all batches, "none" included, in alphabetical order."""
         return tuple(sorted({batch.compression or "none" for batch in (*self.record_batches, *self.dictionaries)}))
 
     @property
     def measured(self) -> tuple[int, int, int]:
-        """Of the compressed batches that were measured: how many, their bodies' bytes, and those uncompressed."""
+        """Number, body bytes and uncompressed bytes of the measured batches."""
         every = (*self.record_batches, *self.dictionaries)
         sizes = [(b.block.body_nbytes, b.uncompressed_nbytes) for b in every if b.uncompressed_nbytes is not None]
         return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
 
 def read_outline(path: str, limits: Limits | None = None, *, measure: int | None = 0) -> Outline:
-    """Return the outline of a file or stream. Reads metadata, and 8 bytes of each compressed buffer measured.
+    """Read the outline of a file or stream.
+
+    Reads metadata, and 8 bytes of each compressed buffer that is measured.
 
     Parameters
     ----------
     path
         A file or stream.
     limits
-        Budgets; None for the usual ones.
+        None for the default ones.
     measure
-        Of how many record batches, and of how many dictionary batches, the uncompressed sizes are read: the
-        first so many, None for all.
+        The number of first record batches, and of first dictionary batches, whose uncompressed sizes are read; None
+        for all.
 
     Raises
     ------
     ArrowIpcError
-        It is no Arrow IPC, its metadata is broken, or it is cut off; the error names the path and the block.
+        It is not Arrow IPC, its metadata is broken, or it is truncated; the error names the path and the block.
     OSError
         The file cannot be read.
     """
@@ -149,7 +151,7 @@ def read_outline(path: str, limits: Limits | None = None, *, measure: int | None
 
 
 class _Measure:
-    """Reads what the buffers of the first compressed batches of each kind say of their uncompressed length."""
+    """Reads the uncompressed sizes of the first compressed batches of each kind."""
 
     def __init__(self, source: ByteSource, most: int | None) -> None:
         self._source = source
@@ -158,7 +160,7 @@ class _Measure:
     def __call__(
         self, kind: MessageHeader, header: RecordBatchHeader, body_offset: int, body_nbytes: int
     ) -> int | None:
-        """Return the uncompressed bytes of a body, or None where there is nothing to say."""
+        """Return the uncompressed bytes of a body, or None if it is not measured or broken."""
         left = self._left[kind]
         if left is not None:
             self._left[kind] = left - 1
@@ -171,7 +173,7 @@ class _Measure:
                 if nbytes and 0 <= start <= body_nbytes - nbytes
             )
         except ArrowIpcError:
-            # Bodies are not what an outline judges: `validate` says what is wrong.
+            # An outline does not check bodies; `validate` does.
             return None
 
 
@@ -232,7 +234,7 @@ def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Messa
         flatbuffer, body_offset = found
         with error_context(byte_offset=byte_offset):
             message = decode_message(flatbuffer, limits)
-            # The body is not read, but its last byte must exist: a stream has no footer that would say so.
+            # The body is not read, but its last byte must exist: a stream has no footer that proves it.
             if message.body_nbytes:
                 source.read_at(body_offset + message.body_nbytes - 1, 1)
         yield message, Block(byte_offset, body_offset - byte_offset, message.body_nbytes)

@@ -1,10 +1,10 @@
-"""Values that fit their bits and not their type: decimals, times and dates that readers accept and should not meet.
+"""Find decimals, times and dates that are out of their type's range.
 
 Strategy
 --------
-The specification bounds these values, sound files of several writers break the bounds, and every reader decodes
-them; so they are no errors of a file but worth a word. One vectorised test a type, over all slots that are valid
-by their own bitmap; recursion into children and dictionaries is written once.
+The specification bounds these values, several writers exceed the bounds, and every reader accepts them; so they are
+notes and not errors. Each type has one vectorised check of all slots that are valid by their own bitmap; recursion
+into children and dictionaries is written once.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class OutOfRange:
     Parameters
     ----------
     path
-        The field's.
+        Of the field.
     what
-        The values, in words.
+        A description of the values.
     count
-        Such slots.
+        The number of such slots.
     first
-        The first of them, by its number in the array at `path`.
+        The first such slot of the array at `path`.
     """
 
     path: str
@@ -53,7 +53,7 @@ class OutOfRange:
 
 
 def out_of_range(array: Array, path: str) -> Iterator[OutOfRange]:
-    """Yield a finding for an array and for each below it, its dictionary's too, that has such slots. O(slots)."""
+    """Check an array, its children and its dictionary, recursively. O(slots)."""
     check = _CHECKS.get(type(array.type))
     if check is not None and array.length:
         what, bad = check(array)
@@ -77,7 +77,7 @@ def _decimals(array: Array) -> tuple[str, Bools]:
 
 
 def _below(words: npt.NDArray[Any], bound: int) -> Bools:
-    """Return which integers, in words named from the lowest, are less than a bound that fits them."""
+    """Return the mask of integers less than `bound`; the words of wide ones are named from the lowest."""
     if words.dtype.names is None:
         small: Bools = words < bound
         return small
@@ -110,4 +110,4 @@ _CHECKS: Mapping[type[t.DataType], Callable[[Array], tuple[str, Bools]]] = {
     t.Time: _times,
     t.Date: _dates,
 }
-"""The types whose bits hold more than the type does (Schema.fbs): what is wrong with which slots."""
+"""By type whose bits hold more values than the type (Schema.fbs): a description and the mask of bad slots."""

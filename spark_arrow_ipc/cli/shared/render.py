@@ -1,10 +1,10 @@
-"""Plain text for a terminal: tables, sizes, and names that cannot harm it.
+"""Render text for a terminal: tables, counts, and escaped strings.
 
 Strategy
 --------
-Everything that a file says (names, metadata, error texts) passes through `printable` before it is printed, so
-that no escape sequence of a hostile file reaches the terminal. No colours and no box characters: the output is
-read by people and by ``grep``.
+Every string from a file (names, metadata, error messages) is escaped by `printable` before it is printed, so that no
+escape sequence of a hostile file reaches the terminal. There are no colours and no box characters: the output is for
+people and for ``grep``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ LEFT = "<"
 RIGHT = ">"
 
 
-def printable(text: str) -> str:
-    """Return `text` on one line, with every character that does not print written as its escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+def printable(string: str) -> str:
+    """Return a string on one line, with characters that do not print as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
 
 
-def cut(text: str, most: int = 100) -> str:
-    """Return `printable` text of at most about `most` characters, saying how many were left out."""
-    shown = printable(text[:most])
-    return shown if len(text) <= most else f"{shown}... ({len(text) - most:,} characters more)"
+def cut(string: str, most: int = 100) -> str:
+    """Escape and truncate a string, and append the number of missing characters."""
+    shown = printable(string[:most])
+    return shown if len(string) <= most else f"{shown}... ({len(string) - most:,} characters more)"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -39,11 +39,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -
     Parameters
     ----------
     head
-        The columns' names.
+        Names of the columns.
     rows
-        Cells as text; every row as long as `head`.
+        Cells; every row is as long as `head`.
     align
-        One of `LEFT` and `RIGHT` a column; columns beyond its end stand left.
+        `LEFT` or `RIGHT` for each column; columns after its end are aligned left.
     """
     cells = [list(head), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

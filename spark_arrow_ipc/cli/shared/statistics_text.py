@@ -1,4 +1,4 @@
-"""The statistics of a file as ``arrowipc inspect`` shows them."""
+"""Render the statistics of a file for ``arrowipc inspect``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["describe_statistics", "statistics_json", "without_statistics"]
 
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
-    """Return a footer's pairs without the one that holds statistics, which no person reads."""
+    """Return a footer's metadata without the statistics, which are not for people."""
     return tuple(pair for pair in custom_metadata if pair[0] != KEY)
 
 
 def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
-    """Yield the lines of a table: for each column what its record batches hold together."""
+    """Yield the lines of a table that sums up all record batches for each column."""
     yield ""
     yield f"statistics: {render.count(len(statistics.columns), 'column')}, of each record batch"
     rows = [
@@ -35,7 +35,7 @@ def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:
     ]
     yield from render.table(("column", "nulls", "NaNs", "least", "greatest"), rows, render.LEFT + render.RIGHT * 2)
     if statistics.dropped:
-        yield f"  no room was left for {render.cut(', '.join('.'.join(path) for path in statistics.dropped), 200)}"
+        yield f"  without statistics for lack of space: {render.cut(', '.join('.'.join(path) for path in statistics.dropped), 200)}"
 
 
 def _bounds(column: ColumnStatistics) -> tuple[str, str]:
@@ -53,9 +53,9 @@ def _python(value: Raw | None, type_: t.DataType) -> Any:
 
 
 def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
-    """Return statistics as what `json.dumps` takes; bounds are the text of their values."""
+    """Convert statistics for `json.dumps`; bounds are strings."""
 
-    def texts(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
+    def strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
         return [None if value is None else str(_python(value, type_)) for value in values]
 
     return {
@@ -65,9 +65,9 @@ def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
                 "path": list(path),
                 "null_counts": list(column.null_counts),
                 "nan_counts": list(column.nan_counts),
-                "least": texts(column.least, column.type),
+                "least": strings(column.least, column.type),
                 "least_exact": list(column.least_exact),
-                "greatest": texts(column.greatest, column.type),
+                "greatest": strings(column.greatest, column.type),
                 "greatest_exact": list(column.greatest_exact),
             }
             for path, column in statistics.columns.items()

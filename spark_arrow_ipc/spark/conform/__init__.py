@@ -1,4 +1,4 @@
-"""Record batches of a file as exactly the pyarrow batches that Spark's worker expects."""
+"""Convert record batches of files to the pyarrow batches that Spark expects."""
 
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
 from spark_arrow_ipc.spark.conform.plan import Conform, compile_conform

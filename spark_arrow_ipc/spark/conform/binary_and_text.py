@@ -1,8 +1,9 @@
-"""Conversions of text and bytes to Spark's 32-bit value offsets, and of the extension types that lie on them.
+"""Convert strings and binaries, and the extension types stored as them.
 
 Strategy
 --------
-The bytes themselves are never copied where they already lie in order: only 64-bit offsets are narrowed. Batches are
+Spark takes strings and binaries with 32-bit value offsets only.
+Bytes that are already in order are never copied: only 64-bit offsets are narrowed. Batches are
 cut into pieces that fit before anything is converted; a single row that does not fit is an error. Views are
 gathered by pyarrow's own kernel.
 """
@@ -39,12 +40,12 @@ _HEX = np.frombuffer(b"".join(f"{byte:02x}".encode() for byte in range(256)), np
 
 
 def short_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of Utf8 and Binary: the same memory."""
+    """Compile the conversion of Utf8 and Binary, which shares all memory."""
     return share(expected_type(natural, site.path))
 
 
 def long_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of LargeUtf8 and LargeBinary: the same bytes, narrower offsets."""
+    """Compile the conversion of LargeUtf8 and LargeBinary: shared bytes, new offsets."""
     to = expected_type(natural, site.path)
 
     def convert(array: Array, _live: Mask) -> pa.Array:
@@ -58,13 +59,13 @@ def long_offsets(_type: t.DataType, natural: s.DataType, site: Site) -> Conversi
 
 
 def views(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of Utf8View and BinaryView: the bytes gathered in order."""
+    """Compile the conversion of Utf8View and BinaryView, which gathers the bytes."""
     to = expected_type(natural, site.path)
     return Conversion(lambda array, _live: bridge.to_pyarrow(array).cast(to))
 
 
 def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of FixedSizeBinary: the same bytes, with offsets."""
+    """Compile the conversion of FixedSizeBinary: shared bytes, new offsets."""
     to = expected_type(natural, site.path)
     width = type_.byte_width
 
@@ -78,21 +79,21 @@ def fixed_width(type_: t.FixedSizeBinary, natural: s.DataType, site: Site) -> Co
 
 
 def uuid(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of arrow.uuid to text."""
+    """Compile the conversion of arrow.uuid to strings."""
     to = expected_type(natural, site.path)
     digits = [i for i in range(_UUID_CHARACTERS) if i not in _HYPHENS]
 
     def convert(array: Array, _live: Mask) -> pa.Array:
-        text = np.full((array.length, _UUID_CHARACTERS), ord("-"), np.uint8)
-        text[:, digits] = _HEX[data(array, np.dtype((np.uint8, 16)))].reshape(array.length, 32)
+        characters = np.full((array.length, _UUID_CHARACTERS), ord("-"), np.uint8)
+        characters[:, digits] = _HEX[data(array, np.dtype((np.uint8, 16)))].reshape(array.length, 32)
         made = narrowed(np.arange(array.length + 1, dtype=np.int64) * _UUID_CHARACTERS, site.path)
-        return rebuilt(to, array, made, text.reshape(-1))
+        return rebuilt(to, array, made, characters.reshape(-1))
 
     return Conversion(convert)
 
 
 def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of arrow.bool8 to bits: 0 is false."""
+    """Compile the conversion of arrow.bool8 to bits; 0 is false."""
     to = expected_type(natural, site.path)
 
     def convert(array: Array, _live: Mask) -> pa.Array:
@@ -102,7 +103,7 @@ def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
 
 
 def json(type_: t.DataType, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of arrow.json: that of its text."""
+    """Compile the conversion of arrow.json, which is that of its storage."""
     roles = {layout.role: layout.bit_width for layout in LAYOUTS[type(type_)].buffers}
     if Role.VIEWS in roles:
         return views(type_, natural, site)
@@ -110,7 +111,7 @@ def json(type_: t.DataType, natural: s.DataType, site: Site) -> Conversion:
 
 
 def variant(type_: t.Struct, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of an unshredded arrow.parquet.variant: its two children, by name."""
+    """Compile the conversion of an unshredded arrow.parquet.variant, by child name."""
     to = expected_type(natural, site.path)
     names = ("value", "metadata")
     positions = [[child.name for child in type_.fields].index(name) for name in names]

@@ -1,10 +1,10 @@
-"""Bounds of how many bytes a batch has once it is decoded, by its buffers alone.
+"""Upper bounds of the decoded size of a batch, by its buffers alone.
 
 Strategy
 --------
-Whether a batch has to be cut is told exactly by `arrow.slicing`, at a few numpy calls a column and a look at each
-slot of a dictionary-encoded one. Almost no batch has to be: so first its bytes are bounded from above by the sizes
-of its buffers, and of dictionary-encoded columns by their longest value, which is looked for once a dictionary.
+`arrow.kernels.measure` says exactly whether a batch has to be cut, but costs a few numpy calls a column and reads
+each index of a dictionary-encoded one. Almost no batch has to be cut, so a cheap upper bound comes first: the sizes
+of its buffers, and for dictionary-encoded columns their longest value, which is computed once a dictionary.
 Types whose slots share bytes have no such bound.
 """
 
@@ -22,23 +22,23 @@ from spark_arrow_ipc.arrow.kernels.measure import measure
 __all__ = ["compile_bound"]
 
 Bound: TypeAlias = Callable[[Sequence[Array]], int]
-"""From the columns of a batch to at least as many bytes as they have decoded."""
+"""Takes the columns of a batch; returns an upper bound of their decoded bytes."""
 
 _OfArray: TypeAlias = Callable[[Array], int]
 
 _SHARING: Final = (t.Utf8View, t.BinaryView, t.ListView, t.LargeListView, t.DenseUnion, t.RunEndEncoded)
-"""Types whose slots may be the same bytes: their buffers say nothing of how many come out."""
+"""Types whose slots may share bytes, so that the decoded size may exceed their buffers."""
 
 
 def compile_bound(types: Sequence[t.DataType]) -> Bound | None:
-    """Return the bound for columns of some types; None where one of them has none."""
+    """Compile the bound for columns of these types, or None if one of them has none."""
     beyond = [(i, _beyond_own(type_)) for i, type_ in enumerate(types) if not _is_leaf(type_)]
     bounds = [(i, of_array) for i, of_array in beyond if of_array is not None]
     if len(bounds) < len(beyond):
         return None
 
     def bound(columns: Sequence[Array]) -> int:
-        # One loop, for leaves are most of the columns of wide tables.
+        # One loop for the own buffers of all columns: most columns of wide tables are leaves and need no call.
         own = sum([len(buffer) for column in columns for buffer in column.buffers if buffer])
         return own + sum(of_array(columns[i]) for i, of_array in bounds)
 
@@ -46,12 +46,12 @@ def compile_bound(types: Sequence[t.DataType]) -> Bound | None:
 
 
 def _is_leaf(type_: t.DataType) -> bool:
-    """Return whether arrays of a type are their own buffers and nothing else."""
+    """Return True if arrays of a type have neither children nor a dictionary."""
     return not type_.children and not isinstance(type_, (t.Dictionary, *_SHARING))
 
 
 def _beyond_own(type_: t.DataType) -> _OfArray | None:
-    """Return the bound of what an array of a type has beyond its own buffers, or None where there is none."""
+    """Compile the bound of an array's children or dictionary, or None if it has no bound."""
     if isinstance(type_, _SHARING):
         return None
     if isinstance(type_, t.Dictionary):
@@ -61,13 +61,16 @@ def _beyond_own(type_: t.DataType) -> _OfArray | None:
 
 
 class _LongestValue:
-    """Remembers the bytes of the longest value of one dictionary: most often it is that of all batches of a file."""
+    """Caches the size of the longest value of one dictionary.
+
+    Most files have the same dictionary for all batches.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[Array, int] | None = None
 
     def bound(self, array: Array) -> int:
-        """Return as many bytes as the slots would have if each were of the longest value."""
+        """Return the decoded bytes if every slot had the longest value."""
         dictionary = array.dictionary
         assert dictionary is not None
         if self._last is None or self._last[0] is not dictionary:

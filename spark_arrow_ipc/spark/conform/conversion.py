@@ -1,12 +1,12 @@
-"""A `Conversion`: how the arrays of one field become pyarrow arrays of the type that Spark expects.
+"""`Conversion`: from arrays of one field to the pyarrow arrays of Spark.
 
 Strategy
 --------
 Conversions are compiled once a file schema and called once a batch. Each looks only at whole buffers.
 
-Slots that are not visible hold anything: those under a null, and all below a null struct or outside a list. A check
-(overflow, a decimal's digits, NOT NULL) must not trip over them, so a conversion that `checks` gets the slots that
-are *live*: reachable from above. Whether a live slot is itself null, it sees by its own validity bitmap.
+Slots that are not visible (null ones, and all below a null struct or outside a list) may hold any value. A check
+(overflow, a decimal's digits, NOT NULL) must ignore them, so a conversion that `checks` gets the *live* slots: those
+whose parents are valid. Whether a live slot is itself null, its own validity bitmap says.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _MAX_OFFSET = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How arrays of one Arrow field become pyarrow arrays.
+    """The conversion of one Arrow field's arrays to pyarrow arrays.
 
     Parameters
     ----------
     convert
-        Takes an array and which of its slots are live, and returns as many slots of the expected type.
+        Takes an array and the mask of its live slots; returns as many slots of the expected type.
     checks
-        Whether `convert` looks at `live` at all; parents need not find it out otherwise.
+        Whether `convert` uses `live`; if not, parents need not compute it.
     """
 
     convert: Callable[[Array, Mask], pa.Array]
@@ -52,7 +52,7 @@ class Conversion:
 
 
 ABSENT_FIELD: Final = t.Field("", t.null)
-"""Stands for a column or a field that a file does not have, where ``mergeSchema`` unites it with files that do."""
+"""Stands for a column or struct field that a file lacks and others have, with ``mergeSchema``."""
 
 
 def nulls(length: int) -> Array:
@@ -69,12 +69,12 @@ class Compile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where in a schema a conversion is compiled.
+    """The place and the options for which a conversion is compiled.
 
     Parameters
     ----------
     path
-        The field's place, for errors.
+        Path of the field, for errors.
     options
         The options of the read.
     compile
@@ -97,12 +97,15 @@ def fixed(array: Array, buffer_number: int, dtype: npt.DTypeLike, count: int) ->
 
 
 def offsets(array: Array, dtype: npt.DTypeLike) -> Numbers:
-    """Return the ``length + 1`` value offsets of an array: a view, or one zero for an array without slots."""
+    """Return the ``length + 1`` value offsets: a view, or one zero if there are no slots."""
     return fixed(array, 1, dtype, array.length + 1) if array.length else np.zeros(1, dtype)
 
 
 def validity(array: Array) -> pa.Buffer | None:
-    """Return the validity bitmap from slot 0 on: shared where the offset is a multiple of 8, else copied."""
+    """Return the validity bitmap from slot 0 on.
+
+    It is shared if the array's offset is a multiple of 8, else copied.
+    """
     bits = array.validity
     if bits is None or array.null_count == 0:
         return None
@@ -127,12 +130,12 @@ def seen(array: Array, live: Mask) -> Mask:
 
 
 def shared(type_: pa.DataType, array: Array) -> pa.Array:
-    """Return the array itself under the type that Spark expects, without copying."""
+    """Return the array with the type that Spark expects, without copying."""
     return pa.Array.from_buffers(type_, array.length, bridge.buffers_of(array), array.null_count, array.offset)
 
 
 def rebuilt(type_: pa.DataType, array: Array, *buffers: Any) -> pa.Array:
-    """Return an array of new buffers (numpy arrays or views, from slot 0 on) and the validity of `array`."""
+    """Return an array of the validity of `array` and of new buffers, from slot 0 on."""
     made = [validity(array), *(pa.py_buffer(buffer) for buffer in buffers)]
     return pa.Array.from_buffers(type_, array.length, made, array.null_count)
 
@@ -143,7 +146,7 @@ def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
     Raises
     ------
     LimitError
-        They do not fit. Batches are cut before they are converted, so a single row is too large.
+        They exceed 32 bits. Batches are cut before they are converted, so a single row is too large.
     """
     if values[-1] > _MAX_OFFSET:
         raise LimitError(
@@ -154,7 +157,7 @@ def narrowed(values: Numbers, path: str) -> npt.NDArray[np.int32]:
 
 
 def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | None:
-    """Return the first slot that is bad and can be seen, or None."""
+    """Return the first visible slot that is bad, or None."""
     if not bad.any():
         return None
     mask = seen(array, live)
@@ -164,5 +167,5 @@ def first_seen(bad: npt.NDArray[np.bool_], array: Array, live: Mask) -> int | No
 
 
 def share(type_: pa.DataType) -> Conversion:
-    """Return the conversion of a type whose memory already is what Spark expects. O(1)."""
+    """Return the conversion of a type whose layout is the one that Spark expects. O(1)."""
     return Conversion(lambda array, _live: shared(type_, array))

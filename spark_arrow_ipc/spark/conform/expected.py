@@ -1,9 +1,9 @@
-"""`EXPECTED`: the pyarrow type in which Spark's JVM takes each Spark type.
+"""`EXPECTED`: the pyarrow type that Spark expects for each Spark type.
 
 Strategy
 --------
-Spark checks the first batch of a task against ``to_arrow_schema(schema, timezone="UTC")`` and no other one, so all
-must be right. PySpark's function differs between releases (4.1 has no ``timezone``), so the table is our own, and
+Spark checks only the first batch of a task against ``to_arrow_schema(schema, timezone="UTC")``, so every batch must
+be right. PySpark's function differs between releases (4.1 has no ``timezone``), so the table is our own, and
 a test compares the two for the installed release.
 """
 
@@ -20,22 +20,22 @@ from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 _METADATA_KEY = b"SPARK::metadata::json"
-"""Where Spark's ``ArrowUtils`` looks for a field's metadata."""
+"""The key under which Spark's ``ArrowUtils`` looks for a field's metadata."""
 
 
 def expected_arrow_schema(spark_schema: s.StructType) -> pa.Schema:
-    """Return the schema that every batch of a read must have for the one that was promised to Spark.
+    """Return the pyarrow schema of every batch of a read that has this Spark schema.
 
     Raises
     ------
     UnsupportedError
-        A type does not go into Spark through Arrow; the message names the column.
+        Spark takes no such type through Arrow; the message names the column.
     """
     return pa.schema([_expected_field(field, field.name) for field in spark_schema.fields])
 
 
 def expected_type(spark_type: s.DataType, path: str) -> pa.DataType:
-    """Return the pyarrow type of a Spark type. `path` is the place of its column, for errors."""
+    """Return the pyarrow type of a Spark type; `path` of its column is for errors."""
     spark_type = storage_type(spark_type)
     expected = EXPECTED.get(type(spark_type))
     if expected is None:
@@ -103,4 +103,4 @@ EXPECTED: Mapping[type[s.DataType], Callable[[Any, str], pa.DataType]] = {
     s.StructType: _struct,
     s.VariantType: _variant,
 }
-"""By Spark type class: pyarrow's type. What is absent (year-month interval, char, geometry) is refused."""
+"""By Spark type class: pyarrow's type. Absent ones (year-month interval, char, geometry) are refused."""

@@ -1,9 +1,10 @@
-"""Apply the option `mapKeys` to keys that a map holds twice: Spark applies no rule to maps from Arrow.
+"""Apply the option `mapKeys` to duplicate keys of maps.
 
 Strategy
 --------
-Keys become numbers, equal for equal keys (-0.0 equals 0.0, NaN equals NaN, as in Spark): their own bits where they
-have a fixed width, else by pyarrow's dictionary encoding. In small maps every entry is compared with those after it,
+Spark does not check the keys of maps that come from Arrow. Here they become numbers, equal for equal keys
+(-0.0 equals 0.0, NaN equals NaN, as in Spark): their own bits if they have a fixed width, else by pyarrow's
+dictionary encoding. In small maps every entry is compared with those after it,
 one numpy comparison for each distance; in larger ones (map, number) pairs are sorted. Only keys of a nested type
 become Python values.
 """
@@ -27,7 +28,7 @@ _SMALL_MAP = 16
 
 
 def distinct_entries(keys: pa.Array, sizes: Longs, rule: MapKeys, path: str) -> tuple[Longs, Longs, Longs] | None:
-    """Return the map entries in which each key is there once, or None if they are all of them.
+    """Select the map entries that stay, or None if all of them do.
 
     Parameters
     ----------
@@ -36,19 +37,19 @@ def distinct_entries(keys: pa.Array, sizes: Longs, rule: MapKeys, path: str) -> 
     sizes
         How many entries each map has; shape ``(maps,)``, their sum is ``len(keys)``.
     rule
-        What happens with a key that a map holds twice.
+        The treatment of a duplicate key.
     path
-        The map's place, for errors.
+        Path of the map, for errors.
 
     Returns
     -------
     tuple or None
-        Where the keys that stay are, where their (last) values are, and the new sizes.
+        Positions of the keys that stay, positions of their (last) values, and the new sizes.
 
     Raises
     ------
     SchemaMismatchError
-        A key is twice, and the rule says that this is an error.
+        A key is a duplicate, and the rule is `error`.
     """
     if len(keys) == 0 or sizes.max() <= 1:
         return None
@@ -82,7 +83,10 @@ def distinct_entries(keys: pa.Array, sizes: Longs, rule: MapKeys, path: str) -> 
 
 
 def _may_repeat(numbers: Numbers, maps: Longs, largest: int) -> bool:
-    """Return whether small maps hold a number twice, by comparing every entry with those after it; large ones may."""
+    """Return True if a map may have a duplicate number, which large maps always may.
+
+    In small maps every entry is compared with those after it.
+    """
     if largest > _SMALL_MAP:
         return True
     return any(
@@ -91,7 +95,7 @@ def _may_repeat(numbers: Numbers, maps: Longs, largest: int) -> bool:
 
 
 def _bits(keys: pa.Array) -> Numbers | None:
-    """Return keys of a fixed width as integers of the same bits, equal for equal keys, or None for other keys."""
+    """Return keys of a fixed width as integers, equal for equal keys; None for other keys."""
     if pa.types.is_floating(keys.type):
         keys = _normal_floats(keys)
     if not (pa.types.is_integer(keys.type) or pa.types.is_temporal(keys.type)):
@@ -101,7 +105,7 @@ def _bits(keys: pa.Array) -> Numbers | None:
 
 
 def _codes(keys: pa.Array) -> tuple[Longs, int]:
-    """Return a number a key, equal for equal keys, and how many numbers there are."""
+    """Return one number for each key, equal for equal keys, and the count of numbers."""
     if pa.types.is_nested(keys.type):
         return _nested_codes(keys)
     if pa.types.is_floating(keys.type):
@@ -124,7 +128,7 @@ def _nested_codes(keys: pa.Array) -> tuple[Longs, int]:
 
 
 def _hashable(value: object) -> Any:
-    """Return a value that is equal for equal keys; NaN is a word of its own, as it is not equal to itself."""
+    """Return a hashable value that is equal for equal keys, NaN included."""
     if isinstance(value, dict):
         return tuple((name, _hashable(part)) for name, part in value.items())
     if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""Conversions of nested and encoded types: lists, structs, maps, unions, dictionaries, run ends.
+"""Convert nested and encoded types: lists, structs, unions, dictionaries, ...
 
 Strategy
 --------
-A nested conversion cuts the children to what the array shows, finds out which of their slots are live if a child
-wants to know, converts them, and puts its own validity and offsets around them, shared where they fit. Encoded
+A nested conversion slices the children to the visible range, computes their live slots if a child checks values,
+converts them, and adds its own validity and offsets, shared where they fit. Encoded
 types convert the values once and gather them by index with pyarrow's `take`.
 """
 
@@ -44,7 +44,7 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import union_names
 
 
 def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
-    """Return the conversion of List and LargeList: the element's, within offsets of 32 bits."""
+    """Compile the conversion of List and LargeList, with 32-bit offsets."""
     to = expected_type(target, site.path)
     element = _element(field, target, site)
     dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeList) else np.int32)
@@ -61,7 +61,7 @@ def list_of(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 
 def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
-    """Return the conversion of FixedSizeList: the element's, with offsets made for it."""
+    """Compile the conversion of FixedSizeList, with new offsets."""
     to = expected_type(target, site.path)
     element = _element(field, target, site)
     assert isinstance(field.type, t.FixedSizeList)
@@ -77,7 +77,7 @@ def fixed_size_list(field: t.Field, target: s.ArrayType, site: Site) -> Conversi
 
 
 def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
-    """Return the conversion of ListView and LargeListView: the elements gathered in the order of the lists."""
+    """Compile the conversion of ListView and LargeListView, which gathers the elements."""
     to = expected_type(target, site.path)
     element = _element(field, target, site)
     dtype = np.dtype(np.int64 if isinstance(field.type, t.LargeListView) else np.int32)
@@ -105,7 +105,7 @@ def list_view(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 
 def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
-    """Return the conversion of Struct: those of the fields asked for, by name."""
+    """Compile the conversion of Struct: the requested fields, by name."""
     to = expected_type(target, site.path)
     names = [child.name for child in field.type.children]
     children = (*field.type.children, ABSENT_FIELD)
@@ -130,11 +130,11 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
 
 
 def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
-    """Return the conversion of Map, with its keys checked: none null, none twice."""
+    """Compile the conversion of Map, which checks for null and duplicate keys."""
     to = expected_type(target, site.path)
     type_ = field.type
     assert isinstance(type_, t.Map)
-    # Nulls among keys are looked for here, because pyarrow ends the process on them.
+    # Null keys are looked for here, because pyarrow ends the process on them.
     key = site.compile(type_.key, target.keyType, f"{site.path}[].{type_.key.name}", nullable=True)
     value = site.compile(
         type_.item, target.valueType, f"{site.path}[].{type_.item.name}", nullable=target.valueContainsNull
@@ -169,7 +169,7 @@ def map_of(field: t.Field, target: s.MapType, site: Site) -> Conversion:
 
 
 def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
-    """Return the conversion of a union to a struct of its children, of which the selected one is set."""
+    """Compile the conversion of a union to a struct, where only the selected child is set."""
     to = expected_type(target, site.path)
     type_ = field.type
     assert isinstance(type_, t.SparseUnion | t.DenseUnion)
@@ -198,16 +198,16 @@ def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
 
 
 def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of Dictionary: that of the values, gathered by index.
+    """Compile the conversion of Dictionary: converted values, gathered by index.
 
-    The values of the last dictionary are kept converted, for it is the same for all batches of a file.
+    The converted values of the last dictionary are cached: most files have one dictionary for all batches.
     """
     type_ = field.type
     assert isinstance(type_, t.Dictionary)
     values = site.compile(replace(field, type=type_.value), target, site.path, nullable=True)
     memo = _LastDictionary(values)
     index_type = bridge.type_to_pyarrow(type_.index)
-    # What was checked in a mapped file may have changed since.
+    # A mapped file may have changed since the decoder checked it.
     checked = site.options.validation is Validation.FULL and not site.options.memory_map
 
     def convert(array: Array, _live: Mask) -> pa.Array:
@@ -220,7 +220,7 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
 
 
 def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of RunEndEncoded: that of the values, each as often as its run is long."""
+    """Compile the conversion of RunEndEncoded: converted values, repeated by run."""
     type_ = field.type
     assert isinstance(type_, t.RunEndEncoded)
     values = site.compile(type_.values, target, site.path, nullable=True)
@@ -238,7 +238,7 @@ def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
 
 
 def runs(array: Array, dtype: npt.DTypeLike) -> tuple[int, npt.NDArray[np.int64]]:
-    """Return the first run that a run-end encoded array shows, and the lengths of it and the following ones."""
+    """Return the first visible run of an array and the lengths of it and those after it."""
     if array.length == 0:
         return 0, np.zeros(0, np.int64)
     ends = data(array.children[0], dtype).astype(np.int64)
@@ -261,7 +261,7 @@ def _element(field: t.Field, target: s.ArrayType, site: Site) -> Conversion:
 
 
 def _around(to: pa.DataType, array: Array, child: pa.Array, narrow: Numbers) -> pa.Array:
-    """Return a list or map array: the validity of `array`, offsets from slot 0 on, and a converted child."""
+    """Return a list or map array of new offsets, a converted child, and `array`'s validity."""
     made = [validity(array), pa.py_buffer(np.ascontiguousarray(narrow))]
     return pa.Array.from_buffers(to, array.length, made, array.null_count, children=[child])
 
@@ -293,7 +293,7 @@ def _check_keys(entries: Array, keys: Array, live: Mask, path: str) -> None:
 
 
 def _selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbers | None) -> pa.Array:
-    """Return a union's child with as many slots as the union, null where it is not selected."""
+    """Return a union's child with one slot for each of the union, null if not selected."""
     assert selected is not None
     child_live: Mask = selected
     if picks is not None:
@@ -309,8 +309,8 @@ def _selected(conversion: Conversion, child: Array, selected: Mask, picks: Numbe
 
 
 def _taken(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:
-    """Return the values at some indices, whose bounds are looked at unless the decoder `checked` them."""
-    # As `Array.take` imports it: most tables need none of it, and it takes long.
+    """Gather values by index; bounds are checked unless the decoder has `checked` them."""
+    # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
     from pyarrow import compute
 
     try:
@@ -322,14 +322,14 @@ def _taken(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> 
 
 
 class _LastDictionary:
-    """Remembers one dictionary and its converted values."""
+    """Caches one dictionary and its converted values."""
 
     def __init__(self, conversion: Conversion) -> None:
         self._conversion = conversion
         self._last: tuple[Array, pa.Array] | None = None
 
     def converted(self, dictionary: Array) -> pa.Array:
-        """Return a dictionary's values converted, from memory when it is the one of the last call."""
+        """Return a dictionary's converted values, cached if it is that of the last call."""
         if self._last is None or self._last[0] is not dictionary:
             self._last = (dictionary, self._conversion.convert(dictionary, None))
         return self._last[1]

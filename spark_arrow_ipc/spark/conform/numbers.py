@@ -1,10 +1,10 @@
-"""Conversions of numbers: integers and floating point by widening, decimals to Spark's 128 bits.
+"""Convert numbers: widen integers and floats, decimals to 128 bits.
 
 Strategy
 --------
-A decimal is moved as 64-bit words, least significant first: no value becomes a Python object, except those of more
-than 38 digits, for which Spark has no number. Spark trusts a decimal to have no more digits than its type says, and
-fails late and far away when it has; so this is checked here, with two comparisons of words a value.
+A decimal is copied as 64-bit words, least significant first: no value becomes a Python object, except those of more
+than 38 digits, which become strings. Spark trusts a decimal to have no more digits than its type says, and fails late
+and far away if it has more; so this is checked here, with two comparisons of words for each value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORD = 1 << 64
 
 
 def integer(type_: t.Int, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of integers: signed ones are shared, unsigned ones widened."""
+    """Compile the conversion of integers: signed ones are shared, unsigned ones widened."""
     to = expected_type(natural, site.path)
     if type_.signed:
         return share(to)
@@ -52,7 +52,7 @@ def integer(type_: t.Int, natural: s.DataType, site: Site) -> Conversion:
 
 
 def floating_point(type_: t.FloatingPoint, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of floating point: half precision is widened, the rest shared."""
+    """Compile the conversion of floating point: half precision is widened, the rest shared."""
     to = expected_type(natural, site.path)
     if type_.precision is not t.Precision.HALF:
         return share(to)
@@ -60,12 +60,12 @@ def floating_point(type_: t.FloatingPoint, natural: s.DataType, site: Site) -> C
 
 
 def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of decimals of any width."""
+    """Compile the conversion of decimals of any width."""
     normal = normal_decimal(type_)
     if normal is None:
-        return Conversion(lambda array, _live: _decimal_text(array, type_))
+        return Conversion(lambda array, _live: _decimal_strings(array, type_))
     to = expected_type(natural, site.path)
-    # While it is checked and scaled the value is a whole number; only the label of the type differs.
+    # The words are whole numbers until the end; the scale is only part of the type.
     unscaled = pa.decimal128(min(type_.precision, 38), min(type_.scale, 38))
 
     def convert(array: Array, live: Mask) -> pa.Array:
@@ -83,14 +83,14 @@ def decimal(type_: t.Decimal, natural: s.DataType, site: Site) -> Conversion:
 
 
 def _words_of_unsigned(values: Numbers) -> Numbers:
-    """Return 128-bit words of uint64 values, shape ``(length, 2)``."""
+    """Return uint64 values as 128-bit words, shape ``(length, 2)``."""
     words = np.zeros((len(values), 2), np.uint64)
     words[:, 0] = values
     return words
 
 
 def _words_of_signed(values: Numbers) -> Numbers:
-    """Return 128-bit words of int32 or int64 values, shape ``(length, 2)``: the sign fills the upper word."""
+    """Return int32 or int64 values as 128-bit words, sign-extended, shape ``(length, 2)``."""
     words = np.empty((len(values), 2), np.int64)
     words[:, 0] = values
     np.right_shift(words[:, 0], 63, out=words[:, 1])
@@ -98,7 +98,7 @@ def _words_of_signed(values: Numbers) -> Numbers:
 
 
 def _checked_words(array: Array, type_: t.Decimal, live: Mask, path: str) -> tuple[Numbers, Numbers | None]:
-    """Return the 128-bit words of decimals, and the mask of invisible slots that hold too many digits."""
+    """Return decimals as 128-bit words, and the mask of hidden slots with too many digits."""
     words, bad = _WORDS[type_.bit_width](array, type_.precision)
     if not bad.any():
         return words, None
@@ -143,18 +143,18 @@ def _words_256(array: Array, precision: int) -> tuple[Numbers, Numbers]:
 
 
 _WORDS = {32: _words_32, 64: _words_64, 128: _words_128, 256: _words_256}
-"""By bit width: the 128-bit words of an array's slots, and which are beyond a number of digits."""
+"""By bit width: makes the 128-bit words of slots, and the mask of those with too many digits."""
 
 
 def _words(array: Array, number: int) -> Numbers:
-    """Return the slots as 64-bit words, least significant first: a view, shape ``(length, number)``."""
+    """Return slots as 64-bit words, lowest first: a view, shape ``(length, number)``."""
     words = numpy_views.typed(array.buffers[1], np.uint64, array.offset * number, array.length * number)
     rows: Numbers = words.reshape(-1, number)
     return rows
 
 
 def _beyond(words: Numbers, precision: int) -> Numbers:
-    """Return the mask of 128-bit values that are not strictly between -10**precision and 10**precision."""
+    """Return the mask of 128-bit values of more than `precision` digits."""
     if len(words) == 0:
         return np.zeros(0, np.bool_)
     low, high = words[:, 0], words[:, 1].view(np.int64)
@@ -168,16 +168,16 @@ def _beyond(words: Numbers, precision: int) -> Numbers:
     return beyond
 
 
-def _decimal_text(array: Array, type_: t.Decimal) -> pa.Array:
-    """Return decimals as exact text without an exponent. Costs Python time a value."""
+def _decimal_strings(array: Array, type_: t.Decimal) -> pa.Array:
+    """Return decimals as exact strings without an exponent. Costs a Python call a value."""
     width = type_.bit_width // 8
     buffer = array.buffers[1]
     assert buffer is not None
     mask = seen(array, None)
     exact = Context(prec=400)
-    texts: list[Any] = [None] * array.length
+    strings: list[Any] = [None] * array.length
     for i in range(array.length) if mask is None else np.flatnonzero(mask):
         start = (array.offset + int(i)) * width
         value = int.from_bytes(buffer[start : start + width], "little", signed=True)
-        texts[i] = f"{PyDecimal(value).scaleb(-type_.scale, exact):f}"
-    return pa.array(texts, pa.string())
+        strings[i] = f"{PyDecimal(value).scaleb(-type_.scale, exact):f}"
+    return pa.array(strings, pa.string())

@@ -1,10 +1,10 @@
-"""`compile_conform`: once a file schema, a plan that makes every record batch what Spark was promised.
+"""`compile_conform`: the plan that converts a file's batches to Spark's schema.
 
 Strategy
 --------
-Columns are found by name. For each, the type that it naturally becomes (``spark/types/arrow_to_spark.py``) must be the one asked
-for, or widen to it (``spark/types/widenings.py``); nested types compare their parts. What does not fit is an error here,
-before any value is read, that names the column, both types, and an option that would make it fit if there is one.
+Columns are found by name. For each, the natural Spark type (``spark/types/arrow_to_spark.py``) must be the requested one
+or widen to it (``spark/types/widenings.py``); nested types compare their children. A mismatch is an error here, before
+any value is read, that names the column, both types, and an option that resolves it if there is one.
 
 Compiling costs one walk of the schema; a batch costs one call a field, and no Python a value, except decimals of
 more than 38 digits and map keys of nested types.
@@ -40,7 +40,7 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 from spark_arrow_ipc.spark.types.widenings import widens
 
 PIECE_NBYTES = 64 << 20
-"""Bytes of a batch that goes to the JVM at once; larger ones cost it memory and bring nothing (measured)."""
+"""Bytes of one batch for the JVM; larger ones cost it memory and are not faster (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,18 @@ class Conform:
     Parameters
     ----------
     schema
-        What every batch that comes out equals.
+        Of every batch that `conform` yields.
     positions
-        Which columns of a file's batch are needed, in the order of `schema`; one behind its last stands for those
-        that it does not have.
+        Of the columns of a file's batch, in the order of `schema`; the position after its last column stands for
+        columns that the file lacks.
     conversions
         One for each column of `schema`.
     max_rows
-        Rows of a batch at most.
+        Most rows of a batch.
     checked
-        Whether the decoder has checked the values of what comes in (``validation=full``).
+        Whether the decoder has checked the values of the batches (``validation=full``).
     bound
-        How many bytes the columns have at most, where that can be told by less than `split_rows` looks at.
+        Upper bound of the decoded bytes, where one is cheaper than the exact size.
     """
 
     schema: pa.Schema
@@ -72,17 +72,17 @@ class Conform:
     bound: Bound | None
 
     def conform(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a batch as Spark expects them, in pieces of at most `max_rows` rows and about 64 MiB.
+        """Convert a batch, in pieces of at most `max_rows` rows and about 64 MiB.
 
-        Memory that fits already is shared with `batch`. A batch without rows gives one without rows.
+        Memory is shared with `batch` where layouts agree. A batch without rows gives one without rows.
 
         Raises
         ------
         SchemaMismatchError
-            A null where the schema says NOT NULL, or a key twice in a map.
+            A null where the schema says NOT NULL, or a duplicate key in a map.
         InvalidBodyError
-            A decimal of too many digits, or a null key; with ``validation=structural`` also offsets or indices
-            that point nowhere, where they are met.
+            A decimal of too many digits, or a null key; with ``validation=structural`` also offsets or indices that
+            are out of bounds.
         UnsupportedError
             A value that Spark cannot hold.
         """
@@ -100,41 +100,41 @@ class Conform:
         except ArrowIpcError:
             raise
         except (IndexError, ValueError) as error:
-            # numpy's and pyarrow's words for offsets and indices that point nowhere.
+            # numpy and pyarrow raise these for offsets and indices that are out of bounds.
             if self.checked:
                 raise
             raise InvalidBodyError(
-                f"offsets, sizes or indices are broken ({error}); validation=full tells where"
+                f"offsets, sizes or indices are broken ({error}); validation=full names the first"
             ) from error
 
     def _piece(self, columns: tuple[Array, ...], rows: int) -> pa.RecordBatch:
         if not columns:
-            # A record batch of pyarrow has the row count of its columns: only a struct knows one without any.
+            # Without columns pyarrow's RecordBatch would have no row count; a struct array has one.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
         made = [conversion.convert(column, None) for conversion, column in zip(self.conversions, columns, strict=True)]
         return pa.RecordBatch.from_arrays(made, schema=self.schema)
 
 
 def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> Conform:
-    """Return the plan that makes batches of `arrow_schema` batches of `spark_schema`.
+    """Compile the plan that converts batches of `arrow_schema` to `spark_schema`.
 
     Parameters
     ----------
     arrow_schema
         The schema of the batches: a file's, projected.
     spark_schema
-        What Spark was promised: from `spark_schema()`, or the user's own.
+        From `spark_schema()`, or the user's own.
     options
         The options of the read.
 
     Raises
     ------
     ColumnNotFoundError
-        A column or a field of a struct that is asked for is not in the file.
+        A requested column or struct field is not in the file.
     SchemaMismatchError
-        A column has another type than the one asked for, and does not widen to it.
+        A column's type is not the requested one and does not widen to it.
     UnsupportedError
-        A type does not go into Spark.
+        Spark has no such type.
     """
     expected = expected_arrow_schema(spark_schema)
     absent = len(arrow_schema) if options.merge_schema else None
@@ -155,13 +155,13 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
 
 
 def _compile(options: ReadOptions, field: t.Field, target: s.DataType, path: str, *, nullable: bool) -> Conversion:
-    """Return the conversion of one field to the type that is asked for."""
+    """Compile the conversion of one field to the requested type."""
     target = storage_type(target)
     site = Site(path, options, partial(_compile, options))
     extension = arrow_to_spark.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
     if isinstance(field.type, t.Null):
-        # Nothing but nulls is a column of any type.
+        # A column of nulls has any type.
         conversion = LEAVES[t.Null](field.type, target, site)
     elif row is None:
         leaf = EXTENDED[field.extension_name or ""] if extension is not None else LEAVES[type(field.type)]
@@ -189,7 +189,7 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
 
 
 def _is_same(natural: s.DataType, target: s.DataType) -> bool:
-    """Return whether two leaf types hold the same values: a collation and NOT NULL inside do not count."""
+    """Compare two leaf types, ignoring collations and NOT NULL inside."""
     if isinstance(natural, s.StructType) and isinstance(target, s.StructType):
         pairs = [[(field.name, field.dataType) for field in struct.fields] for struct in (natural, target)]
         return pairs[0] == pairs[1]
@@ -226,7 +226,7 @@ def _mismatch(field: t.Field, target: s.DataType, site: Site) -> SchemaMismatchE
 
 
 def _hint(field: t.Field, target: s.DataType, site: Site) -> str:
-    """Return a hint of the option that would give the type that is asked for, or an empty string."""
+    """Return a hint at the option that gives the requested type, or an empty string."""
     for name, options in _alternatives(site.options):
         try:
             natural = arrow_to_spark.spark_type(field, options, site.path)
@@ -247,7 +247,7 @@ def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
 
 
 def nulls_of(_type: t.Null, target: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of nothing but nulls to a type."""
+    """Compile the conversion of a column of nulls to any type."""
     to = expected_type(target, site.path)
     return Conversion(lambda array, _live: pa.nulls(array.length, to))
 
@@ -258,7 +258,10 @@ Leaf = Callable[[Any, s.DataType, Site], Conversion]
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """How a type with parts is converted: which Spark type it needs (None: that of its values), and the builder."""
+    """The builder for a type with children, and the Spark type that it needs.
+
+    The Spark type is None if it is that of the values: dictionaries and run ends.
+    """
 
     target: type[s.DataType] | None
     build: Callable[[t.Field, Any, Site], Conversion]
@@ -285,7 +288,7 @@ LEAVES: Mapping[type[t.DataType], Leaf] = {
     t.LargeUtf8: binary_and_text.long_offsets,
     t.Utf8View: binary_and_text.views,
 }
-"""By Arrow type class: types without parts."""
+"""By Arrow type class: types without children."""
 
 NESTED: Mapping[type[t.DataType], Nested] = {
     t.List: Nested(s.ArrayType, nested.list_of),
@@ -300,7 +303,7 @@ NESTED: Mapping[type[t.DataType], Nested] = {
     t.Dictionary: Nested(None, nested.dictionary),
     t.RunEndEncoded: Nested(None, nested.run_ends),
 }
-"""By Arrow type class: types with parts, which compare and widen by their parts. A test proves both tables total."""
+"""By Arrow type class: types that compare and widen by their children. A test proves both tables total."""
 
 EXTENDED: Mapping[str, Leaf] = {
     "arrow.uuid": binary_and_text.uuid,
@@ -308,4 +311,4 @@ EXTENDED: Mapping[str, Leaf] = {
     "arrow.json": binary_and_text.json,
     "arrow.parquet.variant": binary_and_text.variant,
 }
-"""By name: the rows of ``mappings.EXTENSIONS``."""
+"""By name: the rows of ``arrow_to_spark.EXTENSIONS``."""

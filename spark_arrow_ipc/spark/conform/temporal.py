@@ -1,9 +1,9 @@
-"""Conversions of dates, times, timestamps, durations and intervals to Spark's days and microseconds.
+"""Convert dates, times, timestamps, durations and intervals.
 
 Strategy
 --------
-Spark counts microseconds in 64 bits. A coarser unit is multiplied, and a value that leaves the 64 bits is an error;
-nanoseconds are divided by the rule of the option `nanoseconds`. What is not seen may overflow quietly.
+Spark counts microseconds in 64 bits, and days in 32. A coarser unit is multiplied, and overflow is an error;
+nanoseconds are divided by the rule of the option `nanoseconds`. Slots that are not visible may overflow silently.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _INT32_MAX = 2**31 - 1
 _NANOSECONDS_A_MICROSECOND = 1000
 
 Scale = Callable[[Array, Numbers, Mask], Numbers]
-"""Makes Spark's unit of an array's raw numbers, or raises for one that can be seen and does not fit."""
+"""Converts an array's raw numbers to Spark's unit, or raises for a visible one that does not fit."""
 
 
 def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of dates; milliseconds become the day that holds them."""
+    """Compile the conversion of dates; milliseconds become the day that holds them."""
     to = expected_type(natural, site.path)
     if type_.unit is t.DateUnit.DAY:
         return share(to)
@@ -59,7 +59,7 @@ def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
 
 
 def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of times of day to an interval, Spark's TIME or the raw count."""
+    """Compile the conversion of times of day to an interval, Spark's TIME or the raw count."""
     to = expected_type(natural, site.path)
     raw = np.dtype(f"i{type_.bit_width // 8}")
     if isinstance(natural, s.LongType):
@@ -89,7 +89,7 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
 
 
 def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of timestamps; a zone is only a label, for the count is in UTC whatever it says."""
+    """Compile the conversion of timestamps, whose count is in UTC if there is a zone."""
     to = expected_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
@@ -97,7 +97,7 @@ def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion
 
 
 def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of durations."""
+    """Compile the conversion of durations."""
     to = expected_type(natural, site.path)
     if isinstance(natural, s.LongType) or type_.unit is t.TimeUnit.MICROSECOND:
         return share(to)
@@ -105,24 +105,24 @@ def duration(type_: t.Duration, natural: s.DataType, site: Site) -> Conversion:
 
 
 def year_month(_type: t.IntervalYearMonth, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of months to numbers: the same memory."""
+    """Compile the conversion of months to integers, which shares all memory."""
     return share(expected_type(natural, site.path))
 
 
 def day_time(_type: t.IntervalDayTime, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of days and milliseconds to a struct."""
+    """Compile the conversion of days and milliseconds to a struct."""
     layout = np.dtype([("days", np.int32), ("milliseconds", np.int32)])
     return _split(expected_type(natural, site.path), layout)
 
 
 def month_day_nano(_type: t.IntervalMonthDayNano, natural: s.DataType, site: Site) -> Conversion:
-    """Return the conversion of months, days and nanoseconds to a struct."""
+    """Compile the conversion of months, days and nanoseconds to a struct."""
     layout = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
     return _split(expected_type(natural, site.path), layout)
 
 
 def days_to_microseconds(days: pa.Array, to: pa.DataType, path: str) -> pa.Array:
-    """Return dates as midnights, for the widening of date to timestamp_ntz."""
+    """Return dates as midnights: date widens to timestamp_ntz."""
     numbers = days.view(pa.int32()).cast(pa.int64())
     largest = _INT64_MAX // (_SECONDS_A_DAY * 10**6)
     bounds = pa.compute.min_max(numbers).as_py()
@@ -173,7 +173,10 @@ def _floor_nanoseconds(array: Array, values: Numbers, live: Mask, site: Site) ->
 
 
 def _split(to: pa.DataType, layout: np.dtype[np.void]) -> Conversion:
-    """Return the conversion of packed integers to a struct of them; every part takes its nulls from the struct."""
+    """Compile the conversion of packed integers to a struct of them.
+
+    The fields have the nulls of the struct.
+    """
     names = layout.names
     assert names is not None
 

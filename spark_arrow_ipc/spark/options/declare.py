@@ -1,10 +1,10 @@
-"""How an option is declared: as a field of the dataclass that holds its value.
+"""Declare an option as a field of the dataclass that holds its value.
 
 Strategy
 --------
 `ReadOptions` and `SparkWriteOptions` (``options.py``) declare every option once: the attribute is the option in snake
-case, its annotation is the type of the value, and the function of this module on its right says how the string that
-Spark hands over becomes the value, what stands for an absent option, and what the documentation says. The functions
+case, its annotation is the type of the value, and the function call on its right (of this module) gives the parser of
+Spark's string, the default, and the documentation. The functions
 return a dataclass field and are annotated with the type of the value, as `dataclasses.field` is, so that mypy checks
 the annotation of the attribute. `declared` reads the declarations back.
 """
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 _E = TypeVar("_E", bound=StrEnum)
 
 _OPTIONS = "options"
-"""Key of a field's metadata: the tuple of its options."""
+"""Key in a field's metadata of the tuple of its options."""
 
 _BYTES = "bytes, as a whole number or with a unit of k, m, g, t or p"
 _COUNT = "a whole number of at least 1"
@@ -42,13 +42,13 @@ class Option:
     Parameters
     ----------
     parse
-        Makes a value of the string, or raises ValueError.
+        Converts the string to a value, or raises ValueError.
     default
-        The string that gives the value when the option is absent; None where absent is a value of its own.
+        The string that is parsed when the option is absent; None if there is none.
     expected
-        What the string must be, in words.
+        Describes valid strings.
     example
-        A string that is right.
+        A valid string.
     meaning
         One sentence for the documentation.
     name
@@ -65,7 +65,7 @@ class Option:
 
 
 def option(parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str) -> _T:
-    """Declare an option that has a value even when it is absent: that of the string `default`."""
+    """Declare an option whose value is that of `default` when it is absent."""
     row = Option(parse, default, expected, example, meaning)
     return field(default=parse(default), metadata={_OPTIONS: (row,)})
 
@@ -115,17 +115,17 @@ def flag(default: str, meaning: str) -> bool:
 
 
 def string(expected: str, example: str, meaning: str) -> str | None:
-    """Declare an option that is a string with something in it, or None when it is absent."""
+    """Declare an option that is a string that is not blank, or None when it is absent."""
     return optional(parsers.not_blank, expected, example, meaning)
 
 
 def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
-    """Declare options of the name `name`, which ends in ``.*``: their keys and values, by key."""
+    """Declare options that share a prefix: `name` ends in ``.*``; pairs are sorted by key."""
     return one_of(Option(parsers.not_blank, None, expected, example, meaning, name), absent=())
 
 
 def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:
-    """Return the options of a class by attribute, in the order of their declarations."""
+    """Return the options of a class by attribute, in order of declaration."""
     return {
         attribute.name: tuple(
             each if each.name else replace(each, name=_camel_case(attribute.name))

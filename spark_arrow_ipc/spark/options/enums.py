@@ -1,4 +1,4 @@
-"""The options whose values are words: one enum each, of the words as users write them."""
+"""Enums of option values; each value is the word that users write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Times(StrEnum):
 
 
 class MapKeys(StrEnum):
-    """The treatment of a key that a map holds twice."""
+    """The treatment of duplicate keys of a map."""
 
     ERROR = "error"
     LAST_WINS = "lastWins"
@@ -46,7 +46,7 @@ class ExtensionTypes(StrEnum):
 
 
 class Durability(StrEnum):
-    """Whether written files and names are made durable before they are reported and published."""
+    """The durability of written files and names before they are published."""
 
     FSYNC = "fsync"
     NONE = "none"
@@ -60,7 +60,7 @@ class PartitionOverwriteMode(StrEnum):
 
 
 class DictionaryColumns(StrEnum):
-    """The columns that are dictionary-encoded, where no list names them."""
+    """The columns that are dictionary-encoded, if no list names them."""
 
     AUTO = "auto"
     NONE = "none"

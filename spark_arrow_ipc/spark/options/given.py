@@ -1,4 +1,4 @@
-"""From the strings that Spark hands over to the values of the attributes that declare the options.
+"""Parse the strings that Spark passes into the values of the options.
 
 Strategy
 --------
@@ -18,10 +18,10 @@ from spark_arrow_ipc.spark.options.declare import Option
 __all__ = ["Side", "parse_given"]
 
 _ANY = ".*"
-"""End of the name of an option that stands for many, each with a key of its own."""
+"""End of the name of an option with keys, such as ``metadata.*``."""
 
 _SPARK_KEYS = frozenset({"checkpointlocation"})
-"""What Spark adds on its own and which means nothing to a batch job."""
+"""Options that Spark adds itself and that a batch job ignores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Side:
     Parameters
     ----------
     doing, done
-        The words of errors: ``reading`` and ``read``.
+        For errors: ``reading`` and ``read``.
     attributes
         The options by the attribute that declares them.
     """
@@ -45,13 +45,13 @@ class Side:
         return (option for options in self.attributes.values() for option in options)
 
     def option(self, key: str) -> Option | None:
-        """Return the option that a key belongs to."""
+        """Look an option up by a given key."""
         key = key.lower()
         return next((option for option in self if _stands_for(option, key) or option.name.lower() == key), None)
 
 
 def parse_given(mapping: Mapping[str, str], side: Side, other: Side) -> dict[str, Any]:
-    """Return the values of the given options by attribute.
+    """Parse the given options into values by attribute.
 
     Raises
     ------
@@ -73,14 +73,14 @@ def parse_given(mapping: Mapping[str, str], side: Side, other: Side) -> dict[str
 
 
 def _pairs(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    """Return the keys and values of an option that stands for many, by key."""
+    """Return the pairs of an option with keys, sorted by key."""
     prefix = option.name.removesuffix("*")
     given = {key[len(prefix) :]: string for key, string in mapping.items() if _stands_for(option, key.lower())}
     return tuple((key, _value(option, given[key])) for key in sorted(given))
 
 
 def _stands_for(option: Option, key: str) -> bool:
-    """Whether the option stands for many, of which the key (in lower case) is one."""
+    """Return True if an option with keys covers `key`, which is in lower case."""
     return option.name.endswith(_ANY) and len(key) >= len(option.name) and key.startswith(option.name[:-1].lower())
 
 
@@ -101,7 +101,7 @@ def _check_known(key: str, string: str, side: Side, other: Side) -> None:
         raise OptionError(
             f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it ({key}={string})"
         )
-    import difflib  # workers do without
+    import difflib  # only for errors, so that workers start without it
 
     names = {option.name.lower(): option.name for option in side}
     near = difflib.get_close_matches(key.lower(), names, n=1)

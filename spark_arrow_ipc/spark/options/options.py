@@ -1,9 +1,9 @@
-"""Every option of the data source, declared once: `ReadOptions` and `SparkWriteOptions`.
+"""`ReadOptions` and `SparkWriteOptions`: every option, declared once.
 
 Strategy
 --------
-An attribute is an option in snake case; its declaration says its default, what its value must be and what it means
-(``declare.py``). ``parse`` makes the values of the case-insensitive dict of strings that Spark hands over.
+An attribute is an option in snake case; its declaration has the default, the valid values and the meaning
+(``declare.py``). ``parse`` makes the values from the case-insensitive dict of strings that Spark passes.
 `OPTIONS` is the table of all of them: the errors of ``parse`` and ``docs/options.md`` are printed from it. No Spark
 conf is read here, because the planner has no session.
 """
@@ -62,16 +62,16 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order; nothing of the others is read or decoded.",
+        "The columns to read, in this order; the others are neither read nor decoded.",
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Only rows for which this is true are read. Partitions, files, record batches and rows are skipped by it.",
+        "Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped.",
     )
-    metadata_columns: bool = d.flag("false", "Whether columns are added that say where each row is from.")
+    metadata_columns: bool = d.flag("false", "Whether columns with the origin of each row are added.")
     metadata_only: bool = d.flag(
-        "false", "Whether the result is a table of the files' record batches, made of their headers alone."
+        "false", "Whether the result is a table of the files' record batches, made from their headers alone."
     )
     max_partition_bytes: int = d.byte_size("128m", "How much of the files one Spark task reads at most.")
     open_cost_in_bytes: int = d.byte_size(
@@ -81,41 +81,39 @@ class ReadOptions:
         "1000000", "How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."
     )
     max_batch_bytes: int = d.byte_size(
-        "2g", "How much memory one record batch may ask for; a file that asks for more is refused."
+        "2g", "How much memory one record batch may need; a file that needs more is an error."
     )
     min_partition_num: int | None = d.optional_count(
-        "200", "How many tasks are aimed at where there is enough to read; without it, as many as the driver has CPUs."
+        "200", "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."
     )
     validation: Validation = d.word(
         Validation.FULL,
-        "`full` checks structure and values (UTF-8, offsets, indices); `structural` leaves out the values: only for "
+        "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for "
         "files from a writer that you trust.",
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
-        "What becomes of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error` "
-        "refuses values that are no whole microseconds, `long` gives the count as a number.",
+        "The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error` "
+        "refuses values that are not whole microseconds, `long` gives the count as a number.",
     )
     times: Times = d.word(
         Times.INTERVAL,
-        "What a time of day becomes: `interval` (day to second, since midnight), `time` (Spark's TIME, which Spark "
+        "The Spark type of a time of day: `interval` (day to second, since midnight), `time` (Spark's TIME, which Spark "
         "4.1 to 4.3 refuses to compute with until `spark.sql.timeType.enabled` is set), `long` (the count).",
     )
-    map_keys: MapKeys = d.word(
-        MapKeys.ERROR, "What happens with a key that a map holds twice: an `error`, or `lastWins`."
-    )
+    map_keys: MapKeys = d.word(MapKeys.ERROR, "The treatment of a duplicate key of a map: an `error`, or `lastWins`.")
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
         "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
-        "gives what lies in the file.",
+        "gives that of their storage.",
     )
     recursive_file_lookup: bool = d.flag(
-        "false", "Whether directories are read to the bottom; then the names of directories are no columns."
+        "false", "Whether files in subdirectories of any depth are read; names of directories are then not columns."
     )
     path_glob_filter: str | None = d.string(
         "a pattern of a file's name",
         "part-*.arrow",
-        "Only files whose names match are read. Directories are not asked.",
+        "Only files whose names match are read. Names of directories do not matter.",
     )
     modified_before: str | None = d.string(
         _TIME,
@@ -130,10 +128,10 @@ class ReadOptions:
     base_path: str | None = d.string(
         "a path",
         "/data/flights",
-        "The directory below which `key=value` directories are columns; without it, the paths that are read.",
+        "The directory below which `key=value` directories are columns; without it, the given paths.",
     )
     partition_type_inference: bool = d.flag(
-        "true", "Whether columns made of directories get the type that their values look like; else they are strings."
+        "true", "Whether the types of partition columns are inferred from their values; else they are strings."
     )
     time_zone: str | None = d.string(
         "a time zone's name or offset",
@@ -143,30 +141,28 @@ class ReadOptions:
     )
     merge_schema: bool = d.flag(
         "false",
-        "Whether the schemas of all files are united: missing columns are null, types widen. Else the first file's "
-        "schema is that of all.",
+        "Whether the schemas of all files are merged: missing columns are null, types widen. Else the first file's "
+        "schema is used.",
     )
     ignore_corrupt_files: bool = d.flag(
-        "false", "Whether the rest of a broken file is left out, with a warning that says what is missing."
+        "false", "Whether the rest of a broken file is skipped, with a warning that says what is missing."
     )
     ignore_missing_files: bool = d.flag(
-        "false", "Whether a file that is gone since it was listed is left out, with a warning."
+        "false", "Whether a file that was deleted after it was listed is skipped, with a warning."
     )
-    recover: bool = d.flag(
-        "false", "Whether the record batches that are whole are read from a file whose end is missing, with a warning."
-    )
+    recover: bool = d.flag("false", "Whether the complete record batches of a truncated file are read, with a warning.")
     memory_map: bool = d.flag(
-        "false", "Whether files are mapped into memory; one that is cut or rewritten meanwhile then ends the worker."
+        "false", "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."
     )
 
     @property
     def faults(self) -> Faults:
-        """What a read puts up with."""
+        """The error policy of the scan."""
         return Faults(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> ReadOptions:
-        """Return the options of a read.
+        """Parse the options of a read.
 
         Raises
         ------
@@ -200,15 +196,15 @@ class SparkWriteOptions:
         parsers.column_list,
         _COLUMNS,
         "year, month",
-        "The columns that become directories `year=2024/month=1` and are left out of the files. Rows may come in any "
-        "order; a task writes one file a partition.",
+        "The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any "
+        "order; a task writes one file for each partition.",
     )
     max_records_per_file: int | None = d.optional_count(
-        "1000000", "How many rows a file has at most; without it, a task writes one file (one a partition)."
+        "1000000", "How many rows a file has at most; without it, a task writes one file (one for each partition)."
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
-        "How long a file becomes at most: it ends before the record batch that would exceed it, and has at least one.",
+        "How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one.",
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.option(
         parsers.column_list_or(DictionaryColumns),
@@ -216,51 +212,51 @@ class SparkWriteOptions:
         f"auto, none, or {_COLUMNS}",
         "country, `unit name`",
         "The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the "
-        "strings and binaries of which each value comes at least 8 times on average in the first 65,536 rows of a task.",
+        "strings and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
     )
     metadata: tuple[tuple[str, str], ...] = d.pairs(
         "metadata.*",
         "a string",
         "flights of 2023",
-        "`metadata.owner=me` puts the pair owner=me into the schema's and the footer's metadata of every file. Spark "
-        "hands the key over in lower case.",
+        "`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark "
+        "passes the key in lower case.",
     )
     statistics: Statistics | tuple[ColumnPath, ...] = d.option(
         parsers.column_list_or(Statistics),
         "auto",
         f"auto, none, all, or {_COLUMNS}",
         "id, at",
-        "The columns whose nulls, least and greatest value of each record batch are noted in the footer, for `where`. "
-        "`auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format has no place for them.",
+        "The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`. "
+        "`auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them.",
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
         PartitionOverwriteMode.STATIC,
-        "What mode overwrite replaces: with `static` everything, with `dynamic` the partitions that are written to.",
+        "What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to.",
     )
     if_exists: IfExists = d.word(
         IfExists.APPEND,
-        "What mode append does where the directory holds data: `append`, an `error` before any work, or `ignore` "
+        "What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` "
         "(nothing is written).",
     )
     durability: Durability = d.word(
         Durability.FSYNC,
-        "`fsync` makes every step survive a loss of power; `none` leaves that to the operating system.",
+        "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",
     )
     commit_token: str | None = d.optional(
         parsers.not_blank,
         "a string of your own",
         "load-2026-06-01",
-        "Names the job: a job whose token is committed already writes nothing and succeeds, so that it can be run again.",
+        "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds.",
     )
     restore_types: bool = d.flag(
         "false",
-        "Whether columns are written in the Arrow types that they were read from, as their metadata notes. A value "
+        "Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value "
         "that the type does not hold exactly is an error.",
     )
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> SparkWriteOptions:
-        """Return the options of a write.
+        """Parse the options of a write.
 
         Raises
         ------
@@ -269,7 +265,7 @@ class SparkWriteOptions:
         """
         options = cls(**parse_given(mapping, WRITING, READING))
         if options.compression is None and options.compression_level is not None:
-            raise OptionError("the option compressionLevel has no meaning with compression=none: leave one of them out")
+            raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
         return options
 
 
@@ -281,7 +277,7 @@ OPTIONS: tuple[d.Option, ...] = tuple({option.name: option for option in (*READI
 
 
 def _check_metadata_only(options: ReadOptions) -> None:
-    """Refuse what asks for rows where only headers are read."""
+    """Refuse options that need rows if only headers are read."""
     given = {"columns": options.columns is not None, "where": options.where is not None}
     given["metadataColumns"] = options.metadata_columns
     for name in filter(given.get, given):

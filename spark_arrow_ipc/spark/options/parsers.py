@@ -1,4 +1,4 @@
-"""The grammar of option values: every parser takes the string of one option and returns its value.
+"""Parsers of option values, from the string of an option to its value.
 
 Strategy
 --------
@@ -25,7 +25,7 @@ _POWER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def byte_size(string: str) -> int:
-    """Return bytes of a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at least 1."""
+    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at least 1."""
     match = _SIZE.fullmatch(string.strip())
     if match is None:
         raise ValueError(string)
@@ -37,21 +37,21 @@ def byte_size(string: str) -> int:
 
 
 def count(string: str) -> int:
-    """Return a whole number of at least 1; underscores and commas are not understood, as in Spark."""
+    """Parse a whole number of at least 1, without underscores and commas, as in Spark."""
     if not string.strip().isascii() or not string.strip().isdigit() or int(string) < 1:
         raise ValueError(string)
     return int(string)
 
 
 def integer(string: str) -> int:
-    """Return a whole number, which may have a sign."""
+    """Parse a whole number, which may have a sign."""
     if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None:
         raise ValueError(string)
     return int(string)
 
 
 def boolean(string: str) -> bool:
-    """Return true or false, in any case."""
+    """Parse true or false, in any case."""
     return {"true": True, "false": False}[string.strip().lower()] if _is_boolean(string) else _refuse(string)
 
 
@@ -66,30 +66,30 @@ def word_of(enum: type[_E]) -> Callable[[str], _E]:
 
 
 def compression(string: str) -> CompressionType | None:
-    """Return the codec that a word names, in any case; None for ``none``."""
+    """Parse the name of a codec, in any case; None for ``none``."""
     word = string.strip().lower()
     return _CODECS[word] if word in _CODECS else _refuse(string)
 
 
 def not_blank(given: str) -> str:
-    """Return a string that is not blank, exactly as it was given."""
+    """Return a string as it is; a blank one is refused."""
     return given if given.strip() else _refuse(given)
 
 
 def path(string: str) -> tuple[str, ...]:
-    """Return one path, exactly as it was given."""
+    """Return one path as it is; a blank one is refused."""
     return (string,) if string.strip() else _refuse(string)
 
 
 def paths(string: str) -> tuple[str, ...]:
-    """Return the paths of a JSON array of strings, which is how Spark hands over ``load([a, b])``."""
+    """Parse a JSON array of paths, as which Spark passes ``load([a, b])``."""
     values = json.loads(string)
     sound = isinstance(values, list) and values and all(isinstance(v, str) and v.strip() for v in values)
     return tuple(values) if sound else _refuse(string)
 
 
 def columns(string: str) -> tuple[ColumnPath, ...] | None:
-    """Return the column paths of a list, or None for the word ``all``; see `parse_paths`."""
+    """Parse a list of column paths, or ``all`` to None; see `parse_paths`."""
     word = string.strip().lower()
     if word == "all":
         return None
@@ -97,7 +97,7 @@ def columns(string: str) -> tuple[ColumnPath, ...] | None:
 
 
 def column_list(string: str) -> tuple[ColumnPath, ...]:
-    """Return column paths, at least one, as `columns` reads them; no word stands for all."""
+    """Parse a list of column paths as `columns`, without the word ``all``."""
     listed = columns(string)
     return listed if listed is not None else _refuse(string)
 

@@ -1,14 +1,14 @@
-"""`MAPPINGS`: what every Arrow type becomes in Spark; `EXTENSIONS`: the extension types that Spark has a type for.
+"""`MAPPINGS` and `EXTENSIONS`: the Spark type of every Arrow type.
 
 Strategy
 --------
 One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
 Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. `spark_schema` is
-the one way from a file's schema to Spark's. Nothing here touches values: `conform` does, and asks here what each
-column naturally becomes. The way back is ``spark/types/spark_to_arrow.py``.
+the one way from a file's schema to Spark's. Nothing here touches values: `conform` converts them, and asks here for
+the natural Spark type of each column. The reverse is ``spark/types/spark_to_arrow.py``.
 
-Everything is nullable at every depth, as in Spark's own file sources: Arrow writers do not keep the promise of a
-field that is not nullable, and Spark answers wrongly when it is broken.
+Everything is nullable at every depth, as in Spark's own file sources: Arrow writers put nulls into fields that are
+not nullable, and Spark then returns wrong results.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
 
 _NANOSECOND_TIME_PRECISION = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6
-"""Digits of a second that Spark's TIME holds. `TimeType` itself takes any number: the JVM alone knows, by version."""
+"""Digits of a second that Spark's TIME holds, by version: `TimeType` accepts any number, the JVM does not."""
 
 SparkTypeOf = Callable[[t.Field, ReadOptions, str], s.DataType]
 
 
 @dataclass(frozen=True, slots=True)
 class DocLine:
-    """A line of ``docs/types.md``: what an Arrow type becomes, and whether no value is changed by default options."""
+    """A line of ``docs/types.md``.
+
+    `lossless` means that default options change no value.
+    """
 
     arrow: str
     spark: str
@@ -54,9 +57,9 @@ class TypeMapping:
     Parameters
     ----------
     spark_type
-        Gives the Spark type of a field of this type class.
+        Returns the Spark type of a field of this type class.
     lines
-        What the documentation prints.
+        For the documentation.
     """
 
     spark_type: SparkTypeOf
@@ -65,7 +68,7 @@ class TypeMapping:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A row of `EXTENSIONS`: the Spark type of an extension type, and the storage that it must lie on."""
+    """A row of `EXTENSIONS`: the Spark type of an extension type, and its valid storage."""
 
     spark_type: s.DataType
     is_storage: Callable[[t.DataType], bool]
@@ -73,21 +76,21 @@ class Extension:
 
 
 def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
-    """Return the schema that Spark gets for a file: nullable at every depth, Arrow's metadata kept by field.
+    """Map a file's schema to Spark: nullable at every depth, with the fields' metadata.
 
     Raises
     ------
     SchemaMismatchError
-        Two fields of one level have exactly the same name; the message tells how to choose by position.
+        Two fields of one level have the same name; the message says how to choose by position.
     UnsupportedError
-        A column cannot be carried; the message names it.
+        Spark has no type for a column; the message names it.
     """
     _check_names(arrow_schema.names, None)
     return s.StructType([_spark_field(field, field.name, options, field.name) for field in arrow_schema.fields])
 
 
 def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
-    """Return the Spark type of a field; `path` is its place, for errors."""
+    """Return the natural Spark type of a field; `path` is for errors."""
     extension = extension_of(field, options)
     if extension is not None:
         return extension.spark_type
@@ -95,7 +98,7 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
 
 
 def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
-    """Return the row of `EXTENSIONS` that a field is converted by, or None where its storage is given."""
+    """Return the row of `EXTENSIONS` for a field, or None if it is read as its storage."""
     if options.extension_types is ExtensionTypes.STORAGE or field.extension_name is None:
         return None
     extension = EXTENSIONS.get(field.extension_name)
@@ -103,7 +106,7 @@ def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
 
 
 def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
-    """Return the names of a union's fields made unique: the second ``a`` is ``a_1``, unless that is taken too."""
+    """Make the names of a union's fields unique: ``a, a`` gives ``a, a_1``."""
     taken = {field.name for field in type_.fields}
     names: list[str] = []
     for field in type_.fields:
@@ -119,7 +122,10 @@ def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
 
 
 def normal_decimal(type_: t.Decimal) -> tuple[int, int] | None:
-    """Return precision and scale with 0 <= scale <= precision that hold the same values, or None beyond 38 digits."""
+    """Return Spark's precision and scale for the same values, or None beyond 38 digits.
+
+    Spark needs 0 <= scale <= precision.
+    """
     precision, scale = type_.precision, type_.scale
     if scale < 0:
         precision, scale = precision - scale, 0
@@ -134,7 +140,7 @@ def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> 
 
 
 def _check_names(names: Sequence[str], path: str | None) -> None:
-    """Refuse names that are exactly the same: the JVM fails on them, late. Names that differ by case are fine."""
+    """Refuse equal names, on which the JVM fails late; names that differ by case are fine."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if not twice:
         return
@@ -285,13 +291,13 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Decimal: _row(
         _decimal,
         ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "Exact; a negative scale, or one above the precision, is normalised. A value beyond its own precision is an error."),
-        ("Decimal of more than 38 digits", "string", "The exact number as text, made value by value in Python: slow."),
+        ("Decimal of more than 38 digits", "string", "The exact number, converted value by value in Python: slow."),
     ),
     t.Date: _row(_just(s.DateType()), ("Date32", "date", "Exact."), ("Date64", "date", "The day that holds the instant: a time of day in a Date64 is dropped.", _ROUNDED)),
     t.Time: _row(
         _time,
         ("Time32, Time64", "interval day to second", "Since midnight, microseconds; nanoseconds by the option `nanoseconds`.", _ROUNDED),
-        ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. A value outside the day is an error."),
+        ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. A value outside of a day is an error."),
         ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
     ),
     t.Timestamp: _row(
@@ -304,7 +310,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
         _duration,
         ("Duration", "interval day to second", "Beyond Spark's range is an error; nanoseconds by the option `nanoseconds`.", _ROUNDED),
     ),
-    t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months: Spark takes no interval of its own from Python.")),
+    t.IntervalYearMonth: _row(_just(s.IntegerType()), ("Interval YEAR_MONTH", "int", "The months: Spark takes no year-month interval from Python.")),
     t.IntervalDayTime: _row(_just(_DAY_TIME_FIELDS), ("Interval DAY_TIME", "struct<days: int, milliseconds: int>", "Exact.")),
     t.IntervalMonthDayNano: _row(_just(_MONTH_DAY_NANO_FIELDS), ("Interval MONTH_DAY_NANO", "struct<months: int, days: int, nanoseconds: bigint>", "Exact.")),
     t.FixedSizeBinary: _row(_just(s.BinaryType()), ("FixedSizeBinary", "binary", "Exact.")),
@@ -320,7 +326,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.ListView: _row(_list, ("ListView", "array", _ARRAY)),
     t.LargeListView: _row(_list, ("LargeListView", "array", _ARRAY)),
     t.Struct: _row(_struct, ("Struct", "struct", "Exact; fields of the same name are an error.")),
-    t.Map: _row(_map, ("Map", "map", "A key that a map holds twice is an error, or by `mapKeys=lastWins` the last one counts; a null key is an error.")),
+    t.Map: _row(_map, ("Map", "map", "A duplicate key is an error; with `mapKeys=lastWins` its last value is kept. A null key is an error.")),
     t.SparseUnion: _row(_union, ("Union, sparse", "struct", _UNION)),
     t.DenseUnion: _row(_union, ("Union, dense", "struct", _UNION)),
     t.RunEndEncoded: _row(_run_ends, ("RunEndEncoded", "that of the values", "Exact.")),
@@ -348,15 +354,15 @@ EXTENSIONS: Mapping[str, Extension] = {
         s.BooleanType(), lambda type_: type_ == t.int8, DocLine("arrow.bool8", "boolean", "False is 0.")
     ),
     "arrow.json": Extension(
-        s.StringType(), lambda type_: isinstance(type_, _TEXT), DocLine("arrow.json", "string", "The text.")
+        s.StringType(), lambda type_: isinstance(type_, _TEXT), DocLine("arrow.json", "string", "The document.")
     ),
     "arrow.parquet.variant": Extension(
         s.VariantType(),
         _is_unshredded_variant,
-        DocLine("arrow.parquet.variant", "variant", "A shredded one is read as its storage."),
+        DocLine("arrow.parquet.variant", "variant", "A shredded variant is read as its storage."),
     ),
 }
-"""By name: extension types that are converted, unless ``extensionTypes=storage``. All others are their storage."""
+"""By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""
 
 
 def types_table() -> str:

@@ -1,11 +1,11 @@
-"""How Arrow's key-value pairs travel in the metadata of a Spark field, and come back.
+"""Convert custom metadata of Arrow fields to metadata of Spark fields and back.
 
 Strategy
 --------
 Spark interprets some metadata keys (``spark.watermarkDelayMs`` breaks a view, ``CURRENT_DEFAULT`` changes rows), so
 a file's keys never become Spark keys: only ``ARROW:*`` stays flat, because its names are Arrow's own, and all other
-pairs stand in order in one array. `TYPE_KEY` notes the Arrow type of a column where writing the Spark column would
-give another one, and of every extension type: its name may come back only on the storage that it names.
+pairs are in one array, in order. `TYPE_KEY` notes the Arrow type of a column if writing the Spark column would give
+another one, and of every extension type: its name is restored only on the same storage type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAIRS_KEY = "arrow.custom_metadata"
 """Array of {key, value}: all pairs that are not Arrow's own, in file order."""
 
 TYPE_KEY = "arrow.type"
-"""Note of the Arrow type that was read: `noted_types.note_of`."""
+"""The noted Arrow type of a column, as `noted_types.note_of` makes it."""
 
 ARROW_PREFIX = "ARROW:"
 EXTENSION_NAME = "ARROW:extension:name"
@@ -33,9 +33,9 @@ def to_spark(field: t.Field, written: t.DataType) -> dict[str, Any]:
     Parameters
     ----------
     field
-        The field as it stands in the file.
+        The field in the file.
     written
-        The Arrow type that writing the Spark column would give.
+        The Arrow type that writing the Spark column gives.
     """
     metadata: dict[str, Any] = {key: value for key, value in field.custom_metadata if key.startswith(ARROW_PREFIX)}
     others = [{"key": k, "value": v} for k, v in field.custom_metadata if not k.startswith(ARROW_PREFIX)]
@@ -47,9 +47,9 @@ def to_spark(field: t.Field, written: t.DataType) -> dict[str, Any]:
 
 
 def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMetadata:
-    """Return the pairs of an Arrow field for the metadata of a Spark field; Spark's own keys stay behind.
+    """Return the custom metadata of an Arrow field for a Spark field, without Spark's keys.
 
-    An extension's name and metadata come back only where `written` is the storage that they name.
+    An extension's name and metadata are restored only if `written` is the noted storage type.
     """
     pairs = [(k, v) for k, v in metadata.items() if k.startswith(ARROW_PREFIX) and isinstance(v, str)]
     if not is_storage_of(written, metadata.get(TYPE_KEY)):
@@ -58,7 +58,7 @@ def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMeta
 
 
 def _listed_pairs(value: object) -> t.CustomMetadata:
-    """Return the pairs of `PAIRS_KEY`; a user may have edited them, so all of another shape is left out."""
+    """Return the pairs of `PAIRS_KEY`; malformed ones, which a user may have edited, are skipped."""
     if not isinstance(value, list):
         return ()
     pairs = [(pair.get("key"), pair.get("value")) for pair in value if isinstance(pair, dict)]

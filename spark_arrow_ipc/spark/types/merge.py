@@ -1,11 +1,11 @@
-"""The schema of files that differ: columns united by name, types widened, and a conflict that names both files.
+"""Merge the Spark schemas of files: columns by name, types widened.
 
 Strategy
 --------
-Files are mapped to Spark one distinct schema at a time, and united in the order of the files: columns that are new
-stand behind those that are known, inside structs too. Two types of one column unite where one is the other, widens
-to it (``spark/types/widenings.py``), or is void; two decimals unite to the smallest that holds both. The conversion of
-each file (`conform`) then fills in nulls where it has no such column.
+Distinct schemas are mapped to Spark and merged in the order of their first files: new columns come after known ones,
+inside structs too. Two types of one column merge if they are equal, one widens to the other
+(``spark/types/widenings.py``), or one is void; two decimals merge to the smallest that holds both. The conversion of
+each file (`conform`) then fills in nulls for columns that it lacks. A conflict is an error that names both files.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from spark_arrow_ipc.spark.types.widenings import widens
 __all__ = ["merged_schema"]
 
 _NO_WAY = (
-    "do not unite; read the files apart, or give a schema to which both widen with .schema(...), or leave the column "
+    "cannot be merged; read the files apart, or give a schema to which both widen with .schema(...), or leave the column "
     "out with the option columns"
 )
 
 
 def merged_schema(schemas: Iterable[tuple[str, s.StructType]]) -> s.StructType:
-    """Return the schema that holds the columns of all.
+    """Merge schemas into one that holds the columns of all.
 
     Parameters
     ----------
     schemas
-        Path and schema of the first file of each kind, in the order of the files; at least one.
+        Path of the first file with each distinct schema, and the schema; at least one.
 
     Raises
     ------
     SchemaMismatchError
-        Two files have one column in types that do not unite; the text has both paths and types.
+        Two files have a column with types that do not merge; the message has both paths and types.
     ColumnNotFoundError
-        A name of one file may stand for two columns of another.
+        A name of one file matches two columns of another.
     """
     merged = s.StructType([])
     origins: dict[str, str] = {}
@@ -51,7 +51,7 @@ def merged_schema(schemas: Iterable[tuple[str, s.StructType]]) -> s.StructType:
 
 
 class _Site:
-    """Where two types meet: the column's path, and the files that its parts came from first."""
+    """The column path of a merge, and the first file of each part, for errors."""
 
     def __init__(self, column: str, path: str, origins: dict[str, str]) -> None:
         self.column = column
@@ -59,11 +59,11 @@ class _Site:
         self.origins = origins
 
     def below(self, name: str) -> _Site:
-        """Return the site of a part of the column."""
+        """Return the site of a child of the column."""
         return _Site(f"{self.column}.{name}" if self.column else name, self.path, self.origins)
 
     def note(self) -> None:
-        """Remember the file that brought the column."""
+        """Record the first file that has the column."""
         self.origins.setdefault(self.column, self.path)
 
     def refuse(self, known: s.DataType, other: s.DataType) -> NoReturn:
@@ -93,7 +93,7 @@ def _structs(known: s.StructType, other: s.StructType, site: _Site) -> s.StructT
 
 def _field(known: s.StructField, other: s.StructField, site: _Site) -> s.StructField:
     type_ = _merged(known.dataType, other.dataType, site)
-    # Metadata tells the Arrow type that a column was read from: it goes with the type.
+    # Metadata notes the Arrow type that a column was read from, so it comes from the field that gives the type.
     metadata = known.metadata if type_ == known.dataType else other.metadata if type_ == other.dataType else None
     return s.StructField(known.name, type_, nullable=True, metadata=metadata)
 
@@ -136,4 +136,4 @@ _NESTED: Mapping[type[s.DataType], Callable[[Any, Any, _Site], s.DataType]] = {
     s.ArrayType: _arrays,
     s.MapType: _maps,
 }
-"""By Spark type class: types that unite by their parts."""
+"""By Spark type class: types that merge by their children."""

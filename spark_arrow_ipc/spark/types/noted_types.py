@@ -1,13 +1,13 @@
-"""Arrow types noted in the metadata of Spark fields: written as integration JSON, read along the column.
+"""Notes of Arrow types in the metadata of Spark fields, as integration JSON.
 
 Strategy
 --------
-A note says what the Spark type lost: widths, signs, units, layouts, dictionaries and whether they are ordered. All else
-comes from the column as it is when it is written, because a DataFrame may have changed it: nullability, names of list
-elements, metadata of nested fields. Nor is a map noted as sorted: Spark keeps no order of its keys. A union has become
-a struct and stays one. `storage` is a type without all that, so that two types of the same storage have equal notes.
+A note has what the Spark type lost: widths, signs, units, layouts, dictionaries and their order. The rest (nullability,
+names of list elements, metadata of nested fields) comes from the column when it is written, because a DataFrame may
+have changed it. A map is never noted as sorted, because Spark keeps no order of keys. A union is noted as the struct
+that it is read as. `storage` removes all this from a type, so that two types of the same storage have equal notes.
 
-Before release 0.1.0, notes were strings for people: ``text_notes.py`` reads these.
+Notes from before release 0.1.0 are type names: ``text_notes.py`` reads them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
     Parameters
     ----------
     note
-        The note, which a user may have edited; or the part of a noted type that stands for this column.
+        The note, which a user may have edited; or, for a nested column, the child of the noted type.
     usual
-        The type that the column is written as without the note.
+        The type that the column has in the file without the note.
 
     Raises
     ------
     ValueError
-        The note is not one of a type, or the column has other fields than it.
+        The note names no type, or the column has other fields.
     """
     if isinstance(note, t.DataType):
         return _along(note, usual)
@@ -54,7 +54,7 @@ def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
 
 
 def is_storage_of(type_: t.DataType, note: object) -> bool:
-    """Whether a note, which a user may have edited, is one of the storage of a type."""
+    """Return True if a note, which a user may have edited, is that of a type's storage."""
     if not isinstance(note, str):
         return False
     if not _is_json(note):
@@ -66,7 +66,7 @@ def is_storage_of(type_: t.DataType, note: object) -> bool:
 
 
 def readable(note: str | t.DataType) -> str:
-    """Return a note as errors show it: its type, or the string as it is where that is none."""
+    """Return the type of a note for an error, or the note itself if it names none."""
     try:
         return str(_parsed(note)) if isinstance(note, str) and _is_json(note) else str(note)
     except ValueError:
@@ -85,7 +85,7 @@ def _parsed(note: str) -> t.DataType:
 
 
 def storage(type_: t.DataType) -> t.DataType:
-    """Return a type without what the note of its storage leaves out: see the module."""
+    """Return a type without the parts that notes leave out; see the module."""
     row = _STORAGE.get(type(type_))
     return type_ if row is None else row(type_)
 
@@ -117,7 +117,7 @@ _STORAGE: Final[Mapping[type[t.DataType], Callable[[Any], t.DataType]]] = {
     t.RunEndEncoded: lambda type_: t.run_end_encoded(type_.run_ends.type, storage(type_.values.type)),
     t.Dictionary: lambda type_: replace(type_, value=storage(type_.value)),
 }
-"""One row for each type class that has children or a value; all others are their own storage."""
+"""By type class: the storage of types with children or values. All others are their own storage."""
 
 
 def _along(noted: t.DataType, usual: t.DataType) -> t.DataType:
@@ -163,4 +163,4 @@ _ALONG: Final[Mapping[type[t.DataType], Callable[[Any, t.DataType], t.DataType]]
     t.RunEndEncoded: lambda noted, usual: t.run_end_encoded(noted.run_ends.type, _along(noted.values.type, usual)),
     t.Dictionary: lambda noted, usual: replace(noted, value=_along(noted.value, usual)),
 }
-"""The rows of `_STORAGE`: a noted type with all else that the column, of the usual type, has now."""
+"""The classes of `_STORAGE`: completes a noted type with the parts that the column's usual type has."""

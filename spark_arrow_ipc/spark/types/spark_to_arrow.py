@@ -1,9 +1,10 @@
-"""`WRITTEN`: what every Spark type becomes in a file; nothing that an older Arrow reader lacks.
+"""`WRITTEN`: the Arrow type as which every Spark type is written.
 
 Strategy
 --------
-The way back from ``spark/types/arrow_to_spark.py``. Every field is nullable. Pairs that a field carried from a file come back
-(``spark/types/field_metadata.py``), and the types that Arrow has as extensions (variant, geometry) get their names.
+The reverse of ``spark/types/arrow_to_spark.py``, with types that old Arrow readers know. Every field is nullable. Custom
+metadata that was read from a file is restored (``spark/types/field_metadata.py``), and the types that Arrow has as
+extensions (variant, geometry) get their names.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.types import field_metadata
 
 COLLATION_KEY = "spark_arrow_ipc.collation"
-"""Pair that notes the collation of a string column."""
+"""Key of the collation of a string column."""
 
 _VARIANT = t.Struct((t.Field("metadata", t.binary, nullable=False), t.Field("value", t.binary, nullable=False)))
 _MICROSECOND_DIGITS = 6
@@ -29,18 +30,18 @@ _UTC_TIMESTAMP = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 
 
 def arrow_schema_for(spark_schema: s.StructType) -> Schema:
-    """Return the Arrow schema that a DataFrame of `spark_schema` is written with.
+    """Return the Arrow schema of a DataFrame's files.
 
     Raises
     ------
     UnsupportedError
-        A column's type cannot come out of Spark through Arrow; the message names it and a cast.
+        Spark does not pass a column's type through Arrow; the message names it and a cast.
     """
     return Schema.of(arrow_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
 
 def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str) -> t.Field:
-    """Return the Arrow field that a Spark column is written as. `path` is its place, for errors."""
+    """Return the Arrow field of a Spark column; `path` is for errors."""
     spark_type = storage_type(spark_type)
     written = WRITTEN.get(type(spark_type))
     if written is None:
@@ -56,14 +57,14 @@ def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], 
 
 
 def storage_type(spark_type: s.DataType) -> s.DataType:
-    """Return the type that a user-defined type is stored as; every other type itself."""
+    """Return the storage type of a user-defined type; every other type itself."""
     while isinstance(spark_type, s.UserDefinedType):
         spark_type = spark_type.sqlType()
     return spark_type
 
 
 def own_pairs(spark_type: s.DataType) -> t.CustomMetadata:
-    """Return the pairs that say more of a Spark type than the Arrow type that it is written as."""
+    """Return the metadata for parts of a Spark type that its Arrow type lacks."""
     pairs = _PAIRS.get(type(spark_type))
     return pairs(spark_type) if pairs is not None else ()
 
@@ -118,7 +119,7 @@ WRITTEN: Mapping[type[s.DataType], Callable[[Any, str], t.DataType]] = {
     s.GeometryType: _just(t.binary),
     s.GeographyType: _just(t.binary),
 }
-"""By Spark type class: the Arrow type. What is absent does not come out of Spark through Arrow."""
+"""By Spark type class: the Arrow type. Spark does not pass absent ones through Arrow."""
 
 _CASTS: Mapping[type[s.DataType], str] = {
     s.YearMonthIntervalType: "write its months: cast(c AS interval month), then cast that AS int",
@@ -158,7 +159,7 @@ _PAIRS: Mapping[type[s.DataType], Callable[[Any], t.CustomMetadata]] = {
     s.GeometryType: _spatial_pairs(None),
     s.GeographyType: _spatial_pairs("spherical"),
 }
-"""By Spark type class: the pairs that say more than the Arrow type."""
+"""By Spark type class: the metadata for parts that the Arrow type lacks."""
 
 
 def written_table() -> str:

@@ -1,11 +1,11 @@
-"""Type notes of before release 0.1.0, as strings for people. Release 0.1 reads them, 0.2 will not: remove this module.
+"""Read type notes from before release 0.1.0, which are names of types.
 
 Strategy
 --------
-A string may stand for two types: a struct's field may be named ``a: int8, b``, and whether a dictionary is ordered is
-not said. The string is read along the type that the column has now. Names of a struct's fields may hold anything, commas and
-brackets too, so they are not guessed: the column has them. What the text leaves out comes from the column as well:
-names of list elements, nullability. A union has become a struct and stays one.
+Release 0.1 reads these notes, 0.2 will not: remove this module then. A note is ambiguous: a struct's field may be named
+``a: int8, b``, and the order of dictionaries is missing. So it is read along the type that the column has now. Names of
+fields, which may contain commas and brackets, come from the column, and so do the parts that a note leaves out: names of
+list elements and nullability. A union is restored as the struct that it is read as.
 """
 
 from __future__ import annotations
@@ -48,51 +48,51 @@ _LEAVES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], t.DataType
     (re.compile("duration" + _UNIT), lambda match: t.Duration(_UNITS[match[1]])),
     (re.compile(r"fixed_size_binary\[(\d+)\]"), lambda match: t.FixedSizeBinary(int(match[1]))),
 )
-"""Types without children, by their text."""
+"""Types without children, by their notes."""
 
 
-def noted_type(text: str, usual: t.DataType) -> t.DataType:
-    """Return the type that a note names.
+def noted_type(note: str, usual: t.DataType) -> t.DataType:
+    """Parse a note into a type.
 
     Parameters
     ----------
-    text
+    note
         The note, which a user may have edited.
     usual
-        The type that the column is written as without the note.
+        The type that the column has in the file without the note.
 
     Raises
     ------
     ValueError
-        The text is not one of a type, or the column has other fields than it.
+        The note names no type, or the column has other fields.
     """
-    reading = _Reading(text)
+    reading = _Reading(note)
     type_ = reading.type(usual)
-    if reading.at != len(text):
-        raise ValueError(text)
+    if reading.at != len(note):
+        raise ValueError(note)
     return type_
 
 
 @dataclass(slots=True)
 class _Reading:
-    text: str
+    note: str
     at: int = 0
 
     def type(self, usual: t.DataType) -> t.DataType:
         for pattern, make in _LEAVES:
-            if match := pattern.match(self.text, self.at):
+            if match := pattern.match(self.note, self.at):
                 self.at = match.end()
                 return make(match)
-        match = _NESTED.match(self.text, self.at)
+        match = _NESTED.match(self.note, self.at)
         if match is None:
-            raise ValueError(self.text)
+            raise ValueError(self.note)
         self.at = match.end()
         return _READ[match[1]](self, usual)
 
-    def expect(self, text: str) -> None:
-        if not self.text.startswith(text, self.at):
-            raise ValueError(self.text)
-        self.at += len(text)
+    def expect(self, part: str) -> None:
+        if not self.note.startswith(part, self.at):
+            raise ValueError(self.note)
+        self.at += len(part)
 
 
 def _list(make: Callable[[t.Field], t.DataType]) -> Callable[[_Reading, t.DataType], t.DataType]:
@@ -105,7 +105,7 @@ def _list(make: Callable[[t.Field], t.DataType]) -> Callable[[_Reading, t.DataTy
 
 def _element(reading: _Reading, usual: t.DataType) -> t.Field:
     if not isinstance(usual, t.List):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+        raise ValueError(reading.note)  # noqa: TRY004 - the note is at fault
     value = replace(usual.value, type=reading.type(usual.value.type))
     reading.expect(">")
     return value
@@ -113,25 +113,25 @@ def _element(reading: _Reading, usual: t.DataType) -> t.Field:
 
 def _fixed_size_list(reading: _Reading, usual: t.DataType) -> t.DataType:
     value = _element(reading, usual)
-    match = re.compile(r"\[(\d+)\]").match(reading.text, reading.at)
+    match = re.compile(r"\[(\d+)\]").match(reading.note, reading.at)
     if match is None:
-        raise ValueError(reading.text)
+        raise ValueError(reading.note)
     reading.at = match.end()
     return t.FixedSizeList(value, int(match[1]))
 
 
 def _struct(reading: _Reading, usual: t.DataType) -> t.DataType:
     if not isinstance(usual, t.Struct):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
-    # The longest first: a name may begin with another one, and a colon.
+        raise ValueError(reading.note)  # noqa: TRY004 - the note is at fault
+    # The longest name first: it may begin with another name and a colon.
     left = sorted(usual.fields, key=lambda field: -len(field.name))
     fields: list[t.Field] = []
     while left:
         if fields:
             reading.expect(", ")
-        named = next((f for f in left if reading.text.startswith(f"{f.name}: ", reading.at)), None)
+        named = next((f for f in left if reading.note.startswith(f"{f.name}: ", reading.at)), None)
         if named is None:
-            raise ValueError(reading.text)
+            raise ValueError(reading.note)
         left.remove(named)
         reading.expect(f"{named.name}: ")
         fields.append(replace(named, type=reading.type(named.type)))
@@ -141,7 +141,7 @@ def _struct(reading: _Reading, usual: t.DataType) -> t.DataType:
 
 def _map(reading: _Reading, usual: t.DataType) -> t.DataType:
     if not isinstance(usual, t.Map):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+        raise ValueError(reading.note)  # noqa: TRY004 - the note is at fault
     key = replace(usual.key, type=reading.type(usual.key.type))
     reading.expect(", ")
     value = replace(usual.item, type=reading.type(usual.item.type))
@@ -152,7 +152,7 @@ def _map(reading: _Reading, usual: t.DataType) -> t.DataType:
 def _number(reading: _Reading) -> t.Int:
     number = reading.type(t.int64)
     if not isinstance(number, t.Int):
-        raise ValueError(reading.text)  # noqa: TRY004 - the text is at fault
+        raise ValueError(reading.note)  # noqa: TRY004 - the note is at fault
     reading.expect(", ")
     return number
 
@@ -170,12 +170,12 @@ def _dictionary(reading: _Reading, usual: t.DataType) -> t.DataType:
 
 
 def _union(reading: _Reading, usual: t.DataType) -> t.DataType:
-    """Return the struct that a union has become; its own text goes to the bracket that closes it."""
+    """Skip the note of a union to its closing bracket; return the struct of the column."""
     depth = 1
     while depth:
-        if reading.at >= len(reading.text):
-            raise ValueError(reading.text)
-        depth += {"<": 1, ">": -1}.get(reading.text[reading.at], 0)
+        if reading.at >= len(reading.note):
+            raise ValueError(reading.note)
+        depth += {"<": 1, ">": -1}.get(reading.note[reading.at], 0)
         reading.at += 1
     return usual
 
@@ -200,8 +200,8 @@ _NESTED: Final = re.compile(f"({'|'.join(_READ)})<")
 
 def storage_text(type_: t.DataType) -> str:
     """Return the note of a type: without nullability and the names of list elements."""
-    text = _TEXTS.get(type(type_))
-    return text(type_) if text is not None else str(type_)
+    describe = _NOTES.get(type(type_))
+    return describe(type_) if describe is not None else str(type_)
 
 
 def _fields_text(fields: tuple[t.Field, ...]) -> str:
@@ -212,7 +212,7 @@ def _list_text(name: str) -> Callable[[Any], str]:
     return lambda type_: f"{name}<{storage_text(type_.value.type)}>"
 
 
-_TEXTS: Mapping[type[t.DataType], Callable[[Any], str]] = {
+_NOTES: Mapping[type[t.DataType], Callable[[Any], str]] = {
     t.List: _list_text("list"),
     t.LargeList: _list_text("large_list"),
     t.ListView: _list_text("list_view"),

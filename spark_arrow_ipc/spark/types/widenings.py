@@ -1,10 +1,10 @@
-"""`WIDENINGS`: which Spark type may be read as which wider one without changing a value.
+"""`WIDENINGS`: Spark types and the wider types that hold all their values.
 
 Strategy
 --------
-Integer up, float up, decimal up, date to timestamp_ntz, nothing else. A user's ``.schema(...)`` may ask for them,
-and files of one data set may differ by them. Nested types widen where their parts do; who walks them asks here
-about the leaves.
+Integers, floats and decimals widen to larger ones, and date to timestamp_ntz. A user's ``.schema(...)`` may ask for
+the wider type, and files of one dataset may differ so. Nested types widen if their children do; this module compares
+leaf types only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _always(_narrow: s.DataType, _wide: s.DataType) -> bool:
 
 
 def _decimal(narrow: s.DecimalType, wide: s.DecimalType) -> bool:
-    """Neither the digits before the point nor those after it may become fewer."""
+    """Compare the digits before and after the point; neither may decrease."""
     return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
 
 
@@ -36,10 +36,10 @@ WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
     (s.DecimalType, s.DecimalType): _decimal,
     (s.DateType, s.TimestampNTZType): _always,
 }
-"""By (narrow, wide) type class: whether this pair of types is one."""
+"""By (narrow, wide) type class: the check of a pair of types."""
 
 
 def widens(narrow: s.DataType, wide: s.DataType) -> bool:
-    """Return whether every value of the leaf type `narrow` is a value of the leaf type `wide` that differs from it."""
+    """Return True if leaf type `wide` differs from `narrow` and holds all its values."""
     rule = WIDENINGS.get((type(narrow), type(wide)))
     return rule is not None and narrow != wide and rule(narrow, wide)

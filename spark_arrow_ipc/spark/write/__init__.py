@@ -1,1 +1,1 @@
-"""Writing from Spark: Spark's batches to staged files on executors, the commit on the driver."""
+"""Writing: executors stage files, the driver commits them."""

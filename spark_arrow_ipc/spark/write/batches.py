@@ -1,11 +1,11 @@
-"""Spark's record batches as ours, in exactly the schema that is written.
+"""Convert Spark's record batches to ours, with exactly the written schema.
 
 Strategy
 --------
 Spark hands a writer pyarrow batches whose types differ from run to run: timestamps carry the session's time zone,
-``useLargeVarTypes`` makes texts large, TIME comes in nanoseconds, names of list elements are Spark's own. What
-is written depends on the DataFrame's schema alone (`written_types`), so each array is given its written type here:
-the same memory under another name wherever the layouts agree, a vectorised conversion (`_CONVERSIONS`) where not.
+``useLargeVarTypes`` makes strings large, TIME comes in nanoseconds, list elements have Spark's names. The written
+schema depends on the DataFrame's schema alone (`spark_to_arrow`), so each array gets its written type here: the same
+memory with another type where the layouts agree, a vectorised conversion (`_CONVERSIONS`) where not.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _NS_PER_US = 1000
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumns:
-    """What the columns of a write become; made by the planner, the same for all tasks.
+    """The columns of a write; made by the planner, the same for all tasks.
 
     Parameters
     ----------
     usual
-        The schema that follows from the DataFrame's alone.
+        The schema without options: what the DataFrame's types become by default.
     schema
-        What is written: restored types and dictionaries that the user asked for.
+        The written schema, with restored types and requested dictionaries.
     sampled
-        Columns that ``dictionaryColumns=auto`` decides on in each task, by position.
+        Positions of the columns that each task samples for ``dictionaryColumns=auto``.
     """
 
     usual: Schema
@@ -54,14 +54,16 @@ class WrittenColumns:
 
 
 def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
-    """Yield a task's batches as they are written. Where a column changes its type, a new file begins.
+    """Convert a task's batches to those that are written.
+
+    A new file begins where the schema changes.
 
     Raises
     ------
     SchemaMismatchError
         Spark gave a type that this package does not expect for a column, or a value does not fit a restored type.
     LimitError
-        The texts of one batch need more than 2 GiB.
+        The values of one batch need more than 2 GiB.
     """
     usual = (written_batch(batch, columns.usual) for batch in batches)
     if columns.schema is columns.usual and not columns.sampled:
@@ -71,7 +73,7 @@ def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColu
 
 @dataclass(slots=True)
 class _Columns:
-    """The columns of one task while it is written."""
+    """State of the columns of one task."""
 
     columns: WrittenColumns
     dictionaries: TaskDictionaries = field(default_factory=TaskDictionaries)
@@ -117,19 +119,19 @@ def _dictionary_of(array: Array) -> Array:
 
 
 def session_time_zone(batch: bridge.PyArrowBatch) -> str | None:
-    """Return the session's time zone, which Spark puts on the timestamps of the batches that it hands over."""
+    """Return the session's time zone, found on the timestamps of Spark's batches."""
     return next((zone for column in batch.schema if (zone := getattr(column.type, "tz", None))), None)
 
 
 def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
-    """Return a batch that Spark handed over, with the types of `schema`; memory is shared where layouts agree.
+    """Convert a batch of Spark to `schema`, sharing memory where layouts agree.
 
     Raises
     ------
     SchemaMismatchError
         Spark gave a type that this package does not expect for the column.
     LimitError
-        The texts of one batch need more than 2 GiB.
+        The values of one batch need more than 2 GiB.
     """
     arrays = tuple(map(bridge.from_pyarrow, batch.columns))
     columns = []
@@ -145,7 +147,7 @@ def _as_type(array: Array, type_: t.DataType) -> Array:
     convert = _CONVERSIONS.get((type(array.type), type(type_)))
     if convert is not None:
         return convert(array, type_)
-    # Of one class with other parameters (int32 for int64) the memory would be read as what it is not.
+    # The same class with other parameters (int32 for int64) is another layout.
     if type(array.type) is not type(type_) or not type_.children or len(array.type.children) != len(type_.children):
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
     children = tuple(_as_type(child, f.type) for child, f in zip(array.children, type_.children, strict=True))
@@ -153,7 +155,7 @@ def _as_type(array: Array, type_: t.DataType) -> Array:
 
 
 def _struct(array: Array, type_: t.DataType) -> Array:
-    """Return a struct by its names: Spark's variant has value and metadata in another order than Arrow's."""
+    """Convert a struct by field names: Spark's variant has them in another order than Arrow's."""
     by_name = {f.name: child for f, child in zip(array.type.children, array.children, strict=True)}
     names = [f.name for f in type_.children]
     same = len(by_name) == len(array.children) and set(names) == set(by_name)
@@ -169,7 +171,7 @@ def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
     offsets = numpy_views.value_offsets(array)
     if offsets[-1] > _INT32_MAX:
         raise LimitError(
-            f"the texts of one batch from Spark take {offsets[-1]:,} bytes, and Arrow's {type_} holds at most "
+            f"the values of one batch from Spark take {offsets[-1]:,} bytes, and Arrow's {type_} holds at most "
             f"{_INT32_MAX:,}; set spark.sql.execution.arrow.maxRecordsPerBatch lower"
         )
     return replace(
@@ -178,7 +180,7 @@ def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
 
 
 def _timestamp(array: Array, type_: t.DataType) -> Array:
-    """Return a timestamp under the written time zone: the instants are the same under any."""
+    """Return a timestamp with the written time zone, which does not change its instants."""
     assert isinstance(array.type, t.Timestamp)
     assert isinstance(type_, t.Timestamp)
     if array.type.unit != type_.unit or (array.type.timezone is None) != (type_.timezone is None):
@@ -199,7 +201,7 @@ def _time(array: Array, type_: t.DataType) -> Array:
 
 
 def _well_known_binary(array: Array, type_: t.DataType) -> Array:
-    """Return the bytes of Spark's geometry, which comes as a struct of them and a reference system."""
+    """Return the bytes of Spark's geometry: a struct of bytes and a reference system."""
     names = [f.name for f in array.type.children]
     if "wkb" not in names:
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
@@ -223,4 +225,4 @@ _CONVERSIONS: Mapping[tuple[type[t.DataType], type[t.DataType]], _Convert] = {
     (t.Timestamp, t.Timestamp): _timestamp,
     (t.Struct, t.Binary): _well_known_binary,
 }
-"""By type classes that Spark gives and that are written: what is more than another name for the same memory."""
+"""By the type classes of Spark's array and of the written one: conversions that do more than share memory."""

@@ -1,13 +1,13 @@
-"""Dictionary-encoded columns of a write: which columns, and one growing dictionary a column of a task.
+"""Dictionary-encode columns of a write, with one growing dictionary each.
 
 Strategy
 --------
-Each batch is encoded by pyarrow's kernel, and its values, which are few, take their place in the dictionary of the
-task. So the dictionary of every batch begins like the one before it, and the writer has one to write. Nulls are nulls
-of the indices. Indices are int32, which every reader has.
+Each batch is encoded by pyarrow's kernel, and its few distinct values are added to the dictionary of the task. So the
+dictionary of every batch begins with the one before it, and the writer writes one. Nulls are nulls of the indices.
+Indices are int32, which every reader supports.
 
-``dictionaryColumns=auto`` looks at the first `SAMPLE_ROWS` rows of each task. A column whose texts then turn out to be
-many all the same goes on as plain text, in a new file.
+``dictionaryColumns=auto`` samples the first `SAMPLE_ROWS` rows of each task. A column whose dictionary grows too large
+later is written without a dictionary from then on, in a new file.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ __all__ = [
 ]
 
 SAMPLE_ROWS: Final = 65_536
-"""Rows of a task that ``auto`` looks at: one record batch by default."""
+"""Rows of a task that ``auto`` samples: one record batch by default."""
 
 _LEAST_ROWS: Final = 1_000
-"""Below, a dictionary costs more than it saves."""
+"""In smaller samples a dictionary costs more than it saves."""
 
 _ROWS_PER_VALUE: Final = 8
-"""How often a value must come, on average."""
+"""Least average number of occurrences of a value."""
 
 MOST_NBYTES: Final = 4 << 20
 """Largest dictionary of ``auto``: every file of the task has one, and every reader of a file holds it."""
 
 ENCODABLE: Final = frozenset({t.Utf8, t.Binary, t.LargeUtf8, t.LargeBinary, t.Int, t.Date, t.Decimal, t.Timestamp})
-"""Type classes that ``dictionaryColumns`` takes."""
+"""Type classes that ``dictionaryColumns`` accepts."""
 
 _SAMPLED: Final = frozenset({t.Utf8, t.Binary})
-"""Type classes that ``auto`` looks at."""
+"""Type classes that ``auto`` samples."""
 
 
 def encoded_type(type_: t.DataType) -> t.Dictionary:
@@ -65,13 +65,13 @@ def encoded_type(type_: t.DataType) -> t.Dictionary:
 
 
 def can_encode(column: t.Field, *, sampled: bool = False) -> bool:
-    """Whether a column can be dictionary-encoded; with `sampled`, whether ``auto`` considers it."""
-    # The storage of an extension is what its name says; no extension says a dictionary.
+    """Return True if a column can be dictionary-encoded; with `sampled`, by ``auto``."""
+    # The name of an extension fixes its storage type, which is never a dictionary.
     return type(column.type) in (_SAMPLED if sampled else ENCODABLE) and column.extension_name is None
 
 
 def is_worth_encoding(arrays: Sequence[Array]) -> bool:
-    """Whether the values of a sample repeat often enough for a dictionary to pay."""
+    """Return True if the values of a sample repeat often enough for a dictionary to pay."""
     rows = sum(array.length - array.count_nulls() for array in arrays)
     if rows < _LEAST_ROWS:
         return False
@@ -85,7 +85,7 @@ def is_worth_encoding(arrays: Sequence[Array]) -> bool:
 
 
 def outgrown(values: Array) -> bool:
-    """Return whether the dictionary of an ``auto`` column has become too large."""
+    """Return True if the dictionary of an ``auto`` column has become too large."""
     return nbytes(values) > MOST_NBYTES
 
 
@@ -104,7 +104,7 @@ class TaskDictionaries:
         self._known: dict[str, _Known] = {}
 
     def encode(self, path: str, array: Array, type_: t.Dictionary) -> Array:
-        """Return an array dictionary-encoded, its dictionary beginning with the one before it.
+        """Dictionary-encode an array; the dictionary begins with the one before it.
 
         Raises
         ------
@@ -143,7 +143,10 @@ class TaskDictionaries:
 
 
 def _keys(values: Array) -> Sequence[object]:
-    """Return something hashable for each value: fixed widths by their bits, so that NaN and -0.0 are themselves."""
+    """Return a hashable key for each value.
+
+    Values of a fixed width are compared by their bits, so that NaN equals itself and -0.0 differs from 0.0.
+    """
     if type(values.type) in numpy_views.DTYPES:
         numbers = np.ascontiguousarray(numpy_views.data_values(values))
         if numbers.dtype.kind == "f":

@@ -1,8 +1,8 @@
-"""What the planner decides of a write, for all its tasks: columns, partitions, sizes.
+"""Plan a write: its columns, partitions and file sizes, for all tasks.
 
 Strategy
 --------
-Everything that can be refused is refused here, before any task runs. A `WritePlan` travels to the tasks by pickle.
+Every error that does not depend on values is raised here, before any task runs. A `WritePlan` is pickled for tasks.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = ["WritePlan", "plan_write"]
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """How the rows of a DataFrame become files.
+    """The plan by which tasks write the rows of a DataFrame.
 
     Parameters
     ----------
     columns
-        What each column is written as.
+        The written type of each column.
     sink
         Format, compression, sizes, footer pairs.
     partition
-        The partition columns; None where there are none.
+        The partition columns, or None.
     """
 
     columns: WrittenColumns
@@ -60,15 +60,15 @@ class WritePlan:
         Raises
         ------
         CommitError, OSError
-            As `sink.write_task`.
+            As `dataset.write.task.write_task`.
         SchemaMismatchError, LimitError, UnsupportedError
-            A value cannot be written as what was planned, or cannot name a partition.
+            A value does not fit its written type, or cannot be in a partition's name.
         """
         source = iter(batches)
         first = next(source, None)
         if first is None:
             return TaskOutput(staging.jobid)
-        # pyarrow joins Spark's small batches in a fifth of the time that numpy takes (measured).
+        # pyarrow joins Spark's small batches in a fifth of numpy's time (measured).
         large = joined(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
         rows = written_batches(large, self.columns)
         if self.partition is None:
@@ -79,7 +79,7 @@ class WritePlan:
         )
 
     def write_empty(self, staging: Staging) -> StagedFile:
-        """Stage a file without rows that carries the schema; with partitions, without their columns."""
+        """Stage a file without rows, for its schema (without the partition columns)."""
         schema = self.columns.schema
         if self.partition is not None:
             schema = partitioned_schema(schema, self.partition)
@@ -87,7 +87,7 @@ class WritePlan:
 
 
 def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
-    """Return the plan of a write.
+    """Plan a write.
 
     Raises
     ------
@@ -96,14 +96,14 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     OptionError
         Options contradict each other or the columns, or the compression level does not exist.
     ColumnNotFoundError
-        An option names a column that is not there.
+        An option names a column that does not exist.
     """
     usual = arrow_schema_for(schema)
     positions = _positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
     written = restored_schema(schema) if options.restore_types else usual
-    # What becomes a directory's name needs no type of its own.
+    # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
     sampled: tuple[int, ...] = ()
     if options.dictionary_columns is DictionaryColumns.AUTO:
@@ -115,7 +115,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
-    # Names of the option statistics are resolved here, before any task runs.
+    # Raises for unknown names in the option statistics, before any task runs.
     StatisticsCollector(
         columns.schema if partition is None else partitioned_schema(columns.schema, partition), sink.statistics
     )
@@ -180,11 +180,11 @@ def _statistics(options: SparkWriteOptions) -> Which:
         # The stream format has no footer to hold them.
         return Statistics.NONE if options.ipc_format is Format.STREAM else which
     if options.ipc_format is Format.STREAM:
-        raise OptionError("ipcFormat=stream has no place for statistics; leave the option statistics out")
+        raise OptionError("ipcFormat=stream cannot hold statistics; leave the option statistics out")
     return which
 
 
 def _countable_rows(fields: Sequence[t.Field]) -> int:
-    """Return the number of rows that the run ends of a batch can count."""
+    """Return the most rows that the run ends of a batch can count."""
     ends = (f.type.run_ends.type for _, f in walk_fields(tuple(fields)) if isinstance(f.type, t.RunEndEncoded))
     return min((int(np.iinfo(f"i{end.bit_width // 8}").max) for end in ends if isinstance(end, t.Int)), default=2**63)

@@ -1,12 +1,12 @@
-"""``restoreTypes``: the Arrow types that columns were read from, written again.
+"""``restoreTypes``: write columns with the Arrow types that they were read from.
 
 Strategy
 --------
 Reading widens (uint8 to smallint) and notes the type in the field's metadata; without the option a column is then
-written as what Spark holds. With it the noted type is written again. `restored_schema` decides before any task runs,
-and refuses a note that the column cannot go back to; `restored_values` converts.
+written with the type that follows from Spark's, with it with the noted type. `restored_schema` refuses a note that the
+column cannot be converted to, before any task runs; `restore_values` converts.
 
-A union has become a struct and stays one: which child a null belonged to is gone.
+A union is written as the struct that it was read as, because the child of a null is not known any more.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["restored_schema"]
 
 
 def restored_schema(spark_schema: s.StructType) -> Schema:
-    """Return the schema that a DataFrame is written with when the noted types come back.
+    """Return the Arrow schema of a DataFrame's files, with the noted types.
 
     Raises
     ------
     UnsupportedError
-        A column cannot go back to the type that is noted; the message says how to drop the note.
+        A column cannot be converted to the noted type; the message says how to drop the note.
     """
     return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
@@ -42,7 +42,7 @@ def restored_schema(spark_schema: s.StructType) -> Schema:
 def _restored_field(
     name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, above: t.DataType | None = None
 ) -> t.Field:
-    """Return the field of a column; `above` is its type by the note of the column above."""
+    """Return the field of a column; `above` is its type in the note of its parent."""
     usual = arrow_field(name, spark_type, metadata, path)
     note = above if above is not None else metadata.get(field_metadata.TYPE_KEY)
     if isinstance(note, str | t.DataType):
@@ -65,7 +65,7 @@ def _restored_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.Da
 
 
 def _with_fields(type_: t.DataType, spark_type: s.DataType, path: str, *, is_noted: bool) -> t.DataType:
-    """Return a type whose struct fields have their own metadata, and their own notes where the whole has none."""
+    """Add to struct fields their own metadata, and their own notes if the whole has none."""
     spark_type = storage_type(spark_type)
     if isinstance(type_, t.Struct) and isinstance(spark_type, s.StructType):
         by_name = {f.name: f for f in spark_type.fields}
@@ -120,4 +120,4 @@ def _can_restore(usual: t.DataType, noted: t.DataType) -> bool:
 _WITH_KERNEL: Final = frozenset({
     t.Bool, t.Int, t.FloatingPoint, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration, t.Binary, t.Utf8,
 })  # fmt: skip
-"""Type classes of what is usually written that pyarrow's kernel dictionary-encodes."""
+"""Type classes of usual columns that pyarrow's kernel can dictionary-encode."""

@@ -1,10 +1,10 @@
-"""`RESTORED`: arrays of what is usually written as arrays of the types that were noted, each value exact or an error.
+"""`RESTORED`: convert arrays of usual types to the noted types, exactly.
 
 Strategy
 --------
-One row for each pair of type classes, whole buffers at a time. Nothing is rounded, cut or wrapped: a value that the
-type does not hold is an error with that value. What lies under a null is not looked at. Dictionaries and runs come on
-top of any row.
+One row for each pair of type classes, whole buffers at a time. The usual type is the one that a column has in
+the file without ``restoreTypes``. Nothing is rounded, truncated or wrapped: a value that the noted type does not hold
+is an error with that value. Values of null slots are ignored. Dictionaries and runs are added after any row.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _HYPHENS: Final = (8, 13, 18, 23)
 
 
 def restore(array: Array, type_: t.DataType, path: str, dictionaries: TaskDictionaries) -> Array:
-    """Return an array of what is usually written as one of the type that was noted.
+    """Convert an array of the usual type to the noted type.
 
     Parameters
     ----------
     array, type_
         `restored_schema` has accepted the pair, or it is the same type.
     path
-        Of the column; names the dictionaries of the task.
+        Of the column; the key of its dictionary.
     dictionaries
         Of the task.
 
@@ -71,7 +71,7 @@ class _Restoring:
         if array.type == type_:
             return array
         if isinstance(type_, t.Dictionary):
-            # The values are restored, not the slots: they are few.
+            # Only the few distinct values are converted, not every slot.
             encoded = self.dictionaries.encode(self.path, array, replace(type_, value=array.type))
             assert encoded.dictionary is not None
             return replace(encoded, type=type_, dictionary=self.restored(encoded.dictionary, type_.value))
@@ -108,7 +108,7 @@ def _refuse(type_: t.DataType, value: object) -> NoReturn:
 
 
 def _require(fits: npt.NDArray[np.bool_], values: NDArray, mask: NDArray | None, type_: t.DataType) -> None:
-    """Raise with the first value that is not null and does not fit."""
+    """Raise for the first value that is not null and does not fit."""
     wrong = ~fits if mask is None else ~fits & mask
     if wrong.any():
         _refuse(type_, values[int(wrong.argmax())])
@@ -125,7 +125,7 @@ def _made(array: Array, type_: t.DataType, values: NDArray) -> Array:
 
 
 def _numbers(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    """Return integers of another width, or counts of a unit."""
+    """Convert integers to another width or to the counts of a unit."""
     values, mask, dtype = numpy_views.data_values(array), numpy_views.validity_mask(array), numpy_views.dtype_of(type_)
     limits = np.iinfo(dtype)
     own = np.iinfo(values.dtype)
@@ -142,7 +142,7 @@ def _unit_of(type_: Any) -> int:
 
 
 def _counts(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    """Return counts of another unit: timestamps, durations and times of day."""
+    """Convert timestamps, durations and times of day to another unit."""
     values, mask = numpy_views.data_values(array), numpy_views.validity_mask(array)
     ours, theirs = _unit_of(array.type), _unit_of(type_)
     if theirs >= ours:
@@ -181,7 +181,7 @@ def _words_of(number: int) -> tuple[np.uint64, np.int64]:
 
 
 def _within(values: NDArray, least: int, most: int) -> npt.NDArray[np.bool_]:
-    """Return the mask of the 128-bit numbers between two, both included."""
+    """Return the mask of the 128-bit numbers from `least` to `most`, both included."""
     low, high = values["w0"], values["w1"]
     (least_low, least_high), (most_low, most_high) = _words_of(least), _words_of(most)
     not_less = (high > least_high) | ((high == least_high) & (low >= least_low))
@@ -222,7 +222,7 @@ def _decimals(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 
 def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    """Return decimals of more digits than Spark has, or of negative scale: value by value in Python."""
+    """Convert decimals of more than 38 digits or negative scale value by value, in Python."""
     values = array.to_pylist()
     try:
         return from_pylist.array([value if value is None else Decimal(value) for value in values], type_)
@@ -233,7 +233,7 @@ def _by_value(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 
 def _packed(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    """Return intervals of a struct of their parts."""
+    """Pack the fields of a struct into intervals."""
     mask = numpy_views.validity_mask(array)
     packed = np.zeros(array.length, numpy_views.dtype_of(type_))
     for field, child in zip(array.type.children, array.children, strict=True):
@@ -263,7 +263,7 @@ def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
     views["size"] = sizes
     long = sizes > numpy_views.VIEW_INLINE_NBYTES
     views["offset"] = np.where(long, starts, 0)
-    # The value itself up to 12 bytes, the first four of a longer one.
+    # A view holds values of up to 12 bytes, and the first four bytes of longer ones.
     begun = np.where(long, 4, sizes)
     targets = positions_of_runs(np.arange(array.length) * numpy_views.VIEW.itemsize + 4, begun)
     views.view(np.uint8)[targets] = data[positions_of_runs(starts, begun)]
@@ -272,7 +272,7 @@ def _views(_: _Restoring, array: Array, type_: t.DataType) -> Array:
 
 
 def _rows_of(array: Array, width: int, type_: t.DataType) -> NDArray:
-    """Return texts of one length as rows of bytes; null ones as zeros."""
+    """Return values of one length as rows of bytes, with zeros for nulls."""
     offsets = numpy_views.value_offsets(array).astype(np.int64)
     mask = numpy_views.validity_mask(array)
     lengths = np.diff(offsets)
@@ -303,7 +303,7 @@ _HEX: Final = _hex_values()
 
 
 def _of_uuid(_: _Restoring, array: Array, type_: t.DataType) -> Array:
-    """Return the bytes of UUIDs that are texts of 36 characters."""
+    """Parse UUIDs of 36 characters."""
     rows = _rows_of(array, _UUID_LENGTH, type_)
     mask = numpy_views.validity_mask(array)
     digits = _HEX[np.delete(rows, _HYPHENS, axis=1)]
@@ -348,7 +348,7 @@ def _fixed_size_list(restoring: _Restoring, array: Array, type_: t.DataType) -> 
         _refuse(type_, f"a list of {lengths[int(wrong.argmax())]:,} elements")
     child = restoring.below("[]").restored(array.children[0], type_.value.type)
     if mask is not None:
-        # A null list has elements of its own in this layout, null ones.
+        # In this layout a null list has elements too; they are null.
         whole = concat([child, from_pylist.array([None], child.type)])
         elements = offsets[:-1, None] + np.arange(size)
         child = take(whole, np.where(mask[:, None], elements, child.length).reshape(-1))
@@ -395,12 +395,12 @@ def _same_names(usual: t.Struct, noted: t.Struct) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How arrays of what is usually written become arrays of a noted type, and for which of their parameters."""
+    """A conversion between type classes, and the check of their parameters."""
 
     restore: Restore
     fits: Callable[[Any, Any], bool] = _any
     is_whole: bool = False
-    """Whether `restore` sees to the children itself, which then have no rows of their own."""
+    """True if `restore` converts the children itself, so that they need no rows of their own."""
 
 
 RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
@@ -435,4 +435,4 @@ RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
     (t.Struct, t.Struct): Row(_struct, _same_names),
     (t.Map, t.Map): Row(_map),
 }
-"""By what is usually written and what was noted. Dictionaries and runs come on top of any of them."""
+"""By usual and noted type class. Dictionaries and runs are added after any of them."""
