@@ -110,7 +110,7 @@ def _chunk_failure(array: Array, data: Bytes, offsets: npt.NDArray[Any], start: 
 
 
 def text_failure(text: Bytes, starts: npt.NDArray[Any]) -> int | None:
-    """Return the first slot whose bytes are not UTF-8 by themselves, or None.
+    """Return the first slot with a wrong byte, or with the end of a torn code point, or None.
 
     Parameters
     ----------
