@@ -1,7 +1,6 @@
 """`from_pylist.array` builds the arrays that pyarrow builds, inverts `to_pylist`, and refuses what does not fit."""
 
 import datetime as dt
-from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from pylist_cases import CASES, case_id  # noqa: E402
 
 from spark_arrow_ipc.arrow import Array  # noqa: E402
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
-from spark_arrow_ipc.arrow.layout import LAYOUTS, Role  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 
 S, MS, US, NS = t.TimeUnit
@@ -54,13 +52,6 @@ def flat(array: Array):
 
 
 ROUND_TRIPS = [
-    (t.IntervalYearMonth(), [1, None, -(2**31)]),
-    (t.IntervalDayTime(), [(1, -2), None, (2**31 - 1, -(2**31))]),
-    (t.Decimal(2, 5), [Decimal("0.00012"), None]),
-    (t.Timestamp(NS), [1, None, dt.datetime(2020, 1, 1), -(2**63)]),
-    (t.Timestamp(S), [2**62, None]),
-    (t.Time(NS, 64), [1, None, dt.time(1)]),
-    (t.date32, [-(2**31), None]),
     (t.list_(t.IntervalDayTime()), [[(1, 2)], None]),
     (t.dictionary(t.int8, t.list_(t.utf8)), [["a"], ["a"], None, []]),
     (t.dictionary(t.int8, t.struct([("a", t.int8)])), [{"a": 1}, {"a": 1}, None]),
@@ -76,20 +67,6 @@ def test_what_pyarrow_cannot_build_comes_back(type_, values):
 
 
 ACCEPTED = [
-    ("numpy int", t.int8, [np.int64(3)], [3]),
-    ("whole float", t.int8, [3.0, Decimal(4)], [3, 4]),
-    ("numpy column", t.int64, np.arange(3), [0, 1, 2]),
-    ("int in float", t.float32, [2**24, np.float16(0.5)], [2.0**24, 0.5]),
-    ("overflow to infinity", t.float16, [1e10], [float("inf")]),
-    ("int in decimal", t.Decimal(5, 2), [3, np.int8(4)], [Decimal("3.00"), Decimal("4.00")]),
-    ("zeros after the scale", t.Decimal(5, 2), [Decimal("3.00000")], [Decimal("3.00")]),
-    ("str in binary", t.binary, ["ä", bytearray(b"x"), memoryview(b"y")], [b"\xc3\xa4", b"x", b"y"]),
-    ("bytes in utf8", t.utf8, [b"\xc3\xa4"], ["ä"]),
-    ("midnight", t.date32, [dt.datetime(2020, 1, 1)], [dt.date(2020, 1, 1)]),
-    ("date64 ms", t.date64, [86_400_001], [dt.date(1970, 1, 2)]),
-    ("aware without zone", t.Timestamp(S), [dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))],
-     [dt.datetime(2020, 1, 1)]),
-    ("naive with zone", t.Timestamp(S, "UTC"), [dt.datetime(2020, 1, 1)], [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]),
     ("tuple list", t.list_(t.int8), [(1, 2), range(2), np.arange(2)], [[1, 2], [0, 1], [0, 1]]),
     ("struct tuple", t.struct([("a", t.int8), ("b", t.utf8)]), [(1, "x"), [("a", 2), ("b", "y")], {"b": "z", "c": 1}],
      [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, {"a": None, "b": "z"}]),
@@ -99,45 +76,10 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("type_", "values", "expected"), [c[1:] for c in ACCEPTED], ids=[c[0] for c in ACCEPTED])
 def test_other_python_types_are_taken(type_, values, expected):
-    assert repr(expected) == repr([_fixed_zone(value) for value in from_pylist.array(values, type_).to_pylist()])
-
-
-def _fixed_zone(value):
-    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) and value.tzinfo else value
+    assert repr(expected) == repr(from_pylist.array(values, type_).to_pylist())
 
 
 REFUSED = [
-    (t.null, [1], ValueError, "only None"),
-    (t.bool_, [1], TypeError, "a bool"),
-    (t.int8, [128], ValueError, "expected -128 to 127 for int8, found 128"),
-    (t.uint8, [-1], ValueError, "0 to 255"),
-    (t.uint64, [2**64], ValueError, "found 18446744073709551616"),
-    (t.int8, [True], TypeError, "an integer"),
-    (t.int8, [1.5], ValueError, "a whole number"),
-    (t.int8, [float("nan")], ValueError, "a whole number"),
-    (t.int8, ["1"], TypeError, "an integer"),
-    (t.float64, [2**53 + 1], ValueError, "53 bits"),
-    (t.float64, ["1"], TypeError, "a float or an int"),
-    (t.Decimal(5, 1), [Decimal("1.25")], ValueError, "at most 1 decimals"),
-    (t.Decimal(5, 1), [Decimal("1E-999999999")], ValueError, "at most 1 decimals"),
-    (t.Decimal(5, 1), [Decimal(12345)], ValueError, "at most 5 digits"),
-    (t.Decimal(5, 1), [Decimal("1E+999999999")], ValueError, "at most 5 digits"),
-    (t.Decimal(5, 1), [Decimal("NaN")], ValueError, "a finite number"),
-    (t.Decimal(5, 1), [1.5], TypeError, "a Decimal or an int"),
-    (t.date32, [dt.datetime(2020, 1, 1, 1)], ValueError, "midnight"),
-    (t.date32, [dt.time(1)], TypeError, "a date or an int"),
-    (t.date32, [True], TypeError, "a date or an int"),
-    (t.Time(S, 32), [dt.time(0, 0, 0, 5)], ValueError, "whole s"),
-    (t.Timestamp(S), [dt.date(2020, 1, 1)], TypeError, "a datetime or an int"),
-    (t.Timestamp(MS), [dt.datetime(2020, 1, 1, 0, 0, 0, 5)], ValueError, "whole ms"),
-    (t.Timestamp(NS), [dt.datetime(9999, 1, 1)], ValueError, "9,223,372,036,854,775,807"),
-    (t.Duration(S), [dt.timedelta(microseconds=1)], ValueError, "whole s"),
-    (t.IntervalDayTime(), [(1, 2, 3)], TypeError, "(days, milliseconds)"),
-    (t.IntervalMonthDayNano(), [(2**31, 0, 0)], ValueError, "2,147,483,647"),
-    (t.FixedSizeBinary(2), [b"abc"], ValueError, "2 bytes"),
-    (t.utf8, [b"\xff"], ValueError, "UTF-8"),
-    (t.utf8, ["\ud800"], ValueError, "UTF-8"),
-    (t.utf8, [1], TypeError, "str or bytes"),
     (t.list_(t.int8), ["ab"], TypeError, "a list"),
     (t.list_(t.int8), [1], TypeError, "a list"),
     (t.list_(t.int8), [[300]], ValueError, "-128 to 127"),
@@ -149,7 +91,6 @@ REFUSED = [
     (t.run_end_encoded(t.int16, t.int8), [1] * 2**15, ValueError, "32,767"),
     (t.DenseUnion((t.Field("a", t.int8),), (0,)), ["x"], ValueError, "a child accepts"),
     (t.SparseUnion((), ()), [None], ValueError, "no values"),
-    (t.utf8, [[1] * 1000], TypeError, "1, 1..."),
 ]
 
 
@@ -222,19 +163,3 @@ def test_dictionary_values_come_in_the_order_of_first_sight():
 def test_runs_are_as_long_as_they_can_be():
     ends, values = from_pylist.array(["a", "a", None, None, "a"], t.run_end_encoded(t.int16, t.utf8)).children
     assert [[2, 4, 5], ["a", None, "a"]] == [ends.to_pylist(), values.to_pylist()]
-
-
-@pytest.mark.parametrize(("type_", "values"), CASES, ids=case_id)
-def test_null_slots_and_padding_bits_are_zero(type_, values):
-    array = from_pylist.array([None] * 5, type_from_pyarrow(type_))
-    for layout, buffer in zip(LAYOUTS[type(array.type)].buffers, array.buffers, strict=False):
-        if layout.role is not Role.TYPE_IDS:
-            assert not any(buffer), layout.role
-    whole = from_pylist.array([True] * 3, t.bool_)
-    assert [None, b"\7"] == [whole.validity, bytes(whole.buffers[1])]
-
-
-def test_long_views_lie_in_one_variadic_buffer():
-    array = from_pylist.array(["x" * 13, None, "short", "y" * 20], t.utf8_view)
-    assert (1, b"x" * 13 + b"y" * 20) == (len(array.buffers) - 2, bytes(array.buffers[2]))
-    assert 2 == len(from_pylist.array(["short"], t.utf8_view).buffers)

@@ -1,8 +1,5 @@
 """`to_pylist` gives what pyarrow gives, and a value where pyarrow has none."""
 
-import datetime as dt
-import zoneinfo
-
 import numpy as np
 import pytest
 
@@ -11,12 +8,10 @@ pa = pytest.importorskip("pyarrow")
 from arrow_from_pyarrow import from_pyarrow, type_from_pyarrow, type_to_pyarrow  # noqa: E402
 from pylist_cases import CASES, case_id  # noqa: E402
 
-from spark_arrow_ipc.arrow import Array, numpy_views  # noqa: E402
+from spark_arrow_ipc.arrow import Array  # noqa: E402
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 from spark_arrow_ipc.errors import InvalidBodyError  # noqa: E402
-
-S, MS, US, NS = t.TimeUnit
 
 
 def assert_same(expected, actual, type_):
@@ -100,73 +95,9 @@ def test_struct_with_a_name_twice_keeps_its_last_field():
     assert from_pyarrow(struct).to_pylist() == [{"a": 2}]
 
 
-def raw(type_, units):
-    """Return an array of raw units, null last."""
-    dtype = numpy_views.dtype_of(type_)
-    data = memoryview(np.array([*units, 0], dtype).tobytes())
-    valid = (1 << len(units)) - 1
-    return Array(type_, len(units) + 1, 1, (memoryview(bytes([valid])), data))
-
-
-_MIN, _MAX = -(2**63), 2**63 - 1
-_YEAR_1 = -62_135_596_800
-_YEAR_10000 = 253_402_300_800
-RAW = [
-    ("date32 before year 1", t.date32, [-719_163, -719_162], [-719_163, dt.date(1, 1, 1)]),
-    ("date32 after 9999", t.date32, [2_932_897, 2_932_896], [2_932_897, dt.date(9999, 12, 31)]),
-    ("date32 extremes", t.date32, [-(2**31), 2**31 - 1], [-(2**31), 2**31 - 1]),
-    ("date64 time of day", t.date64, [86_400_005, -1], [dt.date(1970, 1, 2), dt.date(1969, 12, 31)]),
-    ("date64 extremes", t.date64, [_MIN, _MAX], [_MIN, _MAX]),
-    ("time outside the day", t.Time(S, 32), [86_400, -1, 86_399], [86_400, -1, dt.time(23, 59, 59)]),
-    ("time ns", t.Time(NS, 64), [1_001, 2_000], [1_001, dt.time(0, 0, 0, 2)]),
-    ("time us extremes", t.Time(US, 64), [_MIN, _MAX], [_MIN, _MAX]),
-    ("timestamp s range", t.Timestamp(S), [_YEAR_1 - 1, _YEAR_1], [_YEAR_1 - 1, dt.datetime(1, 1, 1)]),
-    ("timestamp s end", t.Timestamp(S), [_YEAR_10000], [_YEAR_10000]),
-    ("timestamp ms extremes", t.Timestamp(MS), [_MIN, _MAX], [_MIN, _MAX]),
-    ("timestamp us extremes", t.Timestamp(US), [_MIN, _MAX], [_MIN, _MAX]),
-    ("timestamp ns", t.Timestamp(NS), [1, -1_000, _MIN], [1, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), _MIN]),
-    ("zone beyond year 1", t.Timestamp(S, "-05:00"), [_YEAR_1], [_YEAR_1]),
-    ("duration s extremes", t.Duration(S), [_MIN, _MAX], [_MIN, _MAX]),
-    ("duration us extremes", t.Duration(US), [_MIN, _MAX], [dt.timedelta(microseconds=_MIN), dt.timedelta(microseconds=_MAX)]),
-    ("duration ns", t.Duration(NS), [1, -1_000], [1, dt.timedelta(microseconds=-1)]),
-    ("duration limits", t.Duration(S), [-86_400 * 999_999_999, 86_400 * 10**9 - 1, 86_400 * 10**9],
-     [dt.timedelta.min, dt.timedelta(days=999_999_999, seconds=86_399), 86_400 * 10**9]),
-    ("months", t.IntervalYearMonth(), [14, -1], [14, -1]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("type_", "units", "expected"), [case[1:] for case in RAW], ids=[case[0] for case in RAW])
-def test_raw_units_where_datetime_cannot_hold_the_value(type_, units, expected):
-    array = raw(type_, units)
-    assert [*expected, None] == array.to_pylist()
-    assert [type(value) for value in expected] == [type(value) for value in array.to_pylist()[:-1]]
-
-
 def test_day_time_interval_is_a_tuple():
     array = Array(t.IntervalDayTime(), 2, 0, (None, memoryview(np.array([1, -2, 3, 4], np.int32).tobytes())))
     assert array.to_pylist() == [(1, -2), (3, 4)]
-
-
-ZONES = [
-    ("UTC", zoneinfo.ZoneInfo("UTC")),
-    ("Asia/Kolkata", zoneinfo.ZoneInfo("Asia/Kolkata")),
-    ("+05:30", dt.timezone(dt.timedelta(hours=5, minutes=30))),
-    ("-0330", dt.timezone(-dt.timedelta(hours=3, minutes=30))),
-    ("+02", dt.timezone(dt.timedelta(hours=2))),
-    ("+99:00", dt.UTC),
-    ("Nowhere/Atlantis", dt.UTC),
-    ("../../etc/passwd", dt.UTC),
-    ("America", dt.UTC),
-    ("a\0b", dt.UTC),
-]
-
-
-@pytest.mark.parametrize(("name", "zone"), ZONES)
-def test_time_zone_of_any_name_keeps_the_instant(name, zone):
-    """The instant is what the file holds; no name from a file may raise."""
-    (value, _) = raw(t.Timestamp(S, name), [1_600_000_000]).to_pylist()
-    assert dt.datetime.fromtimestamp(1_600_000_000, zone) == value
-    assert zone == value.tzinfo
 
 
 def int32s(values):
