@@ -82,5 +82,5 @@ def test_batches_of_a_mapped_file_outlive_its_reader():
     with ipc.open(str(FILE)) as reader:
         expected = [batch.to_pylist() for batch in reader]
     with ipc.open(open_mapped(str(FILE))) as reader:
-        found = list(reader)
-    assert expected == [batch.to_pylist() for batch in found]
+        batches = list(reader)
+    assert expected == [batch.to_pylist() for batch in batches]

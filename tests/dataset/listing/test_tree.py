@@ -1,4 +1,4 @@
-"""Which files a read names, and what it says when there are none."""
+"""The files that paths and patterns name, and the errors if there are none."""
 
 import itertools
 import os
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import list_directory
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
 from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
@@ -256,50 +255,10 @@ def test_recursive_lookup(tmp_path, paths, filters):
     assert (expected, len(expected)) == (set(found), len(found))
 
 
-MODIFIED = [
-    ("strictly before", {"modified_before": 2000}, ["0", "1"]),
-    ("strictly after", {"modified_after": 2000}, ["3"]),
-    ("between", {"modified_after": 0, "modified_before": 3000}, ["1", "2"]),
-    ("and by name", {"modified_after": 0, "path_glob_filter": "{0,3}"}, ["3"]),
-]
-
-
-@pytest.mark.parametrize(("filters", "expected"), [case[1:] for case in MODIFIED], ids=[case[0] for case in MODIFIED])
-def test_files_by_time_of_modification(tmp_path, filters, expected):
-    for i in range(4):
-        fill(tmp_path, str(i))
-        os.utime(tmp_path / str(i), ns=(0, 1000 * i))
-    assert expected == listed(tmp_path, "", file_filter=FileFilter(**filters))
-
-
 def test_filter_that_leaves_nothing_says_so(tmp_path):
     fill(tmp_path, *TREE)
     with pytest.raises(NoFilesError, match=r"pathGlobFilter, .* leave out 7 files such as .*_strange=name"):
         list_files([str(tmp_path)], file_filter=FileFilter("*.parquet"))
-
-
-TIMES = [
-    ("2024-03-09T12:00:00", None, 1_709_985_600),
-    ("2024-03-09T12:00:00", "Europe/Berlin", 1_709_982_000),
-    ("2024-03-09 12:00:00", "+02:00", 1_709_978_400),
-    ("2024-03-09T12:00:00Z", "Europe/Berlin", 1_709_985_600),
-    ("2024-03-09T12:00:00+01:00", None, 1_709_982_000),
-    ("2024-03-09", "GMT-1", 1_709_946_000),
-    ("1969-12-31T23:59:59.5", None, -0.5),
-]
-
-
-@pytest.mark.parametrize(("text", "zone", "seconds"), TIMES, ids=[f"{case[0]} in {case[1]}" for case in TIMES])
-def test_times_are_utc_unless_a_zone_is_given(text, zone, seconds):
-    assert int(seconds * 10**9) == parse_modified(text, zone)
-
-
-@pytest.mark.parametrize(
-    ("text", "zone"), [("yesterday", None), ("2024-13-01", None), ("", None), ("2024-01-01", "Mars/X")]
-)
-def test_no_time_and_no_zone_are_named(text, zone):
-    with pytest.raises(OptionError, match=r"Mars" if zone else "2024-03-09T12:00:00"):
-        parse_modified(text, zone)
 
 
 def test_loops_of_links_end(tmp_path):
@@ -323,71 +282,6 @@ def test_link_to_nothing_is_named_only_where_it_would_be_read(tmp_path):
         assert caught.value.path.endswith("nested/link")
 
 
-PENDING_JOB = "0" * 32
-
-
-def commit(root, adds, removes=(), *, done=False, staged=()):
-    """Leave a dataset as a job does that ended in the middle of publishing; `staged` files have not their name yet."""
-    stage = root / "_ipc_stage" / PENDING_JOB
-    fill(root, "_ipc_commits/", f"_ipc_stage/{PENDING_JOB}/")
-    files = []
-    for i, final in enumerate(adds):
-        fill(stage, f"{i}.staged")
-        files.append(StagedFile(f"{i}.staged", final, (stage / f"{i}.staged").stat().st_size, 1, 0))
-        if final not in staged:
-            (root / final).parent.mkdir(parents=True, exist_ok=True)
-            (stage / f"{i}.staged").rename(root / final)
-    record = Record(1, PENDING_JOB, "append", tuple(files), tuple(removes), jobs=(PENDING_JOB,))
-    (root / "_ipc_commits" / f"{1:020d}.json").write_bytes(record.to_bytes())
-    if done:
-        fill(root, f"_ipc_commits/{1:020d}.done")
-
-
-ADDS = ["new.arrow", "k=2/new.arrow", "k=3/j=1/new.arrow"]
-OLD = ["old.arrow", "k=2/old.arrow", "k=2/gone.arrow"]
-
-
-@pytest.mark.parametrize("staged", [ADDS, ADDS[1:], ADDS[2:], []], ids=["none renamed", "one", "two", "all"])
-@pytest.mark.parametrize("removed_already", [False, True], ids=["before the removal", "after it"])
-def test_pending_job_is_seen_as_if_it_were_done(tmp_path, staged, removed_already):
-    """Protocol step R: the answer is the same at every point of the roll-forward."""
-    root = tmp_path / "data"
-    fill(root, *OLD)
-    commit(root, ADDS, ["k=2/gone.arrow"], staged=staged)
-    if removed_already:
-        (root / "k=2/gone.arrow").unlink()
-    everything = ["k=2/new.arrow", "k=2/old.arrow", "k=3/j=1/new.arrow", "new.arrow", "old.arrow"]
-    assert everything == sorted(listed(root, "", recursive=True))
-    assert everything[:2] == listed(root, "k=2")
-    assert ["k=3/j=1/new.arrow"] == listed(root, "k=3/j=1")
-    assert ["k=3/j=1/new.arrow"] == listed(root, "k=3/j=1/new.arrow")
-    assert ["k=2/new.arrow", "k=3/j=1/new.arrow", "new.arrow"] == sorted(listed(root, "**/new.arrow"))
-    assert everything[:2] == listed(root, "k=[2]/*")
-    assert everything == sorted(os.path.relpath(f.path, root) for f in list_files([str(tmp_path)], recursive=True))
-    for file in list_files([str(root)], recursive=True):
-        found = Path(file.path if file.staged is None else file.staged)
-        assert (file.nbytes, file.mtime_ns) == (found.stat().st_size, found.stat().st_mtime_ns)
-        assert (os.path.relpath(file.path, root) in staged) == (file.staged is not None)
-        assert file == pickle.loads(pickle.dumps(file))
-
-
-def test_listing_is_repeated_when_a_job_commits_meanwhile(tmp_path, monkeypatch):
-    root = tmp_path / "data"
-    fill(root, "k=1/a.arrow", "k=2/gone.arrow", "_ipc_commits/")
-    real = os.scandir
-
-    def scandir(path):
-        entries = real(path)
-        if path.endswith("k=2"):  # k=1 is listed already, without what the job adds to it
-            monkeypatch.setattr(os, "scandir", real)
-            commit(root, ["k=1/b.arrow", "k=2/b.arrow"], ["k=2/gone.arrow"], done=True)
-            (root / "k=2/gone.arrow").unlink()
-        return entries
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    assert ["k=1/a.arrow", "k=1/b.arrow", "k=2/b.arrow"] == listed(root, "", recursive=True)
-
-
 def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
     fill(tmp_path, "a.arrow", "_ipc_commits/")
     real = os.scandir
@@ -400,11 +294,6 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(ConcurrentWriteError, match="each of 5 listings"):
         list_files([str(tmp_path)])
-
-
-def test_value_of_a_partition_may_end_like_a_staged_file(tmp_path):
-    fill(tmp_path, "k=x.staged/a.arrow", "b.staged")
-    assert ("k=x.staged",) == list_directory(LOCAL, str(tmp_path)).directories
 
 
 @pytest.mark.parametrize("levels", [(10, 10, 10, 10)])

@@ -1,18 +1,14 @@
 """Publishing: what a job that goes well leaves, what is refused, and what a failure says."""
 
-import json
 import os
 import pickle
-import shutil
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from commit_jobs import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
-    dying,
     failing,
     finish,
     foreign,
@@ -24,14 +20,11 @@ from commit_jobs import (
 )
 
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.write import append_record as append_module
-from spark_arrow_ipc.dataset.write import job_plan as job_module
-from spark_arrow_ipc.dataset.write import withdraw as withdraw_module
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import concurrent
 from spark_arrow_ipc.storage.local import LocalStorage
 
@@ -57,21 +50,6 @@ def test_after_a_commit_only_data_success_and_the_record_are_there(tmp_path, mod
     assert (2, 3, 3, 0, True) == (summary.files, summary.rows, summary.nbytes, summary.removed, summary.published)
     assert ["_SUCCESS", "_ipc_commits"] == sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("part-"))
     assert ["a", "bc"] == foreign(tmp_path)
-
-
-def test_only_the_last_two_records_are_kept(tmp_path):
-    for text in "abcd":
-        save(tmp_path, APPEND, text)
-    names = sorted(path.name for path in (tmp_path / "_ipc_commits").iterdir())
-    assert [f"{number:020d}.{ending}" for number in (3, 4) for ending in ("done", "json")] == names
-
-
-def test_success_file_is_json_about_the_last_job(tmp_path):
-    save(tmp_path, APPEND, "a")
-    summary = save(tmp_path, OVERWRITE, "bcd")
-    told = json.loads((tmp_path / "_SUCCESS").read_text())
-    expected = {"jobid": summary.jobid, "mode": "overwrite", "files": 1, "rows": 3, "nbytes": 3, "removed": 1}
-    assert {"writer": "spark-arrow-ipc", **expected} == told
 
 
 def test_task_without_rows_adds_no_file(tmp_path):
@@ -122,14 +100,6 @@ def test_overwriting_what_is_being_read_is_safe(tmp_path):
     assert ["old and new"] == foreign(tmp_path)
 
 
-def test_plan_travels_by_pickle_and_two_jobs_share_no_id(tmp_path):
-    save(tmp_path, APPEND, "a", "k=1:b")
-    plan, other = plan_job(str(tmp_path), OVERWRITE), plan_job(str(tmp_path), OVERWRITE)
-    assert plan == pickle.loads(pickle.dumps(plan))
-    assert plan.staging.jobid != other.staging.jobid
-    assert 2 == len(plan.intent.snapshot)
-
-
 def test_path_may_be_a_uri_and_links_stay_links(tmp_path):
     (tmp_path / "real dir").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real dir")
@@ -172,31 +142,6 @@ def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
 
 
 # What is refused before anything happens
-
-
-def test_destination_that_is_a_file_is_named(tmp_path):
-    (tmp_path / "x.arrow").write_bytes(b"")
-    with pytest.raises(OptionError, match=r"x\.arrow.*written into a directory, and this is a file"):
-        plan_job(str(tmp_path / "x.arrow"), APPEND)
-    assert ["x.arrow"] == leftovers(tmp_path)
-
-
-def test_a_remote_path_and_a_partition_that_is_a_link_are_refused(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "k=1").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnsupportedError, match=r"k=1.*does not follow links"):
-        plan_job(str(tmp_path / "data"), OVERWRITE)
-    with pytest.raises(UnsupportedError, match="s3"):
-        plan_job("s3://bucket/x", APPEND)
-    assert ["k=1"] == [found.name for found in (tmp_path / "data").iterdir()]
-
-
-def test_a_file_system_without_hard_links_is_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError(1, "Operation not permitted")))
-    with pytest.raises(UnsupportedError, match="has no hard links"):
-        plan_job(str(tmp_path / "x"), APPEND)
-    assert [] == [found.name for found in (tmp_path / "x").rglob("*") if found.name != "_ipc_stage"]
 
 
 def staged(**changes):
@@ -329,61 +274,3 @@ def test_io_error_before_the_record_says_that_nothing_is_published(tmp_path, fau
     assert ["old"] == ours(tmp_path) == foreign(tmp_path)
     assert abort(plan.staging)
     assert [] == leftovers(tmp_path)
-
-
-def test_a_record_too_large_to_be_read_is_not_made(tmp_path, monkeypatch):
-    save(tmp_path, APPEND, "old")
-    plan, outputs = planned(tmp_path, OVERWRITE, "new")
-    monkeypatch.setattr(append_module, "MAX_RECORD_NBYTES", 100)
-    with pytest.raises(CommitError, match=r"1 new and 1 old files makes a record.*nothing is published"):
-        finish(plan, outputs)
-    assert ["old"] == ours(tmp_path)
-    assert abort(plan.staging)
-
-
-def test_an_abort_that_cannot_know_removes_nothing(tmp_path, caplog):
-    save(tmp_path, APPEND, "old")
-    plan, outputs = planned(tmp_path, APPEND, "new")
-    with mock.patch.object(withdraw_module, "latest", side_effect=OSError(5, "Input/output error")):
-        assert abort(plan.staging)
-    assert "nothing of it is removed" in caplog.text
-    finish(plan, outputs)
-    assert ["new", "old"] == foreign(tmp_path)
-
-
-def test_an_abort_that_dies_after_its_record_has_withdrawn_the_job(tmp_path):
-    plan, outputs = planned(tmp_path, APPEND, "new")
-    with dying("A.withdrawn"):
-        abort(plan.staging)
-    with pytest.raises(CommitError, match="withdrawn while it committed; nothing is published"):
-        finish(plan, outputs)
-    save(tmp_path, APPEND, "next")
-    assert ["next"] == foreign(tmp_path) == ours(tmp_path)
-    assert [] == leftovers(tmp_path)
-
-
-def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
-    plan, outputs = planned(tmp_path, APPEND, "a")
-    Path(plan.staging.path("late.staged")).write_text("late")
-    monkeypatch.setattr(shutil, "rmtree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
-    finish(plan, outputs)
-    monkeypatch.undo()
-    assert ["a"] == foreign(tmp_path)
-    assert "could not be removed" in caplog.text
-    save(tmp_path, APPEND, "b")
-    assert [] == leftovers(tmp_path)
-
-
-def test_the_snapshot_is_of_one_moment(tmp_path):
-    """A job that commits while the files are listed makes the planner list again."""
-    save(tmp_path, APPEND, "a")
-    real, others = job_module.live_files, iter([lambda: save(tmp_path, APPEND, "b")])
-
-    def listing(*arguments):
-        files = real(*arguments)
-        next(others, lambda: None)()
-        return files
-
-    with mock.patch.object(job_module, "live_files", listing):
-        plan = plan_job(str(tmp_path), OVERWRITE)
-    assert 2 == len(plan.intent.snapshot)

@@ -7,24 +7,18 @@ from commit_jobs import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
-    dataset,
-    dying,
     finish,
     foreign,
     leftovers,
     ours,
     planned,
-    run_tasks,
     save,
 )
 
-from spark_arrow_ipc.dataset.commit_log.log import read_head, read_record
-from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED
-from spark_arrow_ipc.dataset.write import roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError
+from spark_arrow_ipc.errors import ConcurrentWriteError
 
 # Dynamic
 
@@ -92,21 +86,6 @@ def test_an_overwrite_minds_writers_that_know_no_protocol(tmp_path, mode, change
 # ifExists
 
 
-def test_if_exists_is_checked_before_any_work(tmp_path):
-    path = tmp_path / "data"
-    save(path, APPEND, "k=1:a", if_exists=IfExists.ERROR)
-    state = sorted(path.rglob("*"))
-    with pytest.raises(CommitError, match=r"holds 1 files \(k=1/part-0.*ifExists is error; nothing is written"):
-        plan_job(str(path), APPEND, if_exists=IfExists.ERROR)
-    plan = plan_job(str(path), APPEND, if_exists=IfExists.IGNORE)
-    assert plan.skip
-    assert not finish(plan, []).published
-    assert abort(plan.staging)
-    assert state == sorted(path.rglob("*"))
-    save(path, APPEND, "b", if_exists=IfExists.APPEND)
-    assert ["b", "k=1:a"] == foreign(path)
-
-
 @pytest.mark.parametrize("if_exists", [IfExists.ERROR, IfExists.IGNORE], ids=lambda value: value.value)
 def test_if_exists_is_checked_again_at_the_commit(tmp_path, if_exists):
     plan, outputs = planned(tmp_path, APPEND, "late", if_exists=if_exists)
@@ -119,19 +98,6 @@ def test_if_exists_is_checked_again_at_the_commit(tmp_path, if_exists):
         assert not finish(plan, outputs).published
     assert ["first"] == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
-
-
-def test_if_exists_sees_a_pending_job(tmp_path):
-    with dying("C3.linked"):
-        save(tmp_path, APPEND, "pending")
-    assert plan_job(str(tmp_path), APPEND, if_exists=IfExists.IGNORE).skip
-    assert ["pending"] == foreign(tmp_path)
-
-
-def test_if_exists_is_for_append(tmp_path):
-    with pytest.raises(OptionError, match="ifExists=ignore is for the mode append, and the mode is overwrite"):
-        plan_job(str(tmp_path / "x"), OVERWRITE, if_exists=IfExists.IGNORE)
-    assert not (tmp_path / "x").exists()
 
 
 def test_a_directory_without_data_counts_as_empty(tmp_path):
@@ -159,34 +125,3 @@ def test_of_two_jobs_with_one_token_the_later_commit_drops_its_files(tmp_path):
     assert [True, False] == [finish(pickle.loads(pickle.dumps(plan)), outputs).published for plan, outputs in plans]
     assert ["a"] == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
-
-
-def test_a_token_is_known_as_soon_as_its_job_is_committed(tmp_path):
-    with dying("C3.linked"):
-        save(tmp_path, APPEND, "a", commit_token="t")
-    assert plan_job(str(tmp_path), APPEND, commit_token="t").skip
-    assert ["a"] == foreign(tmp_path)
-
-
-def test_tokens_and_jobs_are_remembered_for_a_thousand_jobs(tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_arrow_ipc.dataset.commit_log.record.REMEMBERED", 3)
-    for token in "abcd":
-        save(tmp_path, APPEND, token, commit_token=token)
-    record = read_record(dataset(tmp_path), read_head(dataset(tmp_path)).seq)
-    assert ("b", "c", "d") == record.tokens
-    assert 3 == len(record.jobs)
-    assert 1000 == REMEMBERED
-
-
-# What a record forgets and what not
-
-
-def test_records_that_are_pruned_take_nothing_with_them(tmp_path):
-    save(tmp_path, APPEND, "a", commit_token="t")
-    for number in range(4):
-        save(tmp_path, APPEND, str(number))
-    roll_forward.finish(dataset(tmp_path))
-    assert not save(tmp_path, APPEND, "a", commit_token="t").published
-    plan = plan_job(str(tmp_path), APPEND)
-    assert [] == run_tasks(plan)
-    assert abort(plan.staging)

@@ -101,11 +101,11 @@ def test_processes_that_pause_at_a_step_are_overtaken_and_lose_nothing(tmp_path,
     save(tmp_path, APPEND, "k=1:old")
     published, refused = run(tmp_path, ("append", 4), ("append", 4), ("dynamic", 4), failpoint=f"{point}:delay=0.3@2")
     assert [[], []] == refused[:2]
-    found = foreign(tmp_path)
-    assert found == ours(tmp_path)
-    assert len(set(found)) == len(found)
-    for names in published[:2]:  # partitions of their own, which nobody overwrites
+    seen = foreign(tmp_path)
+    assert seen == ours(tmp_path)
+    assert len(set(seen)) == len(seen)
+    for names in published[:2]:  # partitions of their own, which no other job overwrites
         own = [f"k={name.partition('.')[0]}:{name}" for name in names]
-        assert own == [text for text in found if text in own]
+        assert own == [text for text in seen if text in own]
         assert 4 == len(own)
     assert [] == leftovers(tmp_path)

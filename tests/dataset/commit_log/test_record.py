@@ -1,0 +1,99 @@
+"""Records: their form, and every damage that is detected."""
+
+import json
+import zlib
+
+import pytest
+from commit_jobs import (
+    APPEND,
+    dataset,
+    save,
+)
+
+from spark_arrow_ipc.dataset.commit_log.log import (
+    read_head,
+    read_record,
+)
+from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, Record, StagedFile
+from spark_arrow_ipc.errors import CommitError
+
+JOBID = "0123456789abcdef" * 2
+
+
+ADD = StagedFile("a.staged", "k=1/part-0.arrow", 1, 2, 3)
+
+
+RECORD = Record(7, JOBID, "append", (ADD,), ("k=1/old.arrow",), jobs=(JOBID[::-1], JOBID), tokens=("t",))
+
+
+def test_a_record_comes_back_from_its_bytes():
+    assert RECORD == Record.from_bytes(RECORD.to_bytes())
+    assert 7 == json.loads(RECORD.to_bytes())["seq"]
+    strange = Record(1, JOBID, "append", removes=("\udcff\n\u2028.arrow",), jobs=(JOBID,))
+    assert strange == Record.from_bytes(strange.to_bytes())
+
+
+def test_every_damage_is_found():
+    data = RECORD.to_bytes()
+    for cut in range(len(data)):
+        with pytest.raises(CommitError):
+            Record.from_bytes(data[:cut])
+    for i in range(len(data)):
+        with pytest.raises(CommitError):
+            Record.from_bytes(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :])
+    with pytest.raises(CommitError):
+        Record.from_bytes(data + b" ")
+
+
+def sealed(**changes):
+    """Return a record whose checksum is right and whose contents are not."""
+    values = json.loads(RECORD.to_bytes())
+    del values["crc32"]
+    body = json.dumps({**values, **changes}, separators=(",", ":")).encode()[:-1]
+    return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
+
+
+UNSOUND = [
+    ("no number", {"seq": "7"}),
+    ("negative number", {"seq": -7}),
+    ("number is a boolean", {"seq": True}),
+    ("job id leads out", {"jobid": "../" * 10 + "xx", "jobs": ["../" * 10 + "xx"]}),
+    ("own job is not the last", {"jobs": [JOBID, JOBID[::-1]]}),
+    ("adds are no list", {"adds": 5}),
+    ("an add is too short", {"adds": [["a.staged", "x.arrow", 1]]}),
+    ("an add has a string for its size", {"adds": [["a.staged", "x.arrow", "1", 1, 1]]}),
+    ("an add has a negative size", {"adds": [["a.staged", "x.arrow", -1, 1, 1]]}),
+    ("an add has a number for its name", {"adds": [[1, "x.arrow", 1, 1, 1]]}),
+    ("an add leads out", {"adds": [["a.staged", "../x.arrow", 1, 1, 1]]}),
+    ("an add is staged elsewhere", {"adds": [["../a.staged", "x.arrow", 1, 1, 1]]}),
+    ("a removal leads out", {"removes": ["k=1/../../x"]}),
+    ("a removal is absolute", {"removes": ["/etc/passwd"]}),
+    ("a removal is of a record", {"removes": ["_ipc_commits/00000000000000000001.json"]}),
+    ("a removal is no string", {"removes": [1]}),
+    ("a token is no string", {"tokens": [1]}),
+    ("durable is a number", {"durable": 1}),
+    ("a part too much", {"extra": 1}),
+    ("deep", {"adds": json.loads("[" * 900 + "]" * 900)}),
+]
+
+
+@pytest.mark.parametrize("changes", [case[1] for case in UNSOUND], ids=[case[0] for case in UNSOUND])
+def test_a_record_whose_checksum_is_right_is_still_checked(changes):
+    with pytest.raises(CommitError):
+        Record.from_bytes(sealed(**changes))
+
+
+def test_a_sealed_record_that_is_sound_is_read():
+    assert RECORD == Record.from_bytes(sealed())
+    with pytest.raises(CommitError):
+        Record.from_bytes(b'%s,"crc32":%d}\n' % (deep := b'{"a":' + b"[" * 100_000, zlib.crc32(deep)))
+
+
+def test_tokens_and_jobs_are_remembered_for_a_thousand_jobs(tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_arrow_ipc.dataset.commit_log.record.REMEMBERED", 3)
+    for token in "abcd":
+        save(tmp_path, APPEND, token, commit_token=token)
+    record = read_record(dataset(tmp_path), read_head(dataset(tmp_path)).seq)
+    assert ("b", "c", "d") == record.tokens
+    assert 3 == len(record.jobs)
+    assert 1000 == REMEMBERED
