@@ -203,7 +203,7 @@ OURS_REFUSES = (
     ),
     Reason(
         "a block that reaches into the footer, or into another block",
-        r"^InvalidFramingError: (record|dictionary) batch .*expected a block (at a multiple of 8 that ends before the footer|behind the one)",
+        r"^InvalidFramingError: (record|dictionary) batch .*expected a block (at a multiple of 8 that ends before the footer|after the one)",
         "At the end of the file, we write a footer containing a redundant copy of the schema (which is a part of the "
         "streaming format) plus memory offsets and sizes for each of the data blocks in the file.",
         f'{COLUMNAR} "IPC File Format"',

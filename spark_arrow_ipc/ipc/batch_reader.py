@@ -1,4 +1,4 @@
-"""What the readers of both formats share: a schema, a path, and where errors say that they are."""
+"""Base class and parts of the readers of both formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
 
 
 class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
-    """Turn byte offsets that count from inside a flatbuffer into those of the file."""
+    """Convert the byte offsets of errors inside a flatbuffer to those of the file."""
 
     __slots__ = ("_byte_offset",)
 
@@ -40,7 +40,7 @@ class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
 
 
 class BatchReader:
-    """What both readers share: a schema, a path, and the end of `with`."""
+    """Base class of both readers: schema, path, and closing."""
 
     format: str
 
@@ -50,7 +50,7 @@ class BatchReader:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the batches: that of the file, or the columns that were asked for."""
+        """The schema of the batches: that of the file, or the selected columns."""
         return self._columns.schema
 
     @property
@@ -73,7 +73,7 @@ class BatchReader:
 
 
 class Window:
-    """A `ByteSource` over bytes of another one that were read already."""
+    """A `ByteSource` over bytes of another one that are already in memory."""
 
     def __init__(self, source: ByteSource, byte_offset: int, data: memoryview) -> None:
         self.path = source.path
@@ -82,7 +82,7 @@ class Window:
         self._data = data
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return a view of the bytes from `byte_offset` on; the caller asks for none beyond the window."""
+        """Return a view of the bytes from `byte_offset` on, which must lie inside the window."""
         start = byte_offset - self._byte_offset
         return self._data[start : start + nbytes]
 
@@ -93,7 +93,7 @@ class Window:
         return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
 
     def close(self) -> None:
-        """Do nothing: the bytes belong to whoever read them."""
+        """Do nothing: the source belongs to the reader."""
 
 
 def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
@@ -102,7 +102,7 @@ def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
     Raises
     ------
     InvalidMetadataError
-        It is another.
+        The header is of another kind.
     """
     if not isinstance(message.header, header_class):
         raise InvalidMetadataError(expected=f"a {kind.noun}", found=f"a {message.kind.noun}")

@@ -1,4 +1,4 @@
-"""The body of one message: all of it, or only the ranges that some columns need."""
+"""The body of a message: all of it, or only the byte ranges that some columns need."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.source import ByteSource
 
 GAP_NBYTES: Final = 64 << 10
-"""Ranges closer than this are read as one: a second read costs more than the bytes between."""
+"""Ranges closer than this are read as one: the gap costs less than a second read."""
 
 WHOLE_SHARE: Final = 0.8
-"""Where more than this share of a body is wanted, it is read whole."""
+"""A body of which more than this share is wanted is read whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Byte ranges of a body, ascending and apart. The usual one is a single range of all bytes.
+    """Byte ranges of a body, ascending and disjoint; usually one range of all bytes.
 
     `starts` count from the body's first byte, which lies at `byte_offset` of the file or stream.
     """
@@ -31,11 +31,11 @@ class Body:
 
     @classmethod
     def whole(cls, data: memoryview, byte_offset: int) -> Body:
-        """Return the body that `data` is."""
+        """Return `data` as a body of one range."""
         return cls((0,), (data,), byte_offset, len(data))
 
     def slice(self, start: int, nbytes: int) -> memoryview:
-        """Return a view of a buffer that was checked to lie inside the body and, where ranges were, wanted."""
+        """Return a view of a buffer, which must lie inside the body and its ranges."""
         if len(self.ranges) == 1 and self.starts[0] == 0:
             return self.ranges[0][start : start + nbytes]
         if not nbytes:
@@ -47,7 +47,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class BodyPlace:
-    """Where a body lies: its source, its first byte, its length."""
+    """The place of a body: its source, its first byte, its length."""
 
     source: ByteSource
     byte_offset: int
@@ -55,7 +55,7 @@ class BodyPlace:
 
 
 def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
-    """Return the body at a place, read whole or only where `wanted` (start, nbytes) asks.
+    """Read the body at a place: all of it, or only the `wanted` (start, nbytes).
 
     Raises
     ------
@@ -72,13 +72,13 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
 
 
 def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int) -> list[tuple[int, int]]:
-    """Return the (start, stop) ranges that are read of a body of `nbytes` for what is wanted of it."""
+    """Return the (start, stop) ranges to read of a body of `nbytes` for the wanted ones."""
     ranges = join_ranges(wanted)
     return [(0, nbytes)] if sum(stop - start for start, stop in ranges) > WHOLE_SHARE * nbytes else ranges
 
 
 def join_ranges(wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return (start, stop) ranges that cover all (start, nbytes) of `wanted`, joined across small gaps."""
+    """Return (start, stop) ranges that cover `wanted` (start, nbytes), joined across gaps."""
     joined: list[tuple[int, int]] = []
     for start, nbytes in sorted(wanted):
         if not nbytes:

@@ -1,12 +1,13 @@
-"""Many small record batches decoded as one.
+"""Decode many small record batches as one.
 
 Strategy
 --------
-Small batches cost Python work for each of them, not for their bytes. So a run of neighbours whose headers have one
-shape (`header_template`) is decoded as one batch: numpy checks the numbers of all headers at once, and the buffers of
-one column are concatenated. The result is laid out as one large batch and is decoded and checked as any other.
+The cost of small batches is the Python work for each of them, not their bytes. So a run of neighbours whose headers
+have one shape (`header_template`) is decoded as one batch: numpy checks the numbers of all headers at once, and the
+buffers of one column are concatenated. The result is laid out as one large batch, and decoded and validated as any
+other.
 
-A run that does not fit gives None, and the caller reads it batch by batch, with the errors of that. Whatever is
+A run that cannot be decoded so gives None; the caller reads it batch by batch, which raises any errors. All that is
 accepted here is accepted there too.
 """
 
@@ -43,13 +44,13 @@ class Run:
     Parameters
     ----------
     data
-        Holds them whole.
+        The bytes of all of them.
     starts
-        Where each begins in `data`: int64.
+        The position of each in `data`: int64.
     shape
-        What their headers have in common.
+        The shape of their headers.
     body_nbytes
-        What the footer says of their bodies, or None for a stream.
+        The bytes of their bodies by the footer, or None for a stream.
     """
 
     data: memoryview
@@ -59,14 +60,14 @@ class Run:
 
 
 class Shapes:
-    """The shape of the last messages, as the next ones most often have it too."""
+    """The shape of the last message, which the next one most often has too."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._last: MessageShape | None = None
 
     def of(self, metadata: memoryview) -> MessageShape | None:
-        """Return the shape of a message, or None where messages like it are read one by one."""
+        """Return the shape of a message, or None if messages like it are read one by one."""
         if self._last is None or not self._last.fits(metadata):
             self._last = learn(metadata, self._limits)
         return self._last
@@ -75,18 +76,18 @@ class Shapes:
 def coalesce(
     columns: SelectedColumns, run: Run, find_dictionary: FindDictionary, *, below_rows: int
 ) -> tuple[RecordBatch, tuple[int, ...]] | None:
-    """Return the first batches of a run as one batch, and the rows of each; None where they are to be read one by one.
+    """Decode the first batches of a run as one; return it and the rows of each, or None.
+
+    None means that they are to be read one by one.
 
     Parameters
     ----------
-    columns
-        What is read.
     run
         At least two messages.
     find_dictionary
-        Gives the dictionaries, which are in force for the whole run.
+        Must give the same dictionaries for the whole run.
     below_rows
-        A batch of so many rows or more ends the run.
+        A batch of this many rows or more ends the run.
     """
     message = run.shape.message
     header = message.header
@@ -136,7 +137,7 @@ def _is_sound(columns: SelectedColumns, run: Run, headers: Headers) -> bool:
 
 
 class _Unfit(Exception):  # noqa: N818 - no error: `coalesce` catches it
-    """The run is to be read batch by batch."""
+    """The run must be read batch by batch."""
 
 
 def _demand(condition: bool | np.bool_) -> None:
@@ -145,7 +146,7 @@ def _demand(condition: bool | np.bool_) -> None:
 
 
 class _Joining(SlotWalk[Int64s]):
-    """Joins the buffers of a run whose headers are sound; the slots of a step are numbers, one a batch."""
+    """Joins the buffers of a run of sound headers; a step has one number of slots for each batch."""
 
     def __init__(self, plan: Plan, run: Run, headers: Headers, decompressor: Decompressor | None) -> None:
         super().__init__(plan)
@@ -206,7 +207,7 @@ class _Joining(SlotWalk[Int64s]):
         return _join_bits(pieces, slots)[0] if buffer.bit_width == 1 else memoryview(b"".join(pieces))
 
     def _pieces(self, number: int, needed: Int64s) -> list[memoryview]:
-        """Return the first `needed` bytes of a buffer of each batch."""
+        """Return the first `needed` bytes of a buffer for each batch."""
         starts = self._starts[:, number]
         if self._decompressor is None:
             _demand((needed <= self._nbytes[:, number]).all())
@@ -222,7 +223,7 @@ class _Joining(SlotWalk[Int64s]):
 
 
 def _join_bits(pieces: Sequence[memoryview], lengths: Int64s) -> tuple[memoryview, Int64s]:
-    """Return bitmaps, each of whole bytes, as one, and how many bits of each are set."""
+    """Join bitmaps, each of whole bytes; return the result and the set bits of each."""
     counts = np.zeros(len(lengths), np.int64)
     filled = np.flatnonzero(lengths)
     own = lengths[filled]

@@ -1,8 +1,8 @@
 """Compressed buffers: an int64 uncompressed length, then one LZ4 frame or one zstd frame (Message.fbs).
 
-A length of -1 says that the rest is stored as it is. Output is bounded by that length, which is bounded by the
-batch budget and, for LZ4, by the ratio that its format can reach at most; a frame that produces anything else,
-or has bytes behind it, is an error.
+A length of -1 means that the bytes after it are not compressed. The length bounds the output, and is bounded itself by
+the budget of the batch and, for LZ4, by the best ratio of its format. A frame with another output, or with bytes after
+it, is an error.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ PREFIX_NBYTES: Final = 8
 """The int64 before the frame."""
 
 LZ4_MOST_RATIO: Final = 255
-"""Each byte of an LZ4 sequence stands for at most 255 bytes of output (LZ4 block format, "match length")."""
+"""The most output bytes for each byte of an LZ4 sequence (LZ4 block format, "match length")."""
 
 _ARENA_NBYTES: Final = 256 << 20
-"""Largest memory that is taken at once for all buffers of a batch."""
+"""The largest single allocation for all buffers of a batch."""
 
 _ARENA_ALIGNMENT: Final = 64
 
 _BELIEVABLE_RATIO: Final = 255
-"""Memory is taken in advance only for lengths below this multiple of the compressed ones."""
+"""Memory is allocated in advance only for lengths up to this multiple of the compressed ones."""
 
 _ZSTD_BLOCK_HEADER_NBYTES: Final = 3
 _ZSTD_CHECKSUM_NBYTES: Final = 4
 _ZSTD_RLE_BLOCK: Final = 1
-"""Block type of one byte that is repeated: its size counts output (RFC 8878, 3.1.1.2.2)."""
+"""Type of a block of one repeated byte, whose size is that of its output (RFC 8878, 3.1.1.2.2)."""
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
 
 
 def uncompressed_nbytes(data: memoryview) -> int:
-    """Return what the length prefix of a compressed buffer says, resolved to bytes of output.
+    """Return the bytes of output that the length prefix of a compressed buffer declares.
 
     Raises
     ------
     InvalidBodyError
-        There is no room for the prefix, or it is below -1.
+        The buffer is shorter than the prefix, or the prefix is below -1.
     """
     if len(data) < PREFIX_NBYTES:
         raise InvalidBodyError(
@@ -60,19 +60,19 @@ def uncompressed_nbytes(data: memoryview) -> int:
 
 
 class Decompressor:
-    """Decompresses the buffers of one batch, all into one piece of memory where its size is known before.
+    """Decompresses the buffers of one batch, into one allocation if their sizes are known.
 
-    One allocation a batch is what the C library's allocator reuses for the next batch; five large ones go back to
-    the system and cost more in page faults than LZ4 costs in work (measured: 0.8 against 0.3 ms for 2.5 MB).
+    The C library's allocator reuses one allocation a batch for the next batch; five large ones go back to the system
+    and cost more in page faults than LZ4 costs in work (measured: 0.8 against 0.3 ms for 2.5 MB).
 
     Parameters
     ----------
     compression
         Codec of the batch.
     budget_nbytes
-        Most bytes that all buffers may come to.
+        The most bytes of output of all buffers together.
     buffers
-        The buffers that will be decompressed, for the size of the memory; others get memory of their own.
+        The buffers to be decompressed, for the size of the allocation; any other buffer gets its own.
     """
 
     def __init__(self, compression: CompressionType, budget_nbytes: int, buffers: Iterable[memoryview] = ()) -> None:
@@ -85,7 +85,7 @@ class Decompressor:
             self._arena = np.empty(wanted, np.uint8).data
 
     def decompress(self, data: memoryview) -> memoryview:
-        """Return the bytes of one compressed buffer: a view where they are stored raw, else new memory.
+        """Return the bytes of one compressed buffer: a view if they are stored raw, else new memory.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Decompressor:
         InvalidBodyError
             The prefix is impossible, the frame broken, or its output is not as long as declared.
         LimitError
-            The declared length is above what is left of the budget, or there is no memory for it.
+            The declared length exceeds the rest of the budget, or there is no memory for it.
         """
         nbytes = uncompressed_nbytes(data)
         frame = data[PREFIX_NBYTES:]
@@ -110,7 +110,7 @@ class Decompressor:
         if _INT64.unpack_from(data)[0] == RAW_BUFFER:
             return frame
         if not len(frame):
-            # arrow-java writes an empty buffer as a length of 0 with no frame behind it.
+            # arrow-java writes an empty buffer as a length of 0 without a frame.
             if nbytes == 0:
                 return frame
             raise InvalidBodyError(expected=f"a frame of {nbytes:,} uncompressed bytes", found="no bytes", spec=_SPEC)
@@ -140,7 +140,7 @@ def _padded(nbytes: int) -> int:
 
 
 def _believable_nbytes(data: memoryview) -> int:
-    """Return what a buffer's prefix declares, or 0 where it needs no memory or cannot be true."""
+    """Return the declared bytes of a buffer, or 0 if it needs no memory or cannot be sound."""
     if len(data) <= PREFIX_NBYTES:
         return 0
     declared: int = _INT64.unpack_from(data)[0]
@@ -170,8 +170,8 @@ def _decompress_zstd(frame: memoryview, output: memoryview, decompressor: zstand
     except zstandard.ZstdError as error:
         raise InvalidBodyError(f"the zstd frame is broken: {error}", spec=_SPEC) from error
     if produced != len(output) or goes_on:
-        found = f"{produced:,}, and the frame goes on" if goes_on else f"{produced:,}"
-        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=found, spec=_SPEC)
+        actual = f"{produced:,}, and the frame goes on" if goes_on else f"{produced:,}"
+        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=actual, spec=_SPEC)
 
 
 def _zstd_frame_nbytes(frame: memoryview) -> int:
@@ -192,8 +192,8 @@ def _check_zstd_end(consumed: int, frame: memoryview) -> None:
     if consumed > len(frame):
         raise InvalidBodyError(expected="a whole zstd frame", found=f"{len(frame):,} bytes of it", spec=_SPEC)
     if consumed < len(frame):
-        found = f"{len(frame) - consumed:,} bytes behind it"
-        raise InvalidBodyError(expected="one zstd frame", found=found, spec=_SPEC)
+        surplus = f"{len(frame) - consumed:,} bytes after it"
+        raise InvalidBodyError(expected="one zstd frame", found=surplus, spec=_SPEC)
 
 
 _INTO: Final[dict[CompressionType, Callable[[memoryview, memoryview, zstandard.ZstdDecompressor | None], None]]] = {
@@ -206,12 +206,12 @@ ZSTD_LEVELS: Final = range(-7, 23)
 
 
 def check_level(compression: CompressionType, level: int | None) -> None:
-    """Raise where a codec has no such level; None is its default.
+    """Raise if a codec does not have this level; None is its default.
 
     Raises
     ------
     ValueError
-        The text gives the levels that there are.
+        The message gives the range of levels.
     """
     levels = LZ4_LEVELS if compression is CompressionType.LZ4_FRAME else ZSTD_LEVELS
     if level is not None and level not in levels:
@@ -221,17 +221,12 @@ def check_level(compression: CompressionType, level: int | None) -> None:
 class Compressor:
     """Compresses buffers of one file with one codec and level.
 
-    Parameters
-    ----------
-    compression
-        The codec.
-    level
-        None for the codec's default (lz4: 0, the fast mode; zstd: 1, as pyarrow).
+    Level None is the codec's default (lz4: 0, the fast mode; zstd: 1, as pyarrow).
 
     Raises
     ------
     ValueError
-        The codec has no such level.
+        The codec does not have this level.
     """
 
     def __init__(self, compression: CompressionType, level: int | None = None) -> None:
@@ -242,14 +237,14 @@ class Compressor:
         self._arena = memoryview(b"")
 
     def compress(self, data: memoryview) -> tuple[bytes, bytes | memoryview]:
-        """Return the length prefix and the frame of one buffer; stored raw where compression does not pay."""
+        """Return the length prefix and the frame of one buffer, raw if it does not shrink."""
         ((prefix, frame),) = self.compress_all([data])
         return prefix, bytes(frame)
 
     def compress_all(self, buffers: Sequence[memoryview]) -> list[tuple[bytes, bytes | memoryview]]:
         """Return the length prefix and the frame of each buffer; valid until the next call.
 
-        LZ4 frames lie in memory that is used again: new memory cost a third more than LZ4's own work (measured).
+        LZ4 frames lie in memory that the next call reuses: new memory cost a third more than LZ4's own work (measured).
         """
         if self._compression is not CompressionType.LZ4_FRAME:
             return [self._chosen(data, self._zstd.compress(data)) for data in buffers]

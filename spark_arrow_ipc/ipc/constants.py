@@ -1,4 +1,4 @@
-"""The numbers and byte strings that the IPC format fixes."""
+"""Numbers and byte strings of the IPC format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAGIC: Final = b"ARROW1"
 """First and last bytes of the file format."""
 
 FILE_HEADER: Final = MAGIC + b"\0\0"
-"""The magic, padded to 8 bytes: the first message of most writers follows."""
+"""The magic, padded to 8 bytes; with most writers the first message follows."""
 
 CONTINUATION: Final = 0xFFFFFFFF
 """First four bytes of an encapsulated message since 0.15."""
@@ -48,7 +48,7 @@ BODY_ALIGNMENT: Final = 8
 """Messages, bodies and buffers begin at multiples of 8 bytes."""
 
 EXPERIMENTAL_COMPRESSION_KEY: Final = "ARROW:experimental_compression"
-"""Where Arrow 0.17 noted the compression codec: custom metadata of the message."""
+"""Key of the compression codec of Arrow 0.17 in the custom metadata of a message."""
 
 RAW_BUFFER: Final = -1
 """Length prefix of a buffer that is stored uncompressed inside a compressed body."""
@@ -59,19 +59,19 @@ NO_BYTES: Final = memoryview(b"")
 
 
 class Format(StrEnum):
-    """The two shapes that Arrow IPC takes on disk."""
+    """The two formats of Arrow IPC."""
 
     FILE = "file"
     STREAM = "stream"
 
 
 class Validation(StrEnum):
-    """How much of a file's values is checked."""
+    """How far the values of a file are checked."""
 
     FULL = "full"
     """The values too: offsets, UTF-8, indices."""
     STRUCTURAL = "structural"
-    """Only what could harm memory or lose rows."""
+    """Only sizes and bounds, which could harm memory or lose rows."""
 
 
 READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)

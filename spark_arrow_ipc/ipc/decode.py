@@ -1,11 +1,11 @@
-"""From the header and body of a record batch to arrays: one loop over a plan.
+"""Decode the header and body of a record batch into arrays, in one loop over a plan.
 
 Strategy
 --------
 First the header is checked against the plan and the body. Then each buffer becomes a view into the body, or is
-decompressed. Then the plan's steps run backwards, children before parents: each proves that its buffers are large
-enough for its slots, takes its children from a stack, and puts its `Array` there. The values in the buffers are not
-checked here; `arrow.validate` does that.
+decompressed. Then the plan's steps run backwards, children before parents: each checks that its buffers are large
+enough for its slots, takes its children from a stack, and puts its `Array` there. The values in the buffers are
+checked by `arrow.validate`, not here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.swap import SWAPS
 
 FindDictionary = Callable[[int, Plan], Array | None]
-"""Gives the values of a dictionary id, by the plan of those values; None if no dictionary batch had the id."""
+"""Returns the values of a dictionary id, given their plan; None if no dictionary batch has the id."""
 
 _VALIDITY: Final = Role.VALIDITY
 
@@ -48,7 +48,7 @@ _SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """Where the buffers of one batch lie, after the header was checked against the plan.
+    """The nodes and buffers of one batch, checked against the plan.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class BatchLayout:
     buffers
         (byte offset inside the body, nbytes) of each buffer.
     variadic_before
-        How many variadic buffers lie before each view field, and at the end their sum.
+        The number of variadic buffers before each view field, and at the end their sum.
     """
 
     nodes: list[list[int]]
@@ -69,7 +69,7 @@ class BatchLayout:
         return step.first_buffer + self.variadic_before[step.first_variadic]
 
     def variadic_count(self, step: Step) -> int:
-        """Return how many variadic buffers the step has in this batch."""
+        """Return the number of variadic buffers of the step in this batch."""
         return self.variadic_before[step.first_variadic + 1] - self.variadic_before[step.first_variadic]
 
     def numbers(self, step: Step) -> range:
@@ -79,14 +79,14 @@ class BatchLayout:
 
 
 def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits: Limits) -> BatchLayout:
-    """Check nodes, buffers and variadic counts against plan and body; return the layout. O(nodes + buffers).
+    """Check a header against plan and body; return the layout. O(nodes + buffers).
 
     Raises
     ------
     InvalidMetadataError
-        A wrong number of nodes, buffers or variadic counts.
+        The number of nodes, buffers or variadic counts is wrong, or one of the numbers impossible.
     InvalidBodyError
-        A buffer that does not lie inside the body, or begins where none may.
+        A buffer is not inside the body, or does not begin at a multiple of 8.
     LimitError
         The body is larger than the limits allow.
     """
@@ -94,14 +94,14 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     counts = header.variadic_counts
     _check_count("field nodes", plan.nodes, len(header.nodes))
     _check_count("variadic buffer counts", plan.variadics, len(counts))
-    # Each count is bounded on its own, so that a negative one cannot hide in the sum.
+    # Each count is bounded by itself, so that the sum cannot hide a negative one.
     if counts and (min(counts) < 0 or max(counts) > len(header.buffers)):
         raise InvalidMetadataError(
             expected=f"variadic buffer counts of 0 to {len(header.buffers)}", found=str(list(counts)[:20])
         )
     layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), (0, *accumulate(counts)))
     _check_count("buffers", plan.buffers + layout.variadic_before[-1], len(layout.buffers))
-    if not layout.nodes:  # else the columns' own lengths are checked, and compared with this one
+    if not layout.nodes:  # else the lengths of the columns are checked, and compared with this one
         limits.check("max_slots", header.length, "a batch without columns")
     if len(layout.buffers) >= _MANY_BUFFERS and _are_sound(header, body_nbytes, limits):
         return layout
@@ -131,7 +131,7 @@ def _are_sound(header: RecordBatchHeader, body_nbytes: int, limits: Limits) -> b
     length, null_count = header.nodes[:, 0], header.nodes[:, 1]
     start, nbytes = header.buffers[:, 0], header.buffers[:, 1]
     nodes = (null_count >= 0) & (null_count <= length) & (length <= limits.max_slots)
-    # A difference overflows only for a number of bytes below 0, which is refused by its own term.
+    # The difference overflows only for a negative number of bytes, which its own term refuses.
     buffers = (nbytes >= 0) & (start >= 0) & (start <= body_nbytes - nbytes) & (start % BODY_ALIGNMENT == 0)
     return bool(nodes.all() and buffers.all())
 
@@ -179,7 +179,7 @@ _NULL_COUNTS: Final[Mapping[type[t.DataType], Callable[[int], int]]] = {
     t.SparseUnion: lambda _: 0,
     t.DenseUnion: lambda _: 0,
 }
-"""The null count by length for types without a validity bitmap; writers put any number into their nodes."""
+"""The null count by length of types without a validity bitmap, whose nodes may have any."""
 
 
 def decode_columns(
@@ -192,7 +192,7 @@ def decode_columns(
     limits: Limits,
     swaps: bool,
 ) -> tuple[Array, ...]:
-    """Return the columns of one batch as views into `body`, or in new memory if compressed or swapped.
+    """Decode the columns of one batch: views into `body`, new memory if compressed or swapped.
 
     O(steps) Python, plus decompression.
 
@@ -201,9 +201,9 @@ def decode_columns(
     InvalidBodyError
         A buffer is too small for its slots, or a length contradicts its parent's; the field's path is given.
     InvalidDictionaryError
-        A dictionary was never brought, though there are indices into it.
+        There are indices into a dictionary that has not been read.
     LimitError
-        The batch decompressed is larger than the limits allow.
+        The decompressed batch is larger than the limits allow.
     """
     regions = _read_buffers(plan, layout, body, header.compression, limits)
     return build_columns(
@@ -221,7 +221,7 @@ def build_columns(
     body_offset: int,
     swaps: bool,
 ) -> tuple[Array, ...]:
-    """Return the columns of one batch, whose buffers `regions` has by number, decompressed.
+    """Build the columns of one batch from `regions`, its decompressed buffers by number.
 
     O(steps). Raises what `decode_columns` raises, except for decompression.
     """
@@ -269,7 +269,7 @@ def _buffers_of(
         if not nbytes and not null_count and buffer.role is _VALIDITY:
             buffers.append(None)
             continue
-        # `buffer.nbytes`, without its second call: small batches notice.
+        # `buffer.nbytes` without its second call, which small batches would notice.
         needed = slots_nbytes(length, buffer.extra, buffer.bit_width)
         if nbytes < needed:
             raise InvalidBodyError(
@@ -282,7 +282,7 @@ def _buffers_of(
 
 
 def _swapped(step: Step, buffers: tuple[memoryview | None, ...]) -> tuple[memoryview | None, ...]:
-    """Return the buffers in this machine's byte order; variadic ones hold bytes and stay."""
+    """Return the buffers in this machine's byte order; variadic ones are bytes and stay."""
     steps = zip(step.buffers, buffers, strict=False)
     swapped = [data and SWAPS[buffer.swap](data, buffer.bit_width) for buffer, data in steps]
     return (*swapped, *buffers[len(swapped) :])
@@ -309,7 +309,7 @@ def _dictionary_of(step: Step, plan: Plan, length: int, null_count: int, find_di
 
 
 def _check_children(step: Step, length: int, children: Sequence[Array]) -> None:
-    """Check that children have the slots that the parent's length implies; value offsets are checked later."""
+    """Check that children are long enough for the parent; value offsets are checked later."""
     if step.child_slots is None:
         return
     needed = length * step.child_slots
@@ -320,9 +320,9 @@ def _check_children(step: Step, length: int, children: Sequence[Array]) -> None:
             )
 
 
-def _check_count(what: str, expected: int, found: int) -> None:
-    if expected != found:
-        raise InvalidMetadataError(expected=f"{expected} {what}, as the schema implies", found=str(found))
+def _check_count(what: str, expected: int, actual: int) -> None:
+    if expected != actual:
+        raise InvalidMetadataError(expected=f"{expected} {what}, as the schema implies", found=str(actual))
 
 
 def _owner(plan: Plan, buffer_number: int, layout: BatchLayout) -> str | None:

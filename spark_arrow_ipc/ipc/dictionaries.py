@@ -1,7 +1,7 @@
-"""The dictionaries of a file or stream: values by id, deltas appended, read on first need.
+"""The dictionaries of a file or stream by id, with their deltas appended.
 
-Dictionary ids exist here and in the plan, and nowhere above. A file's dictionaries are indexed by their headers
-when the first one is needed, and only those of decoded columns are read. A stream's arrive in order.
+Higher layers know no dictionary ids. A file's dictionaries are indexed by their headers when the first is needed, and
+only those of decoded columns are read. A stream's dictionaries come in order.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spark_arrow_ipc.ipc.plan import Plan
 _SPEC = 'Columnar.rst "Dictionary Messages"'
 
 DecodeBlock = Callable[[int, Plan], Array]
-"""Values of the dictionary block of a number, decoded by the plan of its values."""
+"""Decodes the values of a dictionary block, given its number and the plan of its values."""
 
 
 class StreamDictionaries:
-    """The dictionaries in force at this point of a stream."""
+    """The dictionaries in force at the current point of a stream."""
 
     def __init__(self) -> None:
         self._values: dict[int, Array] = {}
@@ -75,7 +75,7 @@ class FileDictionaries:
     Parameters
     ----------
     read_headers
-        Reads id and delta flag of every dictionary block, in the order of the footer.
+        Reads the id and the delta flag of every dictionary block, in the order of the footer.
     decode_block
         Reads and decodes one block's values.
     """
@@ -87,12 +87,12 @@ class FileDictionaries:
     _open: set[int] = field(default_factory=set)
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
-        """Return the values of an id with all its deltas in the order of the footer, or None.
+        """Return the values of an id with all its deltas, in the order of the footer, or None.
 
         Raises
         ------
         InvalidDictionaryError
-            The id is replaced, which the file format forbids, begins with a delta, or needs itself.
+            The id has two dictionaries, begins with a delta, or is encoded by itself.
         """
         if dictionary_id in self._values:
             return self._values[dictionary_id]
@@ -119,7 +119,7 @@ class FileDictionaries:
                 known = blocks.setdefault(block.id, [])
                 if block.is_delta != bool(known):
                     raise InvalidDictionaryError(
-                        expected=f"one dictionary of id {block.id} in the file, and deltas behind it",
+                        expected=f"one dictionary of id {block.id} in the file, and deltas after it",
                         found="a delta first" if block.is_delta else "a second one, which would replace the first",
                         spec='Columnar.rst "IPC File Format"',
                     )

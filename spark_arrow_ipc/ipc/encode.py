@@ -1,7 +1,7 @@
-"""From arrays to the header and body of a record batch: the way back along the same plan.
+"""Encode arrays as the header and body of a record batch, by the plan that decodes them.
 
-Buffers are written as they lie, where they are neither sliced nor longer than their slots need; padding is zero,
-and so is what lies under a null. A validity bitmap without nulls is left out.
+Buffers are written without a copy unless they are sliced or longer than their slots need. Padding is zero, and so are
+the values of null slots. A validity bitmap without nulls is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_arrow_ipc.ipc.walker import walk_arrays
 BytesLike: TypeAlias = bytes | memoryview
 
 _ZEROS: Final = bytes(64)
-"""Padding, up to the largest alignment; also the single offset 0 of an empty array."""
+"""Padding up to the largest alignment; also the single value offset 0 of an empty array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class EncodedBatch:
 
 @dataclass(slots=True)
 class _Encoding:
-    """The pieces of one body as they grow."""
+    """The pieces of a growing body."""
 
     alignment: int
     pieces: list[BytesLike] = field(default_factory=list)
@@ -70,18 +70,16 @@ def encode_columns(
     compressor: Compressor | None = None,
     alignment: int = 64,
 ) -> EncodedBatch:
-    """Return the encoded form of columns of `length` rows. O(steps) Python, plus compression.
+    """Encode columns of `length` rows. O(steps) Python, plus compression.
 
     Parameters
     ----------
     plan
-        Of the schema, whole.
+        The plan of the schema, without a selection.
     columns
         One array for each of the plan's fields.
-    length
-        Rows.
     compression, compressor
-        Codec, and what runs it; None for neither. What is returned is valid until the compressor is used again.
+        The codec and its compressor, or None for both. The result is valid until the compressor is used again.
     alignment
         Buffers begin and the body ends at multiples of it, in bytes.
     """
@@ -121,7 +119,7 @@ def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count:
             continue
         assert data is not None
         if buffer.role is Role.OFFSETS and not array.length:
-            # Readers before 0.15 want one offset even for no slots; Columnar.rst recommends it.
+            # Readers before 0.15 need one offset even for no slots; Columnar.rst recommends it.
             buffers.append(_ZEROS[: buffer.bit_width // 8])
         else:
             buffers.append(data if buffer.role is Role.BYTES else data[: buffer.nbytes(array.length)])
@@ -140,5 +138,5 @@ def message_values(version: int, header: tuple[Any, dict[str, Any]], body_nbytes
 
 
 def dictionary_values(dictionary_id: int, data: dict[str, Any], *, is_delta: bool) -> tuple[Any, dict[str, Any]]:
-    """Return table and values of a ``DictionaryBatch``."""
+    """Return the table and the values of a ``DictionaryBatch``."""
     return tables.DICTIONARY_BATCH, {"id": dictionary_id, "data": data, "isDelta": is_delta}

@@ -47,17 +47,17 @@ class FileReader(BatchReader):
 
     @property
     def custom_metadata(self) -> CustomMetadata:
-        """The pairs of the footer."""
+        """The custom metadata of the footer."""
         return self._footer.custom_metadata
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Where the record batches lie."""
+        """The places of the record batches."""
         return self._footer.record_batches
 
     @property
     def dictionary_blocks(self) -> tuple[Block, ...]:
-        """Where the dictionary batches lie."""
+        """The places of the dictionary batches."""
         return self._footer.dictionaries
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class FileReader(BatchReader):
         return map(self.read_batch, range(len(self)))
 
     def read_batch(self, i: int) -> RecordBatch:
-        """Return record batch `i`. One read of its block, or with `columns` of the ranges that they need.
+        """Read record batch `i`: one read of its block, or with `columns` of the ranges they need.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class FileReader(BatchReader):
         return self._read_batch(i, None)
 
     def _read_batch(self, i: int, window: Window | None) -> RecordBatch:
-        """Return record batch `i`, from bytes that are in memory where they are."""
+        """Read record batch `i`, from a window in memory if there is one."""
         block = self.blocks[i]
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             source: ByteSource = self._source if window is None else window
@@ -91,49 +91,49 @@ class FileReader(BatchReader):
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return self._columns.read_batch(message, place, self._dictionaries.find)
 
-    def read_joined(self, first: int, end: int, *, below_rows: int) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
-        """Yield the rows of record batches `first` to `end` (exclusive), and how many are of each.
+    def read_joined(self, start: int, stop: int, *, below_rows: int) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
+        """Yield record batches `start` to `stop`, small ones joined, and the rows of each.
 
-        Neighbours that are small, and alike enough to be decoded as one batch, come as one: a few hundred kilobytes
-        at a time, read at once and whole whatever the projection. All others come as `read_batch` gives them.
+        Small neighbours that can be decoded as one batch are joined: a few hundred kilobytes at a time, read at once
+        and whole whatever the projection. Other batches are as `read_batch` returns them.
 
         Parameters
         ----------
-        first, end
+        start, stop
             Numbers of record batches.
         below_rows
-            Batches of so many rows or more come alone.
+            Batches of this many rows or more are not joined.
 
         Raises
         ------
         ArrowIpcError
-            As `read_batch`, once all batches before the broken one came.
+            As `read_batch`, after all batches before the broken one.
         """
         shapes = Shapes(self._columns.limits)
         window: Window | None = None
-        held_end = first
+        held_stop = start
         """Blocks before this one lie in the window."""
         coalesces = True
-        while first < end:
-            if first >= held_end:
-                held_end = first + self._small_neighbours(first, end)
-                window = self._window(first, held_end) if held_end > first + 1 else None
+        while start < stop:
+            if start >= held_stop:
+                held_stop = start + self._small_neighbours(start, stop)
+                window = self._window(start, held_stop) if held_stop > start + 1 else None
                 coalesces = below_rows > 1
-            found = None
-            if window is not None and coalesces and held_end > first + 1:
-                found = self._coalesce(window, self.blocks[first:held_end], shapes, below_rows)
-            if found is None:
-                batch = self._read_batch(first, window)
-                found = batch, (batch.num_rows,)
+            joined = None
+            if window is not None and coalesces and held_stop > start + 1:
+                joined = self._coalesce(window, self.blocks[start:held_stop], shapes, below_rows)
+            if joined is None:
+                batch = self._read_batch(start, window)
+                joined = batch, (batch.num_rows,)
                 # A small batch that cannot be coalesced most often has neighbours like it.
                 coalesces = coalesces and batch.num_rows >= below_rows
-            yield found
-            first += len(found[1])
+            yield joined
+            start += len(joined[1])
 
     def batch_rows(self, i: int) -> BatchRows | None:
-        """Return what reads some rows of record batch `i` without the others, or None where that cannot be.
+        """Return record batch `i` for reading ranges of its rows, or None if that is impossible.
 
-        Its header is read, and not its body.
+        Reads its header, and not its body.
         """
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
@@ -144,22 +144,22 @@ class FileReader(BatchReader):
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return BatchRows(self._columns, message, place, self._dictionaries.find)
 
-    def _small_neighbours(self, first: int, end: int) -> int:
-        """Return how many record batches from `first` on are worth one read together, at least one."""
-        nbytes, behind = 0, self.blocks[first].byte_offset
-        for i in range(first, end):
+    def _small_neighbours(self, start: int, stop: int) -> int:
+        """Count the record batches from `start` on that are worth one read together, at least one."""
+        nbytes, next_offset = 0, self.blocks[start].byte_offset
+        for i in range(start, stop):
             block = self.blocks[i]
             nbytes += block.nbytes
-            if block.byte_offset != behind or block.nbytes > SMALL_NBYTES or nbytes > MOST_NBYTES:
-                return max(i - first, 1)
-            behind += block.nbytes
-        return end - first
+            if block.byte_offset != next_offset or block.nbytes > SMALL_NBYTES or nbytes > MOST_NBYTES:
+                return max(i - start, 1)
+            next_offset += block.nbytes
+        return stop - start
 
-    def _window(self, first: int, end: int) -> Window:
-        start, last = self.blocks[first].byte_offset, self.blocks[end - 1]
-        with error_context(path=self.path, block_kind="record batch", block_number=first, byte_offset=start):
-            data = self._source.read_at(start, last.byte_offset + last.nbytes - start)
-        return Window(self._source, start, data)
+    def _window(self, start: int, stop: int) -> Window:
+        byte_offset, last = self.blocks[start].byte_offset, self.blocks[stop - 1]
+        with error_context(path=self.path, block_kind="record batch", block_number=start, byte_offset=byte_offset):
+            data = self._source.read_at(byte_offset, last.byte_offset + last.nbytes - byte_offset)
+        return Window(self._source, byte_offset, data)
 
     def _coalesce(
         self, window: Window, blocks: Sequence[Block], shapes: Shapes, below_rows: int
@@ -172,7 +172,7 @@ class FileReader(BatchReader):
         if shape is None or shape.rows(metadata) >= below_rows:
             return None
         alike = list(takewhile(lambda block: block.metadata_nbytes == metadata_nbytes, blocks))
-        # The window begins where the first block of it does; its data are asked for from here on.
+        # The window may begin with earlier blocks; the run takes its data from here on.
         origin = blocks[0].byte_offset
         data = window.read_at(origin, blocks[-1].byte_offset + blocks[-1].nbytes - origin)
         run = Run(
@@ -184,20 +184,20 @@ class FileReader(BatchReader):
         return coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
 
     def read_header(self, i: int) -> RecordBatchHeader:
-        """Return the header of record batch `i` (its row count among others) without reading its body."""
+        """Read the header of record batch `i`, with its row count, and not its body."""
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             return expect(self._read_message(self._source, block), MessageHeader.RecordBatch, RecordBatchHeader)
 
     def wanted_nbytes(self, i: int) -> int:
-        """Return how many bytes `read_batch` reads of record batch `i`. Its header is read, and not its body."""
+        """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             message = self._read_batch_message(self._source, block)
             return block.metadata_nbytes + self._columns.wanted_nbytes(message)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
-        """Return the header of dictionary batch `i` without reading its body."""
+        """Read the header of dictionary batch `i`, and not its body."""
         block = self.dictionary_blocks[i]
         with error_context(
             path=self.path, block_kind="dictionary batch", block_number=i, byte_offset=block.byte_offset

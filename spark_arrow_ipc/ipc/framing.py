@@ -1,7 +1,7 @@
 """Encapsulated messages: prefix, metadata, body (Columnar.rst, "Encapsulated message format").
 
 A prefix is a continuation marker and an int32 length, or before 0.15 the length alone. A length of 0 ends a
-stream. Metadata is checked here for its bounds only; what it says is `metadata`'s affair.
+stream. Only the bounds of the metadata are checked here; `ipc.metadata` decodes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT32: Final = struct.Struct("<i")
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The bytes before a message's flatbuffer, and how long that is.
+    """The bytes before a message's flatbuffer, and its length.
 
     `flatbuffer_nbytes` counts padding too; 0 is the end of the stream.
     """
@@ -34,7 +34,7 @@ class Prefix:
 
 
 def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
-    """Return the prefix at the start of `data`, which holds 8 bytes, or 4 where the stream ends there.
+    """Return the prefix at the start of `data`, which has 8 bytes, or 4 at the end of a stream.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
         nbytes, length = 4, _INT32.unpack_from(data)[0]
     elif len(data) < 8:
         raise InvalidFramingError(
-            expected="a metadata length behind the continuation marker",
+            expected="a metadata length after the continuation marker",
             found=f"{len(data) - 4} bytes",
             byte_offset=byte_offset + 4,
             spec=_SPEC,
@@ -59,7 +59,7 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
     if length < 0 or (length and (nbytes + length) % BODY_ALIGNMENT):
         raise InvalidFramingError(
             expected="a metadata length of at least 0 that ends at a multiple of 8 bytes",
-            found=f"{length:,} behind a prefix of {nbytes} bytes",
+            found=f"{length:,} after a prefix of {nbytes} bytes",
             byte_offset=byte_offset + nbytes - 4,
             spec=_SPEC,
         )
@@ -67,9 +67,9 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
 
 
 def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | None:
-    """Return the flatbuffer of the stream's message at `byte_offset` and where its body begins.
+    """Return the flatbuffer of a stream's message, and the byte offset of its body.
 
-    None at the end of the stream: its marker, or the end of the bytes between two messages.
+    None at the end of the stream: at its marker, or where the bytes end between two messages.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) ->
     head = source.read_up_to(byte_offset, 4)
     if not head:
         return None
-    # The rest of the prefix is read apart: a legacy end marker may be the last 4 bytes of a pipe.
+    # The rest of the prefix is a second read: a legacy end marker may be the last 4 bytes of a pipe.
     if len(head) == 4 and _UINT32.unpack_from(head)[0] == CONTINUATION:
         head = memoryview(bytes(head) + bytes(source.read_up_to(byte_offset + 4, 4)))
     prefix = decode_prefix(head, byte_offset)
@@ -101,11 +101,11 @@ def split_block(metadata: memoryview, block: Block) -> memoryview:
         The prefix contradicts the footer.
     """
     prefix = decode_prefix(metadata[:8], block.byte_offset)
-    found = prefix.nbytes + prefix.flatbuffer_nbytes
-    if found != block.metadata_nbytes or not prefix.flatbuffer_nbytes:
+    metadata_nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
+    if metadata_nbytes != block.metadata_nbytes or not prefix.flatbuffer_nbytes:
         raise InvalidFramingError(
             expected=f"a message whose metadata takes {block.metadata_nbytes:,} bytes, as the footer says",
-            found=f"{found:,}",
+            found=f"{metadata_nbytes:,}",
             byte_offset=block.byte_offset,
             spec="File.fbs, Block.metaDataLength",
         )
@@ -113,7 +113,7 @@ def split_block(metadata: memoryview, block: Block) -> memoryview:
 
 
 def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
-    """Return the flatbuffer of a file's footer and the byte offset where it begins.
+    """Return the flatbuffer of a file's footer, and its byte offset.
 
     Raises
     ------

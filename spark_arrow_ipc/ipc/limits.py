@@ -1,4 +1,4 @@
-"""How much memory and work a file may ask for before it is refused."""
+"""Budgets of memory and nesting; a file that exceeds one is refused."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets that hold for one file or stream.
+    """The budgets of one file or stream.
 
     Parameters
     ----------
     max_batch_bytes
-        Bytes of one record or dictionary batch: its body as it lies in the file, and all its buffers decompressed.
+        Bytes of one record or dictionary batch: of its body, and of all its buffers once decompressed.
     max_slots
         Slots of one array. Nulls and runs take no bytes of the file, however many there are.
     max_metadata_bytes
@@ -33,17 +33,17 @@ class Limits:
     max_columns: int = 1_000_000
     max_depth: int = 64
 
-    def check(self, name: str, found: int, what: str) -> None:
-        """Raise a `LimitError` where `found` is above the budget `name`.
+    def check(self, name: str, needed: int, what: str) -> None:
+        """Raise a `LimitError` if `needed` exceeds the budget `name`.
 
         Raises
         ------
         LimitError
-            Says which budget, and how to raise it.
+            The message names the budget and says how to raise it.
         """
         budget = getattr(self, name)
-        if found > budget:
+        if needed > budget:
             raise LimitError(
-                f"{what} asks for {found:,}, the budget {name} is {budget:,}; "
+                f"{what} asks for {needed:,}, the budget {name} is {budget:,}; "
                 f"raise it with Limits({name}=...) where this file is trusted"
             )

@@ -1,14 +1,14 @@
-"""One LZ4 frame from and into memory of ours, as the lz4 library reads and writes it (LZ4 frame format, 1.6).
+"""Compress and decompress one LZ4 frame in given memory (LZ4 frame format, 1.6).
 
 Strategy
 --------
-The library's Python functions return new bytes: a copy of every buffer, or new memory for each, and half of the time
-of a compressed batch. The C functions below them write to memory that they are given. The library's extension module
+The Python functions of the lz4 library return new bytes: a copy of every buffer, or an allocation for each, which takes
+half of the time of a compressed batch. The C functions below them write to given memory. The library's extension module
 exports them, and ctypes calls them here. They are the documented interface of ``lz4frame.h``: bounded by the two
-lengths that they are given, and safe on any bytes.
+lengths among their arguments, and safe on any bytes.
 
-Where a build of the library does not export them, `decompress_into` and `compress_into` go through its Python
-functions, with the same answers and errors. A test holds both to that.
+If a build of the library does not export them, `decompress_into` and `compress_into` call its Python functions, with
+the same results and errors. A test compares both.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["compress_into", "decompress_into", "most_nbytes"]
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _API_VERSION: Final = 100
-"""``LZ4F_VERSION`` of lz4frame.h since 1.0; creating a context tells it."""
+"""``LZ4F_VERSION`` of lz4frame.h since 1.0, an argument of creating a context."""
 
 _PIECE_NBYTES: Final = 128 << 10
-"""Bytes of output that are asked of the library's Python functions at once: two of its usual blocks."""
+"""Bytes of output of one call of the library's Python functions: two of its usual blocks."""
 
 
 class _Options(ctypes.Structure):
-    """``LZ4F_decompressOptions_t``: what was written stays in place, so that later blocks may refer to it there."""
+    """``LZ4F_decompressOptions_t``; a stable destination lets later blocks refer to earlier output."""
 
     _fields_ = (("stable_destination", ctypes.c_uint), ("reserved", ctypes.c_uint * 3))
 
@@ -45,7 +45,7 @@ _STABLE: Final = _Options(1)
 
 @dataclass(frozen=True, slots=True)
 class _Functions:
-    """The functions of lz4frame.h that are used."""
+    """The functions of lz4frame.h that decompress."""
 
     create: Callable[..., int]
     free: Callable[..., int]
@@ -56,8 +56,8 @@ class _Functions:
 
 
 def _open_library() -> ctypes.CDLL | None:
-    """Return the extension module of the lz4 wheel as a C library, or None where it cannot be opened as one."""
-    # The module is private to the wheel, whose public functions cannot write to memory of ours. cramjam's can: 2.14
+    """Open the extension module of the lz4 wheel as a C library; None if that fails."""
+    # The module is private to the wheel, whose public functions cannot write to given memory. cramjam's can: 2.14
     # decompresses 512 KiB as fast (149 us, 141 here), but compresses it in 1.5 times the time (1,050 us, 690 here).
     try:
         return ctypes.CDLL(lz4.frame._frame.__spec__.origin)  # noqa: SLF001
@@ -69,7 +69,7 @@ _LIBRARY: Final = _open_library()
 
 
 def _bind() -> _Functions | None:
-    """Return the C functions that decompress, or None where a build of the wheel keeps them to itself."""
+    """Return the C functions that decompress, or None if the wheel does not export them."""
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     library = _LIBRARY
     if library is None:
@@ -107,7 +107,7 @@ class _Context:
             raise MemoryError("there is no memory for an LZ4 decompression context")
 
     def decompress_into(self, frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
-        """Return how many bytes were read and written, and whether the frame ended."""
+        """Decompress; return the bytes read, the bytes written, and whether the frame ended."""
         functions, (written, read, options) = self._functions, self._arguments
         functions.reset(self._pointer)
         source, destination = np.asarray(frame).ctypes.data, np.asarray(output).ctypes.data
@@ -124,12 +124,12 @@ class _Context:
                 return consumed, produced, not left
 
     def __del__(self) -> None:
-        """Give the library's memory back."""
+        """Free the library's memory."""
         self._functions.free(self._pointer)
 
 
 class _Local(threading.local):
-    """A context a thread: one serves one frame at a time."""
+    """One context a thread, as a context decompresses one frame at a time."""
 
     context: _Context | None = None
 
@@ -144,12 +144,12 @@ def _decompress_in_place(functions: _Functions, frame: memoryview, output: memor
 
 
 def _decompress_in_pieces(frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
-    """Return as `_Context.decompress_into`. In small pieces the library's own memory stays in the cache."""
+    """As `_Context.decompress_into`, in pieces so small that they stay in the CPU's cache."""
     context = lz4.frame.create_decompression_context()
     consumed = produced = 0
     try:
         while True:
-            # One byte more than there is room for: a frame that is too long shows, one that fits ends.
+            # One byte more than the room, which only a frame that is too long fills.
             room = min(_PIECE_NBYTES, len(output) - produced + 1)
             piece, read, ended = lz4.frame.decompress_chunk(context, frame[consumed:], max_length=room)
             consumed += read
@@ -164,14 +164,12 @@ def _decompress_in_pieces(frame: memoryview, output: memoryview) -> tuple[int, i
 
 
 def decompress_into(frame: memoryview, output: memoryview) -> None:
-    """Decompress the LZ4 frame that `frame` is into `output`, which it must fill.
-
-    One pass over the output, no copy.
+    """Decompress an LZ4 frame into `output`, which it must fill. One pass, no copy.
 
     Raises
     ------
     InvalidBodyError
-        The frame is broken, goes on behind `output`, ends before it is full, or has bytes behind it.
+        The frame is broken, is longer or shorter than `output`, or has bytes after it.
     MemoryError
         The library has no memory for a context.
     """
@@ -180,15 +178,15 @@ def decompress_into(frame: memoryview, output: memoryview) -> None:
     else:
         consumed, produced, ended = _decompress_in_pieces(frame, output)
     if not ended or produced != len(output):
-        found = f"{produced:,}" if ended else f"{produced:,}, and the frame goes on"
-        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=found, spec=_SPEC)
+        actual = f"{produced:,}" if ended else f"{produced:,}, and the frame goes on"
+        raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=actual, spec=_SPEC)
     if consumed < len(frame):
-        found = f"{len(frame) - consumed:,} bytes behind it"
-        raise InvalidBodyError(expected="one LZ4 frame", found=found, spec=_SPEC)
+        surplus = f"{len(frame) - consumed:,} bytes after it"
+        raise InvalidBodyError(expected="one LZ4 frame", found=surplus, spec=_SPEC)
 
 
 class _FrameInfo(ctypes.Structure):
-    """``LZ4F_frameInfo_t``; zeros are blocks of 64 KiB, linked, without checksums and content size."""
+    """``LZ4F_frameInfo_t``; zeros mean linked blocks of 64 KiB, without checksums and content size."""
 
     _fields_ = (
         ("block_size", ctypes.c_int),
@@ -223,7 +221,7 @@ class _Compression:
 
 
 def _bind_compression() -> _Compression | None:
-    """Return the C functions that compress, or None where a build of the wheel keeps them to itself."""
+    """Return the C functions that compress, or None if the wheel does not export them."""
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     library = _LIBRARY
     if library is None:
@@ -243,31 +241,31 @@ def _bind_compression() -> _Compression | None:
 _COMPRESSION: Final = _bind_compression()
 
 _FRAME_NBYTES: Final = 64
-"""More than header and end of a frame take (LZ4 frame format: at most 19 + 4 bytes)."""
+"""More than the header and end of a frame (LZ4 frame format: at most 19 + 4 bytes)."""
 
 _BLOCK_SHIFT: Final = 16
 _BLOCK_NBYTES: Final = 8
-"""Of each block of 64 KiB: its length, and a checksum that is not written."""
+"""Of each block of 64 KiB: its length, and a checksum, which is not written."""
 
 
 def most_nbytes(nbytes: int) -> int:
-    """Return how long the frame of so many bytes may be at most."""
+    """Return the most bytes of a frame of `nbytes`."""
     if _COMPRESSION is not None:
         return _COMPRESSION.bound(nbytes, None) + _FRAME_NBYTES
     return nbytes + _FRAME_NBYTES + _BLOCK_NBYTES * ((nbytes >> _BLOCK_SHIFT) + 1)
 
 
 def compress_into(data: memoryview, output: memoryview, level: int) -> memoryview:
-    """Return the LZ4 frame of some bytes: the beginning of `output`, or new bytes where the library makes those.
+    """Compress bytes to an LZ4 frame: the start of `output`, or new bytes without the C functions.
 
     Parameters
     ----------
     data
-        What is compressed; not empty.
+        Not empty.
     output
-        At least `most_nbytes` of it.
+        At least `most_nbytes` of the length of `data`.
     level
-        From 0, the fast mode, on up; negative ones are faster still.
+        0 is the fast mode; negative levels are faster still.
     """
     if _COMPRESSION is None:
         return memoryview(lz4.frame.compress(data, compression_level=level, store_size=False))

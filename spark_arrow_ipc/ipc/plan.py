@@ -1,11 +1,11 @@
-"""A schema flattened once, so that each batch is one loop and never a recursion.
+"""Compile a schema into a flat list of steps, so that each batch is decoded in one loop.
 
 Strategy
 --------
-`compile_plan` walks the fields in the pre-order of the format and gives each a `Step`: the number of its field
-node, of its first buffer and of its first variadic count, what its buffers are, and how many children follow.
-A selection leaves out steps without renumbering those that stay, so a projected plan reads the same batches and
-touches only its own buffers. Decoding runs over the steps backwards, so that children exist before parents.
+`compile_plan` walks the fields in the pre-order of the format and gives each a `Step`: the numbers of its field
+node, of its first buffer and of its first variadic count, its buffers, and the number of its children. A selection
+leaves out steps without renumbering the others, so a projected plan reads the same batches and only its own buffers.
+Decoding runs over the steps backwards, so that children exist before parents.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNIONS = (t.SparseUnion, t.DenseUnion)
 
 @dataclass(frozen=True, slots=True)
 class BufferStep:
-    """One buffer of a step: `length` slots of `bit_width` bits, 0 for bytes, and `extra` ones where there are any."""
+    """One buffer of a step: the bits of a slot (0 for bytes), and its `extra` slots."""
 
     role: Role
     bit_width: int
@@ -42,7 +42,7 @@ class BufferStep:
     swap: Swap
 
     def nbytes(self, length: Lengths) -> Lengths:
-        """Return how many bytes the buffer has at least for an array of `length`, or for each of many."""
+        """Return the least bytes of the buffer for a length, or for each of an array of them."""
         return slots_nbytes(length, self.extra, self.bit_width)
 
 
@@ -53,7 +53,7 @@ class Step:
     Parameters
     ----------
     path
-        As errors name it.
+        The name of the field in errors.
     type
         The logical type, with only the selected children.
     node, first_buffer, first_variadic
@@ -63,15 +63,15 @@ class Step:
     is_variadic
         Whether variadic buffers follow.
     children
-        How many of the next steps (with theirs) are this field's children.
+        The number of child fields, whose steps (with those below) follow.
     dictionary_id
-        Of a dictionary-encoded field, else None.
+        The id of a dictionary-encoded field, else None.
     drops_validity
-        A union of metadata V4, whose first buffer is a validity bitmap that V5 abolished.
+        True for a union of metadata V4, whose first buffer is a validity bitmap that V5 removed.
     is_top
         Whether this is a column, whose length is that of the batch.
     child_slots
-        Slots that every child needs for each slot of its own, or None where value offsets say.
+        The slots of every child for each slot of the field, or None if value offsets give them.
     """
 
     path: str
@@ -90,9 +90,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of a schema, and how many nodes, buffers and variadic counts a batch must have.
+    """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch.
 
-    `fields` are the selected ones. `dictionaries` has the plan of the values for every id below them.
+    `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them.
     """
 
     fields: tuple[t.Field, ...]
@@ -111,7 +111,7 @@ def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
 
 @dataclass(frozen=True, slots=True)
 class _Physical:
-    """What a batch holds of each field of a type."""
+    """The parts of a `Step` that depend on the type only."""
 
     buffers: tuple[BufferStep, ...]
     is_variadic: bool
@@ -137,7 +137,7 @@ class _Compiling:
         self.dictionaries: dict[int, Plan] = {}
 
     def field(self, field: t.Field, path: str, *, keep: bool, selection: Selection | None, top: bool) -> t.Field:
-        """Return the field as selected, after numbering it and all below it; a step is added where it is kept."""
+        """Add the step of a field if it is kept, number all below it, and return it as selected."""
         type_ = field.type
         dictionary_id = self._dictionary(type_, path, keep=keep) if isinstance(type_, t.Dictionary) else None
         held = self._physical(type_)
@@ -167,9 +167,9 @@ class _Compiling:
         return field
 
     def _physical(self, type_: t.DataType) -> _Physical:
-        """Return what a batch holds of a type, from memory for leaves: the columns of wide tables are of few types."""
+        """Return the physical parts of a type, cached for leaves: wide tables have few types."""
         if type_.children or isinstance(type_, t.Dictionary):
-            return _Physical.of(type_)  # to look for these would take a walk over all below them
+            return _Physical.of(type_)  # hashing these would walk over all types below them
         held = self.physical.get(type_)
         if held is None:
             held = self.physical[type_] = _Physical.of(type_)
@@ -177,7 +177,7 @@ class _Compiling:
 
     def _dictionary(self, type_: t.Dictionary, path: str, *, keep: bool) -> int:
         dictionary_id = next(self.ids)
-        # The values' own dictionaries are numbered behind this one, whether it is kept or not.
+        # The values' own dictionaries are numbered after this one, whether it is kept or not.
         inner = _Compiling(self.ids, self.version)
         values = inner.field(
             t.Field(f"{path} (dictionary)", type_.value), f"{path} (dictionary)", keep=True, selection=None, top=True
@@ -204,23 +204,23 @@ def compile_plan(
     version: MetadataVersion,
     selection: Selection | None = None,
 ) -> Plan:
-    """Return the plan of a schema's fields. O(fields).
+    """Compile the plan of a schema's fields. O(fields).
 
     Parameters
     ----------
     fields
-        Of the schema, all of them: every batch holds them all.
+        All fields of the schema, as every batch has them all.
     dictionary_ids
         One for each dictionary-encoded field, in the order of `walk_fields`.
     version
-        Of the messages: unions of V4 have one buffer more.
+        The metadata version of the messages: unions of V4 have one buffer more.
     selection
         Fields to decode; None for all. Kept fields stay in the order of the schema.
 
     Raises
     ------
     InvalidDictionaryError
-        One id stands for dictionaries of two types.
+        Two fields of one id have dictionaries of different types.
     """
     compiling = _Compiling(dictionary_ids, version)
     kept = []

@@ -1,6 +1,6 @@
-"""What is read of each batch: the columns that were asked for, decoded by a plan and checked.
+"""Read the selected columns of each batch: decode them by a plan, and validate them.
 
-Shared by the readers of both formats, which differ in how they find messages and in nothing else.
+The readers of both formats use it: they differ only in how they find messages.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from spark_arrow_ipc.ipc.plan import Plan, compile_plan
 from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
-"""Names, positions or struct paths; or a function that finds them in the file's schema."""
+"""Names, positions or struct paths; or a function that selects them from the file's schema."""
 
 
 class SelectedColumns:
-    """What is read of each batch: the selected columns, by plans compiled once for each metadata version."""
+    """The selected columns of a file or stream, with one plan for each metadata version."""
 
     def __init__(self, message: SchemaMessage, columns: Columns | None, validation: Validation, limits: Limits) -> None:
         self._message = message
@@ -46,15 +46,15 @@ class SelectedColumns:
             self._selection = project(resolve_exactly(message.schema.fields, chosen))
             positions = tuple(self._selection)
             if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
-                self._selection = None  # each column, in whatever order
+                self._selection = None  # every column, in any order
         self._plans: dict[MetadataVersion, Plan] = {}
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
-        """Whether the batches are of the other byte order."""
+        """Whether the batches have the other byte order."""
         self.limits = limits
         self.is_whole = self._selection is None
-        """Whether every column is read, so that a block is worth one read."""
-        # Steps keep the order of the schema; `_order` puts their columns into the order that was asked for.
+        """Whether every column is read, which one read of the block does."""
+        # Steps keep the order of the schema; `_order` restores the order of the selection.
         kept = sorted(positions)
         self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)
         whole = message.schema
@@ -64,7 +64,7 @@ class SelectedColumns:
         self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
 
     def plan(self, version: MetadataVersion) -> Plan:
-        """Return the plan for messages of a version."""
+        """Return the plan for messages of a metadata version."""
         plan = self._plans.get(version)
         if plan is None:
             message = self._message
@@ -73,7 +73,7 @@ class SelectedColumns:
         return plan
 
     def read_batch(self, message: Message, place: BodyPlace, find: FindDictionary) -> RecordBatch:
-        """Return the selected columns of the batch whose body lies at `place`."""
+        """Read the selected columns of the batch whose body lies at `place`."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
@@ -83,7 +83,7 @@ class SelectedColumns:
     def build_batch(
         self, message: Message, num_rows: int, layout: BatchLayout, regions: Sequence[memoryview], find: FindDictionary
     ) -> RecordBatch:
-        """Return a batch of buffers in memory, by number; `message` is any of those whose rows it has."""
+        """Build a batch of buffers in memory, by number; custom metadata is that of `message`."""
         plan = self.plan(message.version)
         columns = build_columns(num_rows, plan, layout, regions, find, body_offset=0, swaps=self.swaps)
         self._check(columns, plan)
@@ -95,7 +95,7 @@ class SelectedColumns:
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
     def wanted_nbytes(self, message: Message) -> int:
-        """Return the number of bytes of a batch's body that are read; close ranges are joined, as by `read_batch`."""
+        """Return the bytes of a batch's body that `read_batch` reads, including joined gaps."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
@@ -106,7 +106,7 @@ class SelectedColumns:
         return sum(stop - start for start, stop in ranges)
 
     def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
-        """Return the values of the dictionary batch whose body lies at `place`."""
+        """Read the values of the dictionary batch whose body lies at `place`."""
         (values,) = self._read_columns(header, plan, place, find)
         return values
 

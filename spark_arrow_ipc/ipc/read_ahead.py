@@ -1,6 +1,6 @@
-"""Small neighbours read together: one read of a piece instead of four for every small message.
+"""Read small neighbours together: one read of a piece instead of four for every small message.
 
-Memory: one piece. What lies beyond a piece, or is larger than one, is read from the source as it is asked for.
+Memory: one piece. A range that is larger than a piece is read from the source directly.
 """
 
 from __future__ import annotations
@@ -11,26 +11,18 @@ from typing import Final
 from spark_arrow_ipc.ipc.source import ByteSource, FileSource, SeekableSource
 
 HEADERS_NBYTES: Final = 8 << 10
-"""A piece that holds the metadata of most messages: what a walk reads that passes the bodies by."""
+"""A piece that contains the metadata of most messages, for a walk that skips the bodies."""
 
 _FIRST_NBYTES: Final = 64 << 10
 MOST_NBYTES: Final = 1 << 20
 """Pieces of small messages grow from the first size to this one."""
 
 SMALL_NBYTES: Final = 256 << 10
-"""Larger messages are worth a read of their own."""
+"""Larger messages are read alone."""
 
 
 class ReadAhead:
-    """A `ByteSource` over another one, which it reads in pieces and closes.
-
-    Parameters
-    ----------
-    source
-        What is read.
-    piece_nbytes
-        How much is read at least.
-    """
+    """A `ByteSource` that reads another one in pieces of at least `piece_nbytes`, and closes it."""
 
     def __init__(self, source: ByteSource, piece_nbytes: int = HEADERS_NBYTES) -> None:
         self.path = source.path
@@ -41,7 +33,7 @@ class ReadAhead:
         self._piece = memoryview(b"")
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`: a view of the piece, or a read of its own."""
+        """Return at most `nbytes` from `byte_offset` on: a view of the piece, or another read."""
         start = byte_offset - self._start
         if start >= 0 and start + nbytes <= len(self._piece):
             return self._piece[start : start + nbytes]
@@ -57,24 +49,24 @@ class ReadAhead:
         Raises
         ------
         InvalidFramingError
-            The bytes end before.
+            The source ends before.
         """
         data = self.read_up_to(byte_offset, nbytes)
         return data if len(data) == nbytes else self._source.read_at(byte_offset, nbytes)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return each range of (byte offset, bytes): of the piece where it holds them all, else of the source."""
+        """Return each (byte offset, bytes): from the piece if it has them all, else from the source."""
         if all(len(self.held(byte_offset)) >= nbytes for byte_offset, nbytes in ranges):
             return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
         return self._source.read_ranges(ranges)
 
     def held(self, byte_offset: int) -> memoryview:
-        """Return what of the piece lies from `byte_offset` on; nothing is read."""
+        """Return the bytes of the piece from `byte_offset` on, without a read."""
         start = byte_offset - self._start
         return self._piece[start:] if 0 <= start < len(self._piece) else memoryview(b"")
 
     def refill(self, byte_offset: int) -> memoryview:
-        """Return what is held from `byte_offset` on, after another read where that gives more."""
+        """Return the bytes held from `byte_offset` on, after another read if it gives more."""
         held = self.held(byte_offset)
         if len(held) < self._piece_nbytes and (self._start != byte_offset or not held):
             self._piece = self._source.read_up_to(byte_offset, self._piece_nbytes)
@@ -84,14 +76,14 @@ class ReadAhead:
 
     @property
     def expects_small(self) -> bool:
-        """Whether the last message was so small that a piece is worth it."""
+        """Whether the last messages were small enough for large pieces."""
         return self._piece_nbytes > HEADERS_NBYTES
 
     def adapt(self, message_nbytes: int) -> None:
-        """Set the size of the next piece after a message of so many bytes.
+        """Set the size of the next piece after a message of `message_nbytes`.
 
-        Small messages make it grow. Behind a large one it holds headers only: whoever stops there, or passes the
-        next body by, has read nothing in vain.
+        Small messages make it grow. After a large one it is the size of headers: a caller that stops there, or skips
+        the next body, has read nothing in vain.
         """
         if message_nbytes > SMALL_NBYTES:
             self._piece_nbytes = HEADERS_NBYTES
@@ -105,5 +97,5 @@ class ReadAhead:
 
 
 def read_ahead(source: ByteSource) -> ByteSource:
-    """Return a source that reads ahead, where that saves reads and waits for no byte that may never come."""
+    """Make a source read ahead, if that saves reads and cannot wait for bytes that never come."""
     return ReadAhead(source) if isinstance(source, FileSource | SeekableSource) else source

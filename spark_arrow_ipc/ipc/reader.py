@@ -1,10 +1,10 @@
-"""Readers of the file and the stream format: `open`, and what it returns.
+"""Open files and streams for reading.
 
 Strategy
 --------
-A reader owns a `ByteSource`, knows the schema, and turns one message at a time into a `RecordBatch`. Opening a
-file reads its footer and nothing else; a body is read when its batch is asked for, and with `columns` only the
-ranges that those columns need. Every error that leaves here names the path, the block and the byte offset.
+A reader owns a `ByteSource` and the schema, and decodes one message at a time into a `RecordBatch`. Opening a file
+reads only its footer; a body is read when its batch is, and with `columns` only the ranges that those columns need.
+Every error of a reader names the path, the block and the byte offset.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> FileReader | StreamReader:
-    """Return a reader of an Arrow IPC file or stream, told apart by the first bytes.
+    """Open an Arrow IPC file or stream; its first bytes tell the format.
 
     Parameters
     ----------
     source
-        A path, bytes, or a binary file object; a stream's may be unseekable.
+        A path, bytes, or a binary file object, which for a stream may be unseekable.
     columns
-        Names, positions, or tuples that go into structs; None for all. Buffers of other columns are not read.
-        A function gets the file's schema and returns them.
+        Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
+        A function is called with the file's schema and returns these.
     validation
         ``full`` checks values too (offsets, UTF-8, indices ...), ``structural`` only sizes and bounds.
     limits
@@ -59,7 +59,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     Raises
     ------
     InvalidFramingError
-        It is neither; the text says what it looks like.
+        It is neither; the message says what it looks like.
     ArrowIpcError
         The footer or the schema is broken.
     ColumnNotFoundError
@@ -77,7 +77,7 @@ def open_file(
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> FileReader:
-    """Return a reader of the file format; parameters and errors as for `open`."""
+    """Open the file format; parameters and errors as for `open`."""
     reader = _open(source, Format.FILE, columns, validation, limits)
     assert isinstance(reader, FileReader)
     return reader
@@ -90,14 +90,14 @@ def open_stream(
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> StreamReader:
-    """Return a reader of the stream format; parameters and errors as for `open`."""
+    """Open the stream format; parameters and errors as for `open`."""
     reader = _open(source, Format.STREAM, columns, validation, limits)
     assert isinstance(reader, StreamReader)
     return reader
 
 
 def read_schema(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Schema:
-    """Return the schema of a file or stream, from its footer or first message alone."""
+    """Read the schema of a file or stream: only its footer or first message."""
     with open(source, limits=limits) as reader:
         return reader.schema
 
@@ -115,12 +115,12 @@ def _open(
     source = open_source(openable)
     try:
         with error_context(path=source.path):
-            found = sniff_source(source)
-            if demanded is not None and found is not demanded:
+            actual = sniff_source(source)
+            if demanded is not None and actual is not demanded:
                 raise InvalidFramingError(
-                    expected=f"the Arrow IPC {demanded.value} format", found=f"the {found.value} format", byte_offset=0
+                    expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
                 )
-            opener = _open_file if found is Format.FILE else _open_stream
+            opener = _open_file if actual is Format.FILE else _open_stream
             return opener(source, columns, Validation(validation), limits)
     except BaseException:
         source.close()
@@ -138,15 +138,15 @@ def _open_file(source: ByteSource, columns: Columns | None, validation: Validati
 
 
 def _open_stream(source: ByteSource, columns: Columns | None, validation: Validation, limits: Limits) -> StreamReader:
-    found = read_stream_message(source, 0, limits)
-    if found is None:
+    encapsulated = read_stream_message(source, 0, limits)
+    if encapsulated is None:
         raise InvalidFramingError(expected="a schema", found="the end of the stream", byte_offset=0)
-    flatbuffer, body_offset = found
+    flatbuffer, body_offset = encapsulated
     with inside(body_offset - len(flatbuffer)):
         message = decode_message(flatbuffer, limits)
         header = expect(message, MessageHeader.Schema, SchemaHeader)
         if message.body_nbytes:
-            # A wrong length would take the reader past all batches, to what looks like the end.
+            # A wrong length would skip all batches, to an apparent end.
             raise InvalidMetadataError(
                 expected="a schema without a body", found=f"one of {message.body_nbytes:,} bytes"
             )

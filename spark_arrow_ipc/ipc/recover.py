@@ -1,14 +1,13 @@
-"""Files and streams that lost their end: what of them is whole, and why the rest is not.
+"""Recover the whole record batches of truncated files and streams.
 
 Strategy
 --------
-What stands between a file's magic and its footer is a stream. So where the footer is missing or broken, the headers
-of all messages are walked, and what they say makes a footer; the reader that it is given to is the usual one, with
-the usual checks, lazy as always. A stream that was cut is walked as well, so that it is known before the first
-batch is read how many are whole.
+The bytes between a file's magic and its footer are a stream. If the footer is missing or broken, the headers of all
+messages are walked and a footer is made of them; the usual `FileReader` gets it, with the usual checks, and as lazy as
+always. A truncated stream is walked as well, so that the number of whole batches is known before the first is read.
 
-A walk knows bodies by their length only. Recovered batches are therefore always checked in full: one that needs a
-dictionary which went with the end says so when it is read.
+A walk reads no bodies. Recovered batches are therefore always validated in full: reading a batch whose dictionary was
+lost with the end raises an error.
 """
 
 from __future__ import annotations
@@ -38,26 +37,26 @@ from spark_arrow_ipc.ipc.stream_reader import StreamReader
 __all__ = ["BEYOND_RECOVERY", "Recovered", "open_recovered"]
 
 BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
-"""What reading a batch says whose dictionary, or a delta of it, lay behind the cut."""
+"""Errors of reading a batch whose dictionary, or a delta of it, was lost."""
 
 _MOST_PADDING: Final = 64
-"""arrow-rs begins its first message at a multiple of this, behind zeros."""
+"""arrow-rs begins its first message at a multiple of this, after zeros."""
 
 _DEFAULT_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
-    """What is whole of a file or stream.
+    """The whole record batches of a file or stream.
 
     Parameters
     ----------
     reader
-        Of all whole batches; None where not even the schema is.
+        Reads the whole batches; None if not even the schema is whole.
     index
-        Where the whole messages lie; None where the file is sound and nobody walked it.
+        Where the whole messages lie; None for a sound file, which is not walked.
     lost
-        Why the rest cannot be read; None where there is no rest.
+        Why the rest cannot be read; None if nothing is lost.
     """
 
     reader: FileReader | StreamReader | None
@@ -66,11 +65,11 @@ class Recovered:
 
     @property
     def batches(self) -> int | None:
-        """How many record batches are whole; None where nobody counted."""
+        """The number of whole record batches; None for a sound file, which is not walked."""
         return None if self.index is None else len(self.index.batches)
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        """Yield the batches whose messages are whole; reading one raises as the reader does."""
+        """Yield the batches whose messages are whole; the reader's errors apply."""
         return islice(self.reader or (), self.batches)
 
     def close(self) -> None:
@@ -86,24 +85,23 @@ def open_recovered(
     validation: Validation = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> Recovered:
-    """Return what is whole of a file or stream: all of it, usually.
+    """Open a file or stream, and recover its whole batches if it is truncated.
 
-    Costs what `ipc.open` costs where a file is sound, and a small read for each message of streams and of files
-    that are not.
+    A sound file costs what `ipc.open` costs; a stream or a broken file costs a small read more for each message.
 
     Parameters
     ----------
     opens
-        Gives what is opened, anew each time: up to twice.
+        Opens the source, or gives its path or bytes; called once or twice.
     columns, validation, limits
-        As for `ipc.open`. Where something is lost, the rest is checked in full.
+        As for `ipc.open`. If something is lost, the rest is validated in full.
 
     Raises
     ------
     InvalidArrowError
         The bytes do not begin as Arrow IPC does.
     UnsupportedError, LimitError, ColumnNotFoundError, OSError
-        What opening can say.
+        As `ipc.open`.
     """
     try:
         reader = open_reader(opens(), columns=columns, validation=validation, limits=limits)
@@ -124,33 +122,33 @@ def open_recovered(
 
 
 def _without_end(source: ByteSource, why: InvalidArrowError, columns: Columns | None, limits: Limits) -> Recovered:
-    """Return what is whole of bytes that cannot be opened for a reason; that reason where they never were Arrow."""
+    """Recover a source that cannot be opened; raise `why` if it never was Arrow."""
     try:
         head = bytes(source.read_up_to(0, len(FILE_HEADER)))
         if not any(start.startswith(head[: len(start)]) for start in (MAGIC, CONTINUATION.to_bytes(4, "little"))):
             raise why
-        found = _file_without_footer(source, columns, limits) if head.startswith(MAGIC) else None
+        recovered = _file_without_footer(source, columns, limits) if head.startswith(MAGIC) else None
     except BaseException:
         source.close()
         raise
-    if found is None:
+    if recovered is None:
         source.close()
         return Recovered(None, None, why)
-    index = found.index
+    index = recovered.index
     assert index is not None
-    return replace(found, lost=index.broken or why)
+    return replace(recovered, lost=index.broken or why)
 
 
 def _file_without_footer(source: ByteSource, columns: Columns | None, limits: Limits) -> Recovered | None:
-    """Return the whole batches of a file by its messages, or None where its schema is not whole."""
+    """Return the whole batches of a file by its messages, or None if its schema is not whole."""
     head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_PADDING))
     zeros = len(head) - len(head.lstrip(b"\0"))
     byte_offset = len(FILE_HEADER) + zeros // BODY_ALIGNMENT * BODY_ALIGNMENT
     header = schema = None
     with suppress(InvalidArrowError), error_context(path=source.path):
-        found = read_stream_message(source, byte_offset, limits)
-        if found is not None:
-            flatbuffer, byte_offset = found
+        encapsulated = read_stream_message(source, byte_offset, limits)
+        if encapsulated is not None:
+            flatbuffer, byte_offset = encapsulated
             with inside(byte_offset - len(flatbuffer)):
                 header = expect(decode_message(flatbuffer, limits), MessageHeader.Schema, SchemaHeader)
                 schema = decode_schema(header.view, limits)

@@ -1,14 +1,13 @@
-"""Some rows of a large record batch, read without the others.
+"""Read some rows of a large record batch without the others.
 
 Strategy
 --------
-Each column has its own buffers, so the rows `start` to `stop` are a range of bytes in each of them: from the fixed
-width of a slot, or from the value offsets at both ends. `BatchRows.read` reads those ranges and subtracts the first
-value offset from the others. The result is laid out as a batch of its own and is decoded and checked as any other.
-A table that was written in one piece is one record batch of gigabytes; this way it costs the memory of a range, and
-several tasks can share it.
+Rows `start` to `stop` are a range of bytes in each buffer: by the fixed width of a slot, or by the value offsets at
+both ends. `BatchRows.read` reads those ranges and subtracts the first value offset from the others. The result is laid
+out as a batch of its own, and is decoded and validated as any other. A table written in one piece is one record batch
+of gigabytes: reading ranges takes the memory of a range, and several tasks can share the batch.
 
-Ranges begin at a multiple of eight slots, at every depth, so that bitmaps need not be shifted.
+Ranges begin at a multiple of eight slots at every depth, so that no bitmap is shifted.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 __all__ = ["ROW_ALIGNMENT", "BatchRows", "can_cut"]
 
 ROW_ALIGNMENT: Final = 8
-"""Ranges of rows begin at multiples of this."""
+"""Ranges of rows begin at a multiple of this."""
 
 
 def can_cut(columns: SelectedColumns, message: Message) -> bool:
-    """Return whether rows of a batch can be read without the others.
+    """Return whether some rows of a batch can be read without the others.
 
-    They cannot if it is compressed, of the other byte order, or has a layout that `SlotWalk` does not read.
+    False if it is compressed, of the other byte order, or has a layout that `SlotWalk` does not read.
     """
     header = message.header
     assert isinstance(header, RecordBatchHeader)
@@ -46,18 +45,7 @@ def can_cut(columns: SelectedColumns, message: Message) -> bool:
 
 
 class BatchRows:
-    """A record batch of which `can_cut` is true.
-
-    Parameters
-    ----------
-    columns
-        What is read of it.
-    message
-        Its header.
-    place
-        Where its body lies.
-    find_dictionary
-        Gives the dictionaries.
+    """A record batch whose rows can be read in ranges; `can_cut` must hold.
 
     Raises
     ------
@@ -76,9 +64,9 @@ class BatchRows:
         self.num_rows = header.length
         """Rows of the whole batch."""
         self.nbytes = sum(nbytes for _, nbytes in wanted_ranges(self._plan, self._layout))
-        """Bytes of the whole batch that reading all rows reads."""
+        """Bytes of the selected columns' buffers, for all rows."""
         self.num_buffers = sum(len(step.buffers) for step in self._plan.steps)
-        """Reads that a range of rows costs, at most."""
+        """The most reads for one range of rows."""
         for step in self._plan.steps:
             length = self._layout.nodes[step.node][0]
             if step.is_top and length != self.num_rows:
@@ -87,12 +75,12 @@ class BatchRows:
                 )
 
     def read(self, start: int, stop: int) -> RecordBatch:
-        """Return the rows `start` to `stop`; `start` is a multiple of `ROW_ALIGNMENT`. One read a buffer.
+        """Read the rows `start` to `stop`; `start` is a multiple of `ROW_ALIGNMENT`. One read a buffer.
 
         Raises
         ------
         InvalidBodyError
-            A buffer is too small for its slots, or offsets point outside; the field's path is given.
+            A buffer is too small for its slots, or offsets point outside of it; the field's path is given.
         InvalidFramingError
             The bytes end before the body does.
         """
@@ -156,11 +144,11 @@ class _RangeReading(SlotWalk[range]):
     def values(self, number: int, buffer: BufferStep, slots: range) -> memoryview:
         if not slots:
             return NO_BYTES
-        # Slots begin at a multiple of 8, so that the first bit is the first of its byte.
+        # Slots begin at a multiple of 8, so the first bit is the first of its byte.
         return self._read(number, range(slots.start * buffer.bit_width // 8, buffer.nbytes(slots.stop)))
 
     def _read(self, number: int, extent: range) -> memoryview:
-        """Return some bytes of a buffer."""
+        """Read a range of bytes of a buffer."""
         byte_offset, nbytes = self._layout.buffers[number]
         if extent.stop > nbytes:
             raise InvalidBodyError(expected=f"a buffer of at least {extent.stop:,} bytes", found=f"{nbytes:,}")

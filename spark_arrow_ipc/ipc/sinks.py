@@ -1,4 +1,4 @@
-"""Where a writer's bytes go: a file that takes its name when it is finished, or a file object of the caller's."""
+"""Destinations of a writer: a file that gets its name when finished, or a file object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FileSink", "PathSink"]
 
 
 class PathSink:
-    """A local file that takes its name when it is finished."""
+    """A local file that gets its name when it is finished."""
 
     def __init__(self, path: str) -> None:
         self._target = Path(path)
@@ -21,28 +21,28 @@ class PathSink:
         self.file: BinaryIO = cast("BinaryIO", self._staged.open("wb" if self._direct else "xb"))
 
     def finish(self, prove: Callable[[Path], None]) -> None:
-        """Close the file, have it proven, and give it its name in place of what was there."""
+        """Close the file, call `prove` on it, and rename it over any file of its name."""
         self.file.close()
         if not self._direct:
             prove(self._staged)
             self._staged.replace(self._target)
 
     def discard(self) -> None:
-        """Close and remove the file; what was there before stays."""
+        """Close and remove the file; a file of the target's name stays."""
         self.file.close()
         if not self._direct:
             self._staged.unlink(missing_ok=True)
 
 
 class FileSink:
-    """A file object of the caller's."""
+    """A file object that the caller closes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
 
     def finish(self, _: Callable[[Path], None]) -> None:
-        """Hand over what is buffered; the caller closes."""
+        """Flush the file object."""
         self.file.flush()
 
     def discard(self) -> None:
-        """Leave what was written: without a footer no reader takes it for a file."""
+        """Do nothing: without a footer no reader accepts the bytes as a file."""

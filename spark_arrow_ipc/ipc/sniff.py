@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: never by its name."""
+"""Tell the file format from the stream format by the first bytes, never by the name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from spark_arrow_ipc.ipc.constants import MAGIC, Format
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource
 
 SNIFF_NBYTES: Final = 16
-"""How many first bytes `sniff` looks at."""
+"""The number of first bytes that `sniff` needs."""
 
 _LEGACY_LEAST: Final = 16
-"""No flatbuffer of a schema message is shorter than this."""
+"""The least bytes of a schema message's flatbuffer."""
 
 _SIGNATURES: Final = (
     (b"PAR1", "Parquet; use spark.read.parquet"),
@@ -27,7 +27,7 @@ _SIGNATURES: Final = (
     (b"\x89HDF", "HDF5"),
     (b"SQLite format 3", "an SQLite database"),
 )
-"""First bytes of what people mistake for Arrow, and what to do instead."""
+"""First bytes of formats that are mistaken for Arrow, and advice for each."""
 
 
 def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
@@ -38,13 +38,13 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
     first
         The first bytes, fewer only where the file is shorter.
     nbytes
-        Length of the whole file where it is known: a stream without continuation marker (before 0.15) begins
+        Bytes of the whole file, if known: a stream without continuation marker (before 0.15) begins
         with a length, which must fit.
 
     Raises
     ------
     InvalidFramingError
-        It is neither; the text guesses what it is.
+        It is neither; the message guesses what it is.
     """
     head = bytes(first[:SNIFF_NBYTES])
     if head.startswith(MAGIC):
@@ -61,14 +61,14 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
     if len(head) >= 8 and legacy >= _LEGACY_LEAST and (nbytes is None or legacy <= nbytes - 4) and not _is_text(head):
         return Format.STREAM
     if head.startswith(b"\0\0\0\0"):
-        found = "an end-of-stream marker without a schema before it"
+        finding = "an end-of-stream marker without a schema before it"
     elif MAGIC.startswith(head):
-        found = f"only {len(head)} bytes: the file is truncated; copy or write it again"
+        finding = f"only {len(head)} bytes: the file is truncated; copy or write it again"
     elif _is_text(head):
-        found = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
+        finding = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
     else:
-        found = f"the bytes {head.hex(' ')}"
-    raise InvalidFramingError(expected=expected, found=found, byte_offset=0)
+        finding = f"the bytes {head.hex(' ')}"
+    raise InvalidFramingError(expected=expected, found=finding, byte_offset=0)
 
 
 def _is_text(head: bytes) -> bool:
@@ -76,7 +76,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def sniff_source(source: ByteSource) -> Format:
-    """Return the format of a source; an unseekable one keeps the bytes that were looked at."""
+    """Return the format of a source; a `ForwardSource` keeps the bytes for later reads."""
     if isinstance(source, ForwardSource):
         return sniff(source.peek(SNIFF_NBYTES))
     return sniff(source.read_up_to(0, SNIFF_NBYTES), source.nbytes)

@@ -1,10 +1,9 @@
-"""From whatever `ipc.open` is given to a `ByteSource`, the codec's only door to bytes.
+"""Open a path, bytes or a file object as a `ByteSource`, from which the codec reads.
 
 Strategy
 --------
-A path, bytes or a binary file object becomes a `ByteSource` (``storage/byte_source.py``): exact ranges, or an error
-that says where the bytes end. Where the length is not known (a pipe), bytes are read in pieces of `_PIECE_NBYTES`, so
-that memory grows only with bytes that came.
+A `ByteSource` (``storage/byte_source.py``) gives exact ranges, or an error with the place where the bytes end. A source
+of unknown length (a pipe) is read in pieces of `_PIECE_NBYTES`, so that memory grows only with the bytes received.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from spark_arrow_ipc.storage.local_source import FileSource
 __all__ = ["BufferSource", "ByteSource", "FileSource", "ForwardSource", "Openable", "SeekableSource", "open_source"]
 
 _PIECE_NBYTES: Final = 64 << 20
-"""Most bytes that are asked of a source of unknown length at once."""
+"""The most bytes in one read of a file object."""
 
 Openable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ByteSource
-"""What `open_source` accepts: a path, bytes, a binary file object (which may be unseekable), or a source itself."""
+"""A path, bytes, a binary file object (seekable or not), or a `ByteSource`."""
 
 
 class SeekableSource(ExactReads):
@@ -37,7 +36,7 @@ class SeekableSource(ExactReads):
         file.seek(self._start)
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` (counted from where the file stood) on, at most `nbytes`."""
+        """Return at most `nbytes` from `byte_offset` on, counted from the file's first position."""
         assert self.nbytes is not None
         self._file.seek(self._start + byte_offset)
         return _read_pieces(self._file.read, min(nbytes, max(self.nbytes - byte_offset, 0)))
@@ -57,14 +56,14 @@ class ForwardSource(ExactReads):
         self.nbytes: int | None = None
 
     def peek(self, nbytes: int) -> memoryview:
-        """Return the next bytes, at most `nbytes`, without passing them."""
+        """Return the next bytes, at most `nbytes`, and keep them for the next read."""
         if len(self._ahead) < nbytes:
             more = _read_pieces(self._file.read, nbytes - len(self._ahead))
             self._ahead = memoryview(bytes(self._ahead) + bytes(more))
         return self._ahead[:nbytes]
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return the bytes from `byte_offset` on, at most `nbytes`; what lies before is read and dropped.
+        """Return at most `nbytes` from `byte_offset` on; earlier bytes are read and dropped.
 
         Raises
         ------
@@ -92,7 +91,7 @@ class ForwardSource(ExactReads):
 
 
 class _RangesOneByOne(ExactReads):
-    """A caller's source that reads single ranges only."""
+    """A caller's source without `read_ranges`: reads one range after another."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -104,7 +103,7 @@ class _RangesOneByOne(ExactReads):
 
 
 def _read_pieces(read: Callable[[int], bytes | None], nbytes: int) -> memoryview:
-    """Return up to `nbytes` from a file object whose reads may be short."""
+    """Read up to `nbytes` from a file object whose reads may be short."""
     first = read(min(nbytes, _PIECE_NBYTES)) or b""
     if len(first) == nbytes or not first:
         return memoryview(first)
@@ -125,23 +124,21 @@ def _name_of(file: BinaryIO) -> str | None:
 
 
 def open_source(source: Openable) -> ByteSource:
-    """Return a `ByteSource` over a path, bytes or a binary file object; a source is returned as it is.
+    """Return a `ByteSource` of a path, bytes or a binary file object, or the given source.
 
     Raises
     ------
     OSError
         The path cannot be opened.
     TypeError
-        It is none of these.
+        The argument is none of these.
     """
     if isinstance(source, str | os.PathLike):
         return FileSource.open(os.fspath(source))
     if isinstance(source, bytes | bytearray | memoryview):
         return BufferSource(memoryview(source).toreadonly().cast("B"))
     if isinstance(cast("object", source), io.TextIOBase):
-        raise TypeError(
-            "expected a path, bytes or a binary file object, found a file opened as text; open it with 'rb'"
-        )
+        raise TypeError("expected a path, bytes or a binary file object, found a file in text mode; open it with 'rb'")
     if callable(getattr(source, "read_at", None)):
         given = cast("ByteSource", source)
         return given if callable(getattr(given, "read_ranges", None)) else _RangesOneByOne(given)

@@ -1,14 +1,14 @@
-"""Where the messages of a stream lie, learnt without its bodies, so that a stream can be read in parts.
+"""Index the messages of a stream without reading bodies, so that it can be read in parts.
 
 Strategy
 --------
-A stream has no footer, but every message says how long its body is. `walk` goes from message to message and seeks
-past the bodies: one small read each. What it finds makes a `StreamIndex`: the record batches with their rows, and
-the dictionary batches. Reading can begin at any record batch, once the dictionaries in force there are replayed;
+A stream has no footer, but every message has the length of its body. `walk` goes from message to message and seeks
+past the bodies: one small read each. Its result is a `StreamIndex`: the record batches with their rows, and the
+dictionary batches. Reading can begin at any record batch, once the dictionaries in force there are replayed;
 `StreamIndex.start` names them.
 
-The walk says of broken bytes what reading them would say, with one difference: it knows bodies only by their
-length. What lies behind a file's magic is a stream as well, so a file that lost its footer is walked in the same way.
+The walk raises the errors that reading raises, except for those of bodies. The bytes after a file's magic are a stream
+as well, so a file that lost its footer is walked in the same way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "i
 
 @dataclass(frozen=True, slots=True)
 class IndexedBatch:
-    """A record batch of a stream: where it lies, its rows, and how many rows and dictionary batches come before it."""
+    """A record batch of a stream: its place, its rows, and what comes before it."""
 
     block: Block
     rows: int
@@ -44,7 +44,7 @@ class IndexedBatch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDictionary:
-    """A dictionary batch of a stream: where it lies, its id, and whether it is a delta."""
+    """A dictionary batch of a stream: its place, its id, and whether it is a delta."""
 
     block: Block
     id: int
@@ -60,7 +60,7 @@ class StreamStart:
     byte_offset
         Of its message.
     record_batches_before, rows_before, dictionaries_before
-        How many record batches, rows and dictionary batches come before it.
+        The numbers of record batches, rows and dictionary batches before it.
     dictionaries
         Number and byte offset of each dictionary batch that must be replayed, in the order of the stream.
     """
@@ -72,7 +72,7 @@ class StreamStart:
     dictionaries: tuple[tuple[int, int], ...] = ()
 
     def __reduce__(self) -> tuple[type[StreamStart], tuple[object, ...]]:
-        # Half of the bytes that a slotted dataclass pickles to.
+        # Pickles to half the bytes of a slotted dataclass.
         return StreamStart, (
             self.byte_offset, self.record_batches_before, self.rows_before, self.dictionaries_before, self.dictionaries,
         )  # fmt: skip
@@ -80,18 +80,18 @@ class StreamStart:
 
 @dataclass(frozen=True, slots=True)
 class StreamIndex:
-    """The messages of a stream behind its schema.
+    """The messages of a stream after its schema.
 
     Parameters
     ----------
     batches, dictionaries
         In the order of the stream.
     end_offset
-        Where the last whole message ends.
+        The byte offset at the end of the last whole message.
     nests
         Whether values of dictionaries are themselves encoded by dictionaries.
     broken
-        Why the walk ended before the stream did; None where it came to the end.
+        Why the walk stopped before the end of the stream, or None.
     """
 
     batches: tuple[IndexedBatch, ...]
@@ -101,10 +101,10 @@ class StreamIndex:
     broken: InvalidArrowError | None = field(default=None, compare=False)
 
     def start(self, number: int) -> StreamStart:
-        """Return what reading from record batch `number` on needs. O(dictionaries).
+        """Return the place of record batch `number` and the dictionaries in force there. O(dictionaries).
 
-        For each id the last dictionary batch that is no delta, and the deltas behind it. Where dictionaries nest,
-        all of them: a value of an outer one keeps the inner one that was in force when it came.
+        For each id these are the last dictionary batch that is no delta, and the deltas after it. If dictionaries
+        nest, they are all before it: an outer value refers to the inner dictionary in force when it came.
         """
         batch = self.batches[number]
         before = list(enumerate(self.dictionaries[: batch.dictionaries_before]))
@@ -121,26 +121,26 @@ class StreamIndex:
 
 
 def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple[Message, Block]]:
-    """Yield each message from `byte_offset` on and where it lies, to the end of the stream. Reads no body.
+    """Yield each message from `byte_offset` on, with its block. Reads no body.
 
     The source must know its length.
 
     Raises
     ------
     InvalidArrowError
-        A message is broken or cut off, or a second schema comes; the message's offset is given.
+        A message is broken or cut off, or there is a second schema; the message's offset is given.
     UnsupportedError, LimitError
-        What reading a message can say.
+        As for reading a message.
     """
     headers = ReadAhead(source)
     assert source.nbytes is not None, "a walk seeks"
     counts = dict.fromkeys(_KINDS, 0)
     while True:
         with error_context(path=source.path, byte_offset=byte_offset):
-            found = read_stream_message(headers, byte_offset, limits)
-            if found is None:
+            encapsulated = read_stream_message(headers, byte_offset, limits)
+            if encapsulated is None:
                 return
-            flatbuffer, body_offset = found
+            flatbuffer, body_offset = encapsulated
             with inside(body_offset - len(flatbuffer)):
                 message = decode_message(flatbuffer, limits)
             if message.kind not in counts:
@@ -164,33 +164,33 @@ def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple
 
 
 _KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
-"""What may come behind the schema."""
+"""The kinds of messages after the schema."""
 
 
 def index_stream(
     source: ByteSource, byte_offset: int, limits: Limits, *, nests: bool = False, keeps_broken: bool = False
 ) -> StreamIndex:
-    """Return where the messages of a stream lie. One small read a message.
+    """Return an index of the messages of a stream. One small read a message.
 
     Parameters
     ----------
     source
-        Must know its length.
+        Its length must be known.
     byte_offset
-        Where the first message behind the schema begins.
+        Of the first message after the schema.
     limits
         Budgets of metadata.
     nests
         Whether values of dictionaries are themselves encoded by dictionaries.
     keeps_broken
-        Whether broken bytes end the index instead of raising; it says why.
+        Whether broken bytes end the index, which keeps the error, instead of raising.
 
     Raises
     ------
     InvalidArrowError
-        What `walk` says, unless `keeps_broken`.
+        As `walk`, unless `keeps_broken`.
     UnsupportedError, LimitError
-        What reading a message can say.
+        As for reading a message.
     """
     batches: list[IndexedBatch] = []
     dictionaries: list[IndexedDictionary] = []

@@ -36,7 +36,7 @@ _INT64: Final = struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Arrived:
-    """A dictionary batch of a stream, and where it was."""
+    """A dictionary batch of a stream, and its place."""
 
     header: DictionaryBatchHeader
     plan: Plan
@@ -57,7 +57,7 @@ class StreamReader(BatchReader):
         self._byte_offset = byte_offset
         self._dictionaries = StreamDictionaries()
         self._early: list[_Arrived] = []
-        """Dictionary batches that came before the ones that their values need: arrow-java writes the outer first."""
+        """Dictionary batches that wait for the inner ones they need: arrow-java writes the outer first."""
         self._ended = False
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
@@ -65,7 +65,7 @@ class StreamReader(BatchReader):
         return self
 
     def __next__(self) -> RecordBatch:
-        """Return the next record batch; dictionary batches before it are taken in.
+        """Return the next record batch, after the dictionary batches before it.
 
         Raises
         ------
@@ -79,22 +79,22 @@ class StreamReader(BatchReader):
         raise StopIteration
 
     def read_joined(self, *, below_rows: int, most: int | None = None) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
-        """Yield the rows of the next record batches, and how many are of each.
+        """Yield the next record batches, small ones joined, and the rows of each.
 
-        Neighbours that are small, and alike enough to be decoded as one batch, come as one: a few hundred kilobytes
-        at a time, read at once and whole whatever the projection. All others come as iterating gives them.
+        Small neighbours that can be decoded as one batch are joined: a few hundred kilobytes at a time, read at once
+        and whole whatever the projection. Other batches are as iterating returns them.
 
         Parameters
         ----------
         below_rows
-            Batches of so many rows or more come alone.
+            Batches of this many rows or more are not joined.
         most
-            How many record batches are read at most; None for all.
+            The most record batches to read; None for all.
 
         Raises
         ------
         ArrowIpcError
-            As iterating does, once all batches before the broken one came.
+            As iterating, after all batches before the broken one.
         """
         if not isinstance(self._source, ReadAhead):
             self._source = read_ahead(self._source)
@@ -102,23 +102,23 @@ class StreamReader(BatchReader):
         one_by_one_before = piece_end = 0
         left = sys.maxsize if most is None else most
         while left > 0:
-            found = None
+            joined = None
             source = self._source
             if below_rows > 1 and isinstance(source, ReadAhead) and source.expects_small:
                 if self._byte_offset >= one_by_one_before:
-                    found = self._coalesce(source, shapes, below_rows, left)
-                if found is None:
+                    joined = self._coalesce(source, shapes, below_rows, left)
+                if joined is None:
                     piece_end = self._byte_offset + len(source.held(self._byte_offset))
-            if found is None:
+            if joined is None:
                 batch = next(self, None)
                 if batch is None:
                     return
-                found = batch, (batch.num_rows,)
+                joined = batch, (batch.num_rows,)
                 if batch.num_rows < below_rows:
                     # A small batch that cannot be coalesced most often has neighbours like it.
                     one_by_one_before = piece_end
-            yield found
-            left -= len(found[1])
+            yield joined
+            left -= len(joined[1])
 
     def _coalesce(
         self, source: ReadAhead, shapes: Shapes, below_rows: int, most: int
@@ -144,10 +144,10 @@ class StreamReader(BatchReader):
         return coalesced
 
     def _shape(self, data: memoryview, shapes: Shapes) -> MessageShape | None:
-        """Return the shape of the message at the start of `data`, or None where it is to be read by itself."""
+        """Return the shape of the message at the start of `data`, or None if it is read alone."""
         try:
             prefix = decode_prefix(data[:8], 0)
-        except InvalidFramingError:  # which reading says with the right place
+        except InvalidFramingError:  # reading raises it with the right place
             return None
         nbytes = prefix.nbytes + prefix.flatbuffer_nbytes
         if not prefix.flatbuffer_nbytes or nbytes > min(len(data), self._columns.limits.max_metadata_bytes):
@@ -156,7 +156,7 @@ class StreamReader(BatchReader):
 
     @staticmethod
     def _run(data: memoryview, shape: MessageShape, most: int) -> tuple[Run, list[int]]:
-        """Return the record batches of a shape at the start of `data`, and where each ends in it."""
+        """Return the record batches of a shape at the start of `data`, and the end of each."""
         nbytes, at = len(shape.metadata), shape.body_nbytes.start
         prefix = shape.prefix
         starts: list[int] = []
@@ -173,19 +173,19 @@ class StreamReader(BatchReader):
         return Run(data, np.array(starts, np.int64), shape), ends
 
     def index(self, *, keeps_broken: bool = False) -> StreamIndex:
-        """Return where all messages behind the schema lie. Reads no body; iterating is not affected.
+        """Index all messages after the schema. Reads no body; does not affect iterating.
 
         Parameters
         ----------
         keeps_broken
-            Whether broken bytes end the index instead of raising; it says why.
+            Whether broken bytes end the index, which keeps the error, instead of raising.
 
         Raises
         ------
         UnsupportedError
             The source cannot seek.
         ArrowIpcError
-            What the headers of all messages can say.
+            The header of a message is broken.
         """
         if self._source.nbytes is None:
             raise UnsupportedError("an index of a stream needs a source that can seek", path=self.path)
@@ -195,12 +195,12 @@ class StreamReader(BatchReader):
         return index_stream(self._source, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken)
 
     def start_at(self, start: StreamStart) -> None:
-        """Go to a record batch that an index found; the dictionaries in force there are read.
+        """Go to a record batch of an index, and read the dictionaries in force there.
 
         Raises
         ------
         ArrowIpcError
-            The bytes are broken, or not those that the index saw.
+            The bytes are broken, or changed since the index was made.
         """
         for number, byte_offset in start.dictionaries:
             self._counts[MessageHeader.DictionaryBatch] = number
@@ -217,14 +217,14 @@ class StreamReader(BatchReader):
         self._byte_offset = start.byte_offset
 
     def _read_message(self) -> RecordBatch | None:
-        """Read one message: a record batch is returned, a dictionary batch is taken in; None also at the end."""
+        """Read one message; return a record batch, or None for a dictionary batch and at the end."""
         limits = self._columns.limits
         with error_context(path=self.path, byte_offset=self._byte_offset):
-            found = read_stream_message(self._source, self._byte_offset, limits)
-            if found is None:
+            encapsulated = read_stream_message(self._source, self._byte_offset, limits)
+            if encapsulated is None:
                 self._ended = True
                 return None
-            flatbuffer, body_offset = found
+            flatbuffer, body_offset = encapsulated
             with inside(body_offset - len(flatbuffer)):
                 message = decode_message(flatbuffer, limits)
         kind = message.kind
@@ -236,7 +236,7 @@ class StreamReader(BatchReader):
         number = self._counts[kind]
         with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
             batch = self._decode(message, body_offset)
-            self._pass_body(body_offset, message.body_nbytes)
+            self._skip_body(body_offset, message.body_nbytes)
         self._counts[kind] += 1
         end = body_offset + message.body_nbytes
         if isinstance(self._source, ReadAhead):
@@ -244,8 +244,8 @@ class StreamReader(BatchReader):
         self._byte_offset = end
         return batch
 
-    def _pass_body(self, byte_offset: int, nbytes: int) -> None:
-        """Prove that a body is there to its end, read or not: behind a cut, batches would be missing silently."""
+    def _skip_body(self, byte_offset: int, nbytes: int) -> None:
+        """Check that a body is there to its end: after a cut, batches would be missing silently."""
         known, end = self._source.nbytes, byte_offset + nbytes
         if known is None:
             self._source.read_up_to(end, 0)
@@ -259,13 +259,13 @@ class StreamReader(BatchReader):
     def _decode(self, message: Message, body_offset: int) -> RecordBatch | None:
         place = BodyPlace(self._source, body_offset, message.body_nbytes)
         if message.kind is MessageHeader.RecordBatch:
-            # What is still missing now has no slot that needs it, or its error is the right one.
+            # A dictionary that is still missing has no slot that needs it, or its error is the right one.
             self._flush_early()
             return self._columns.read_batch(message, place, self._dictionaries.find)
         header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
         plan = self._columns.plan(message.version).dictionaries.get(header.id)
         if plan is None:
-            # Of a column that is not read, or of none at all: nothing can refer to it.
+            # It belongs to a column that is not read, or to none: nothing refers to it.
             return None
         arrived = _Arrived(header, plan, place, self._counts[message.kind], self._byte_offset)
         if not self._is_ready(arrived):
@@ -284,7 +284,7 @@ class StreamReader(BatchReader):
             self._take_in(self._early.pop(0))
 
     def _is_ready(self, arrived: _Arrived) -> bool:
-        """Return whether all before it with its id are taken in, and the dictionaries that its values need."""
+        """Return whether nothing it depends on waits: its id's earlier batches, and inner dictionaries."""
         early = {other.header.id for other in self._early[: self._position(arrived)]}
         needed = arrived.plan.dictionaries
         return arrived.header.id not in early and all(map(self._dictionaries.has, needed)) and early.isdisjoint(needed)

@@ -1,4 +1,4 @@
-"""Buffers in the other byte order, turned into this machine's: one function for each `Swap`."""
+"""Convert buffers to this machine's byte order, with one function for each `Swap`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NATIVE: Final = Endianness.LITTLE if sys.byteorder == "little" else Endianness.B
 """This machine's byte order."""
 
 _INLINE_MOST_NBYTES: Final = 12
-"""Longest bytes that a view holds itself (Columnar.rst, "Variable-size Binary View Layout")."""
+"""The most bytes inside a view itself (Columnar.rst, "Variable-size Binary View Layout")."""
 
 
 def _reverse_units(data: memoryview, *widths: int) -> memoryview:
-    """Return `data` with every unit reversed, where a slot is made of units of `widths` bytes."""
+    """Return `data` with every unit reversed; a slot consists of units of `widths` bytes."""
     slot_nbytes = sum(widths)
     whole = len(data) - len(data) % slot_nbytes
     swapped = np.frombuffer(data, np.uint8).copy()
@@ -49,4 +49,4 @@ SWAPS: Final[Mapping[Swap, Callable[[memoryview, int], memoryview]]] = {
     Swap.MONTH_DAY_NANO: lambda data, _: _reverse_units(data, 4, 4, 8),
     Swap.VIEWS: _swap_views,
 }
-"""By `Swap`: from bytes and the bit width of a slot to new bytes in the other order."""
+"""By `Swap`: a function of bytes and the bit width of a slot that gives new bytes."""

@@ -1,12 +1,11 @@
-"""One dictionary a field for batches that bring different ones.
+"""Unify the dictionaries of record batches, so that a file has one for each field.
 
 Strategy
 --------
-Batches of a dictionary-encoded column may each bring a dictionary of their own. A file has room for one, which
-later batches can only extend. `UnifiedDictionaries` keeps, for each dictionary id, the values that were seen so
-far in the order in which they came, and gives each batch's indices anew where its dictionary is not the beginning
-of that, or that a beginning of it. Values are compared as Python values once for each dictionary that is
-brought; indices are gathered in numpy.
+Each batch of a dictionary-encoded column may have its own dictionary. A file can have only one, which later batches
+extend. `UnifiedDictionaries` keeps for each dictionary id the distinct values so far, in the order of their first use.
+The indices of a batch are remapped unless its dictionary is a prefix of those values, or they are a prefix of it.
+Values are compared as Python values, once for each dictionary; indices are remapped in numpy.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.ipc.plan import Plan, Step
 
 Mapping: TypeAlias = npt.NDArray[np.int64] | None
-"""The unified index of each index of one dictionary; None where they are the same."""
+"""The unified index of each index of one dictionary; None if they are the same."""
 
 
 @dataclass(slots=True)
 class _Unified:
-    """The values of one dictionary id, and where each lies."""
+    """The values of one dictionary id, and the position of each."""
 
     values: Array
     positions: dict[object, int] = field(default_factory=dict)
     counted: int = 0
-    """How many of `values` are in `positions`."""
+    """The number of `values` that are in `positions`."""
     last: Array | None = None
     last_mapping: Mapping = None
 
     def mapping(self, brought: Array, most: int) -> Mapping:
-        """Take in the values of a dictionary, so that there are at most `most`, and return where they lie now."""
+        """Add the values of a dictionary, up to `most` in all; return their positions."""
         if brought is not self.last:
             self.last_mapping = self._mapping(brought, most)
             self.last = brought
@@ -84,7 +83,7 @@ class _Unified:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the runs of consecutive numbers."""
+    """Yield (start, stop) of each run of consecutive numbers."""
     start = 0
     for i, number in enumerate(numbers):
         if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
@@ -99,7 +98,7 @@ class UnifiedDictionaries:
         self._unified: dict[int, _Unified] = {}
 
     def values(self, dictionary_id: int) -> Array | None:
-        """Return the values of an id so far, or None where no batch has brought any."""
+        """Return the values of an id so far, or None if there are none."""
         unified = self._unified.get(dictionary_id)
         return None if unified is None else unified.values
 
@@ -108,11 +107,11 @@ class UnifiedDictionaries:
         return {dictionary_id: unified.values for dictionary_id, unified in self._unified.items()}
 
     def forget(self, known: dict[int, Array]) -> None:
-        """Go back to what was `known` before a batch that is not written after all."""
+        """Restore the values of `known`, from before a batch that is not written."""
         self._unified = {dictionary_id: _Unified(values) for dictionary_id, values in known.items()}
 
     def unify(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
-        """Return columns whose indices, nested ones too, are those of the unified dictionaries.
+        """Return the columns with indices into the unified dictionaries, at every depth.
 
         Raises
         ------

@@ -1,11 +1,11 @@
-"""Walks over a plan's steps: beside arrays, and from the slots of parents to those of their children.
+"""Walks over the steps of a plan, from parents to children.
 
 Strategy
 --------
-A plan's steps are its fields in pre-order, so each walk is one loop and a stack of what the steps ahead will need.
-`walk_arrays` puts a step beside its array. `SlotWalk` carries slots downward and asks its subclass for each buffer,
-in the words of the buffer's role; what the slots are is the subclass's choice: a range of them, or a number of them
-in each of many batches. The third walk, from children up to parents, builds arrays and is `decode.build_columns`.
+A plan's steps are its fields in pre-order, so each walk is one loop with a stack for the steps to come. `walk_arrays`
+pairs each step with its array. `SlotWalk` passes the slots of each step down to its children, and calls a method of its
+subclass for each buffer, by the buffer's role; the subclass chooses the type of the slots: a range, or the number of
+slots in each of many batches. `decode.build_columns` walks from children to parents, and builds arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Slots = TypeVar("_Slots")
 _CONTIGUOUS: Final = frozenset(Family) - {
     Family.VIEW, Family.LIST_VIEW, Family.RUN_END_ENCODED, Family.SPARSE_UNION, Family.DENSE_UNION,
 }  # fmt: skip
-"""Layouts of which neighbouring slots lie next to each other in every buffer and child."""
+"""Layouts whose neighbouring slots lie next to each other in every buffer and child."""
 
 
 def walk_arrays(
@@ -48,18 +48,18 @@ def walk_arrays(
 
 
 def can_walk_slots(plan: Plan) -> bool:
-    """Return whether `SlotWalk` can be used: there are columns, and each is of contiguous layouts."""
+    """Return whether `SlotWalk` applies: there are columns, all of contiguous layouts."""
     contiguous = all(layout_of(step.type).family in _CONTIGUOUS for step in plan.steps)
     return contiguous and bool(plan.steps) and not plan.variadics
 
 
 class SlotWalk(ABC, Generic[_Slots]):
-    """Fills the buffers of a plan from the top down, given the slots of each step.
+    """Fills the buffers of a plan from parents to children, given the slots of each step.
 
     Attributes
     ----------
     buffers
-        The bytes of every buffer, by its number; those that no step uses stay empty.
+        The bytes of every buffer by its number; buffers that no step uses stay empty.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -67,7 +67,7 @@ class SlotWalk(ABC, Generic[_Slots]):
         self.buffers = [NO_BYTES] * plan.buffers
 
     def walk(self, slots: _Slots) -> None:
-        """Fill the buffers of all steps; `slots` are those of the columns. Errors name the field."""
+        """Fill the buffers of all steps, given the slots of the columns. Errors name the field."""
         pending = [slots] * len(self.plan.fields)
         for step in self.plan.steps:
             with error_context(field_path=step.path):
@@ -89,7 +89,7 @@ class SlotWalk(ABC, Generic[_Slots]):
 
     @abstractmethod
     def enter(self, step: Step, slots: _Slots) -> _Slots:
-        """Check the slots of a step and return those of its children, as far as no value offsets say them."""
+        """Check the slots of a step; return those of its children, unless value offsets give them."""
 
     @abstractmethod
     def validity(self, step: Step, number: int, slots: _Slots) -> memoryview:
@@ -97,12 +97,12 @@ class SlotWalk(ABC, Generic[_Slots]):
 
     @abstractmethod
     def value_offsets(self, step: Step, number: int, buffer: BufferStep, slots: _Slots) -> tuple[memoryview, _Slots]:
-        """Return value offsets, and the slots (or bytes) that they point at."""
+        """Return the value offsets, and the slots (or bytes) that they point at."""
 
     @abstractmethod
     def bytes_of(self, number: int, below: _Slots) -> memoryview:
-        """Return the bytes that the value offsets before them point at."""
+        """Return the bytes that the value offsets point at."""
 
     @abstractmethod
     def values(self, number: int, buffer: BufferStep, slots: _Slots) -> memoryview:
-        """Return values of fixed width."""
+        """Return the values of fixed width."""

@@ -1,10 +1,10 @@
-"""Writers of the file and the stream format: `create`, `write`, and what a writer promises.
+"""Write record batches in the file or the stream format: `create`, `write` and `Writer`.
 
 Strategy
 --------
-A writer puts encapsulated messages one behind another into a `Sink` and remembers where they lie. Only `close`
-writes a footer, so a file that was not finished can never look finished. A path is written under another name
-beside it and takes its name at `close`: whatever was there before stays until then.
+A writer appends encapsulated messages to a sink and keeps their blocks. Only `close` writes a footer, so an unfinished
+file never looks finished. A path is written under another name in its directory and renamed at `close`: a file of that
+name stays until then.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 _CODECS: Final = {compression.word: compression for compression in CompressionType}
 _INT32: Final = struct.Struct("<i")
 _BLOCK_NBYTES: Final = 24
-"""Of one block in a footer (File.fbs)."""
+"""The size of one block in a footer (File.fbs)."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 
@@ -69,13 +69,13 @@ class WriteOptions:
     format
         ``file`` (footer, random access) or ``stream``.
     compression
-        ``lz4``, ``zstd`` or None; a buffer that does not shrink is stored raw.
+        ``lz4``, ``zstd`` or None; a buffer that compression does not shrink is stored raw.
     compression_level
         None for the codec's default.
     dictionaries
-        What becomes of batches with different dictionaries. ``unify``: a file gets one dictionary a field, written
-        at its end, when all values are known; a stream brings each dictionary when it comes. ``delta``: the first
-        one is written before its first use, and later values as deltas, which not every reader knows (polars).
+        How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, written
+        at its end, when all values are known; a stream gets each dictionary before its first batch. ``delta``: the
+        first one is written before its first use, and later values as deltas, which not every reader knows (polars).
     alignment
         Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
     metadata_version
@@ -106,9 +106,9 @@ class WriteOptions:
             raise ValueError("compression needs metadata V5: pyarrow misreads compressed bodies of V4")
 
 
-def _one_of(name: str, found: object, allowed: tuple[object, ...]) -> None:
-    if found not in allowed:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, found {found!r}")
+def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, found {value!r}")
 
 
 _DEFAULT_OPTIONS: Final = WriteOptions()
@@ -127,7 +127,7 @@ class Writer:
     Attributes
     ----------
     custom_metadata
-        Pairs for the footer (file format); may be changed until `close`.
+        Pairs for the footer (file format), which may be changed until `close`.
     """
 
     def __init__(self, sink: PathSink | FileSink, schema: Schema, options: WriteOptions) -> None:
@@ -140,9 +140,9 @@ class Writer:
         self._compression = _CODECS[options.compression] if options.compression else None
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
-        """A compressor's output is valid until it is used again: dictionaries are written before the encoded batch."""
+        """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
         self._dictionaries: dict[int, Array] = {}
-        """The values of each id as they were written last."""
+        """The values of each id as last written."""
         is_file = options.format == Format.FILE
         self._writes_dictionaries_last = is_file and options.dictionaries == "unify"
         self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
@@ -154,7 +154,7 @@ class Writer:
             self._put(FILE_HEADER)
         self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), ())
         self._schema_nbytes = self._position
-        """Bytes before the first batch: about as many as the footer has beside its blocks."""
+        """Bytes before the first batch; the footer without its blocks has about as many."""
 
     @property
     def schema(self) -> Schema:
@@ -174,8 +174,8 @@ class Writer:
         batch
             Of the writer's schema.
         within
-            Nothing is written, and False returned, where the finished file would take more bytes than these;
-            without footer pairs, and dictionaries counted as they are before compression.
+            The most bytes of the finished file; if there would be more, nothing is written, and False returned. Footer
+            pairs are not counted, and dictionaries are counted uncompressed.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class Writer:
         return True
 
     def _finished_nbytes(self, encoded: EncodedBatch, columns: Iterable[Array]) -> int:
-        """Return about how long the file would be with one more batch."""
+        """Estimate the bytes of the file with one more batch."""
         header = builder.build(
             tables.MESSAGE, message_values(self._version, (tables.RECORD_BATCH, encoded.header), encoded.nbytes, None)
         )
@@ -210,9 +210,9 @@ class Writer:
         return nbytes
 
     def close(self) -> None:
-        """Finish: the end of the stream, for a file its footer. Twice does nothing.
+        """Write the end-of-stream marker and a file's footer. The second call does nothing.
 
-        What was written to a path is opened again and compared before it takes its name.
+        A path's file is opened again and compared before it is renamed.
         """
         if not self._is_open:
             return
@@ -233,14 +233,14 @@ class Writer:
         self._is_open = False
 
     def _prove(self, path: Path) -> None:
-        """Open what was written, before it takes its name, and compare its schema and blocks with what was meant."""
+        """Open the written file and compare its schema and blocks with those intended."""
         with open_any(path) as reader:
             blocks = reader.blocks if isinstance(reader, FileReader) else tuple(self._blocks[tables.RECORD_BATCH])
             if reader.schema != self.schema or blocks != tuple(self._blocks[tables.RECORD_BATCH]):
                 raise OSError(f"{path}: what was written is not what is there; the disk or its file system is at fault")
 
     def abort(self) -> None:
-        """Give up: no footer is written, a path's file disappears, what stood there before stays."""
+        """Stop without a footer; a path's new file is removed, and an old one stays."""
         if self._is_open:
             self._is_open = False
             self._sink.discard()
@@ -260,16 +260,16 @@ class Writer:
 
     def _check_schema(self, schema: Schema) -> None:
         expected = [(field.name, field.type) for field in self.schema.fields]
-        found = [(field.name, field.type) for field in schema.fields]
-        if expected != found:
+        actual = [(field.name, field.type) for field in schema.fields]
+        if expected != actual:
             different = next(
-                (i for i, pair in enumerate(zip(expected, found, strict=False)) if pair[0] != pair[1]), None
+                (i for i, pair in enumerate(zip(expected, actual, strict=False)) if pair[0] != pair[1]), None
             )
             if different is None:
-                raise ValueError(f"expected a batch of {len(expected)} columns, found {len(found)}")
+                raise ValueError(f"expected a batch of {len(expected)} columns, found {len(actual)}")
             raise ValueError(
                 f"expected column {different} to be {expected[different][0]}: {expected[different][1]}, "
-                f"found {found[different][0]}: {found[different][1]}"
+                f"found {actual[different][0]}: {actual[different][1]}"
             )
 
     def _new_compressor(self) -> Compressor | None:
@@ -284,11 +284,11 @@ class Writer:
         )  # fmt: skip
 
     def _put(self, data: BytesLike) -> None:
-        """Write bytes whole; where that fails, positions are no longer known and the writer gives up."""
+        """Write all the bytes; on failure abort, as positions are no longer known."""
         try:
             left = memoryview(data)
             while left:
-                # Unbuffered file objects may take a part; those that answer None have taken all.
+                # Unbuffered file objects may write a part; those that return None have written all.
                 taken = self._sink.file.write(left)
                 left = left[len(left) if taken is None else taken :]
         except BaseException:
@@ -314,9 +314,9 @@ class Writer:
             self._blocks[table].append(Block(start, metadata_nbytes, encoded.nbytes))
 
     def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> bool:
-        """Write the dictionaries below some columns that are new or have grown, inner ones first.
+        """Write the new and grown dictionaries of some columns, inner ones first.
 
-        Returns whether one of them replaces what was there before.
+        Returns whether one of them replaces an earlier one.
         """
         replaces = False
         for dictionary_id, values in self._dictionaries_of(plan, columns):
@@ -324,7 +324,7 @@ class Writer:
         return replaces
 
     def _dictionaries_of(self, plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[int, Array]]:
-        """Yield ids and values of the dictionaries of some columns, save those inside dictionaries."""
+        """Yield the id and values of each dictionary of some columns, except inner ones."""
         for step, array in walk_arrays(plan, columns):
             if step.dictionary_id is not None:
                 assert array.dictionary is not None
@@ -334,7 +334,7 @@ class Writer:
         before = self._dictionaries.get(dictionary_id)
         if before is values:
             return False
-        # Equal values hold other indices once an inner dictionary is replaced.
+        # Equal values have other indices once an inner dictionary is replaced.
         replaces = self._put_dictionaries(plan, (values,))
         is_delta = False
         added = values
@@ -383,10 +383,10 @@ def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTI
     Parameters
     ----------
     sink
-        A path, whose file appears when the writer closes and replaces one that was there; or a binary file
-        object, which the caller closes.
+        A path, whose file appears when the writer closes and replaces an old one; or a binary file object, which
+        the caller closes.
     schema
-        Of all batches.
+        The schema of all batches.
     options
         Format, compression and so on.
 
@@ -395,7 +395,7 @@ def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTI
     OSError
         The path cannot be created.
     TypeError
-        The sink is neither.
+        The sink is neither a path nor a binary file object.
     """
     if isinstance(sink, str | os.PathLike):
         path_sink = PathSink(os.fspath(sink))
@@ -415,7 +415,7 @@ def write(
     schema: Schema | None = None,
     options: WriteOptions = _DEFAULT_OPTIONS,
 ) -> None:
-    """Write record batches as one file or stream; the schema is that of the first batch unless it is given.
+    """Write record batches as one file or stream; the default schema is that of the first.
 
     Raises
     ------

@@ -88,7 +88,7 @@ BROKEN = [
     ("lz4: no frame", LZ4, prefixed(N, b""), f"a frame of {N:,} uncompressed bytes, found no bytes"),
     ("lz4: a cut frame", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-20]), "and the frame goes on"),
     ("lz4: no end mark", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-4]), "and the frame goes on"),
-    ("lz4: bytes behind", LZ4, prefixed(N, FRAMES[LZ4](TEXT) + b"more"), "one LZ4 frame, found 4 bytes behind it"),
+    ("lz4: bytes behind", LZ4, prefixed(N, FRAMES[LZ4](TEXT) + b"more"), "one LZ4 frame, found 4 bytes after it"),
     ("lz4: two frames", LZ4, prefixed(2 * N, FRAMES[LZ4](TEXT) * 2), "uncompressed bytes"),
     ("lz4: a raw block", LZ4, prefixed(N, lz4.block.compress(TEXT, store_size=False)), "the LZ4 frame is broken"),
     ("lz4: zstd inside", LZ4, prefixed(N, FRAMES[ZSTD](TEXT)), "the LZ4 frame is broken"),

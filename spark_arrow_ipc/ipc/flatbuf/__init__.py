@@ -3,6 +3,6 @@
 Strategy
 --------
 `tables` declares every enum, struct, union and table of Arrow's five schemas once, in the words of `idl`. `reader`
-(through `shapes`, which prepares the declarations) and `builder` know Flatbuffers and nothing of Arrow: what a slot
-means to them is what its declaration says. `fbs` prints the declarations as the IDL files in ``format/``.
+(through `compiled`, which prepares the declarations) and `builder` know Flatbuffers and nothing of Arrow: what a slot
+means to them is in its declaration. `fbs` prints the declarations as the IDL files in ``format/``.
 """

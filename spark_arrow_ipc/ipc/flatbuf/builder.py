@@ -1,4 +1,4 @@
-"""Writes Flatbuffers from nested mappings, driven by the declarations.
+"""Build Flatbuffers from nested mappings, by the declarations.
 
 Strategy
 --------
@@ -23,7 +23,7 @@ from flatbuffers import Builder
 from spark_arrow_ipc.ipc.flatbuf import idl, tables
 
 Values: TypeAlias = Mapping[str, Any]
-"""What a table holds, by slot name; None is the same as absent.
+"""The values of a table by slot name; None means absent.
 
 ============================  ============================================================
 slot                          value
@@ -60,7 +60,7 @@ def build(table: idl.TableDefinition, values: Values) -> bytes:
 
 
 def _table(builder: Builder, table: idl.TableDefinition, values: Values) -> int:
-    """Write a table behind all that it refers to; return its place."""
+    """Write a table after all that it refers to; return its place."""
     if not isinstance(values, Mapping):
         raise ValueError(f"expected a mapping for {table.name}, found {values!r}")  # noqa: TRY004 - documented as ValueError
     unknown = sorted(values.keys() - {slot.name for slot in table.slots})
@@ -85,11 +85,11 @@ def _table(builder: Builder, table: idl.TableDefinition, values: Values) -> int:
 
 
 _Entry: TypeAlias = tuple[int, int, Callable[[], None]]
-"""Slot number, alignment, and what writes the inline bytes."""
+"""Slot number, alignment, and a callback that writes the inline bytes."""
 
 
 def _entries(builder: Builder, table: idl.TableDefinition, slot: idl.Slot, value: Any) -> list[_Entry]:
-    """Return the inline entries of a slot, after writing what they refer to."""
+    """Write the values that a slot refers to; return its inline entries."""
     where = f"{table.name}.{slot.name}"
     match slot.type:
         case idl.Scalar() | idl.EnumDefinition() as type_:
@@ -105,7 +105,7 @@ def _entries(builder: Builder, table: idl.TableDefinition, slot: idl.Slot, value
             return _union_entries(builder, slot, union, value, where)
         case idl.String():
             if not isinstance(value, str):
-                raise ValueError(f"expected text for {where}, found {value!r}")  # noqa: TRY004 - documented as ValueError
+                raise ValueError(f"expected a string for {where}, found {value!r}")  # noqa: TRY004 - documented as ValueError
             place = builder.CreateString(value)
         case idl.TableReference(name):
             place = _table(builder, tables.TABLES[name], value)
@@ -229,7 +229,7 @@ def _place(builder: Builder, raw: bytes, alignment: int) -> None:
 
 
 def _copy(builder: Builder, raw: bytes) -> None:
-    """Put bytes in front of what is written; `StartVector` or `Prep` has made room for them.
+    """Put bytes before those written; `StartVector` or `Prep` has made room for them.
 
     `Builder.CreateNumpyVector` does the same; but it counts numbers, where a vector of structs counts structs.
     """

@@ -1,9 +1,9 @@
-"""The declarations made ready for reading, computed once at import.
+"""Compile the declarations for fast reading, once at import.
 
 Strategy
 --------
-A `Shape` says of each slot, by kind and name, exactly what reading it needs, so that the reader does one dictionary
-lookup for a slot and none of the declarations' indirections. It knows nothing of buffers.
+A `Shape` has, for each slot by kind and name, all that reading needs, so that the reader does one dictionary lookup for
+a slot and none of the declarations' indirections. It knows nothing of buffers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Unpack: TypeAlias = Callable[..., tuple[Any, ...]]
 
 @dataclass(slots=True)
 class Shape:
-    """A table's declaration, ready for use: for each kind of slot what reading it needs, by name.
+    """The compiled declaration of a table: one mapping by name for each kind of slot.
 
-    The first number of each row is the slot's; a union's is that of its discriminant, except in `numbers`, where it is
-    that of the value.
+    Each row begins with the number of the slot. For a union it is that of the discriminant, except in `numbers`, which
+    has that of the value.
     """
 
     definition: idl.TableDefinition
@@ -46,7 +46,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class StructVector:
-    """How a vector of structs becomes an int64 array of one row a struct: at once where all fields are long."""
+    """The layout of a vector of structs, read as int64 rows; `dtype` is None if all fields are long."""
 
     nbytes: int
     width: int
@@ -55,11 +55,11 @@ class StructVector:
 
 
 def _struct_format(definition: idl.StructDefinition) -> str:
-    text, end = "<", 0
+    format_, end = "<", 0
     for field in definition.fields:
-        text += f"{field.byte_offset - end}x{field.type.code}"
+        format_ += f"{field.byte_offset - end}x{field.type.code}"
         end = field.byte_offset + field.type.nbytes
-    return text + f"{definition.nbytes - end}x"
+    return format_ + f"{definition.nbytes - end}x"
 
 
 def _struct_vector(definition: idl.StructDefinition) -> StructVector:
@@ -118,9 +118,9 @@ def _shapes() -> dict[str, Shape]:
 
 
 SHAPES = _shapes()
-"""By a table's name."""
+"""The shapes by the names of their tables."""
 
 VTABLE_SLOTS: tuple[Unpack, ...] = tuple(
     Struct(f"<{count}H").unpack_from for count in range(max(shape.slot_count for shape in SHAPES.values()) + 1)
 )
-"""Reads that many vtable entries."""
+"""By count: a function that unpacks this many vtable entries."""

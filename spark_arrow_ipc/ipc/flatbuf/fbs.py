@@ -1,9 +1,9 @@
-"""Prints the declarations of `tables` as Flatbuffers IDL.
+"""Print the declarations of `tables` as Flatbuffers IDL.
 
 Strategy
 --------
 ``python -m spark_arrow_ipc.ipc.flatbuf.fbs format/`` writes the files of `tables.FILES` into a directory; the
-repository keeps them, so that people, ``flatc`` and other languages can read what the codec is driven by. Each file
+repository has them, so that people, ``flatc`` and other languages can read the declarations of the codec. Each file
 is a function of the declarations alone.
 """
 
@@ -20,7 +20,7 @@ HEADER = "// Printed from spark_arrow_ipc/ipc/flatbuf/tables.py; change that, th
 
 
 def render(file: idl.SchemaFile) -> str:
-    """Return the text of one IDL file."""
+    """Return the content of one IDL file."""
     lines = [HEADER, "", f"// {file.doc}"]
     lines += [f'include "{name}";' for name in file.includes]
     lines += ["", f"namespace {tables.NAMESPACE};"]
@@ -30,8 +30,8 @@ def render(file: idl.SchemaFile) -> str:
     return "\n".join(lines)
 
 
-def _doc(text: str, indent: str) -> list[str]:
-    return [f"{indent}/// {text}"] if text else []
+def _doc(sentence: str, indent: str) -> list[str]:
+    return [f"{indent}/// {sentence}"] if sentence else []
 
 
 def _enum(enum: idl.EnumDefinition) -> Iterator[str]:
@@ -100,7 +100,7 @@ _RENDER: Mapping[type, Callable[[Any], Iterator[str]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write every IDL file into the directory that is the only argument."""
+    """Write every IDL file into the directory, the only argument."""
     parser = argparse.ArgumentParser(prog="fbs", description="Write Arrow's Flatbuffers IDL files into a directory.")
     parser.add_argument("directory", type=Path)
     directory: Path = parser.parse_args(arguments).directory

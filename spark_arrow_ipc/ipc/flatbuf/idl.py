@@ -1,9 +1,9 @@
-"""The language that `tables` is written in: scalars, enums, structs, unions, slots and tables as frozen values.
+"""The classes of declarations: scalars, enums, structs, unions, slots and tables.
 
 Strategy
 --------
-What an IDL file can say, as far as Arrow's files say it, and nothing else. A declaration is only a value: `reader`,
-`builder` and `fbs` give it meaning. Definitions compare by identity, because each exists once.
+They cover the part of the Flatbuffers IDL that Arrow's files use. A declaration is only a frozen value: `reader`,
+`builder` and `fbs` interpret it. Definitions compare by identity, because each exists once.
 
 The number of a union's slot is that of its hidden discriminant (``<name>_type``); the value has the next number.
 """
@@ -55,7 +55,7 @@ LONG = Scalar("long", "q", 8)
 
 @dataclass(frozen=True, slots=True)
 class String:
-    """UTF-8 text."""
+    """A UTF-8 string."""
 
 
 STRING = String()
@@ -104,7 +104,7 @@ class StructDefinition:
 
     @property
     def is_all_long(self) -> bool:
-        """Whether it is nothing but longs, so that a vector of it is an int64 array."""
+        """Whether all fields are longs, so that a vector of it is an int64 array."""
         return all(field.type is LONG for field in self.fields)
 
 
@@ -152,7 +152,7 @@ class Slot:
     type
         What it holds.
     default
-        What an absent scalar or enum means.
+        The value of an absent scalar or enum.
     required
         A table without it is invalid.
     """
@@ -175,7 +175,7 @@ class TableDefinition:
 
     @property
     def slot_count(self) -> int:
-        """How many vtable entries the slots take; a union takes two."""
+        """The number of vtable entries of the slots; a union has two."""
         return sum(2 if isinstance(slot.type, UnionDefinition) else 1 for slot in self.slots)
 
 

@@ -1,19 +1,18 @@
-"""Reads Flatbuffers that nobody vouches for.
+"""A bounds-checked reader for untrusted Flatbuffers.
 
 Strategy
 --------
-`root` gives a `TableView`; its methods give what a slot holds. Nothing is read before it is proven to lie inside
-the buffer: the vtable and the table's inline bytes when a view is made, a slot's place, its reference, and the
-length of its vector or string when it is asked for. Every table visited is counted, each time it is visited
-(shared tables make a traversal exponential otherwise), and so is depth. References point forward only, so a
-cycle cannot be written down.
+`root` returns a `TableView`, whose methods return the values of slots. All bytes are proven to lie inside the buffer
+before they are read: the vtable and the table's inline bytes when a view is made; a slot's place, its reference, and
+the length of its vector or string when the slot is read. Every visit of a table is counted (shared tables could make a
+traversal exponential), and so is depth. References point forward only, so there are no cycles.
 
 Whatever the bytes, only `InvalidMetadataError` and `LimitError` leave this module, with the position inside
-the Flatbuffers buffer as `byte_offset`. Asking for a name or kind that the table does not declare is the caller's
-mistake and a KeyError.
+the Flatbuffers buffer as `byte_offset`. A name or kind that the table does not declare is the caller's mistake
+and a KeyError.
 
 As the official verifier does, strings must end in NUL and references may not be zero; unlike it, no alignment is
-demanded, because a view may start anywhere and neither `struct` nor numpy need it. Nothing here knows Arrow.
+demanded, because a buffer may begin anywhere and neither `struct` nor numpy need it. Nothing here knows Arrow.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MAX_DEPTH = 64
 MAX_TABLES = 1_000_000
 """Visits of tables for one root, unless the caller says otherwise."""
 MAX_TABLES_PER_BYTE = 8
-"""As in Arrow C++: a sound buffer of n bytes has far fewer tables than 8 n."""
+"""As in Arrow C++: a sound buffer of n bytes has far fewer than 8 n tables."""
 
 _u32: Unpack = Struct("<I").unpack_from
 _i32: Unpack = Struct("<i").unpack_from
@@ -47,14 +46,14 @@ _vtable_head: Unpack = Struct("<HH").unpack_from
 
 
 class _Walk:
-    """What the views of one root share: the buffer and what is left of the budget."""
+    """The state that the views of one root share: the buffer and the rest of the budget."""
 
     __slots__ = ("buffer", "last", "max_depth", "max_tables", "nbytes", "remaining", "strings")
 
     def __init__(self, buffer: memoryview, max_tables: int, max_depth: int) -> None:
         self.buffer = buffer
         self.nbytes = buffer.nbytes
-        # Whatever a reference points at begins with four bytes: a vtable's offset or a length.
+        # The target of a reference begins with four bytes: a vtable's offset or a length.
         self.last = buffer.nbytes - 4
         self.max_tables = max_tables
         self.max_depth = max_depth
@@ -97,14 +96,14 @@ def root(
     Parameters
     ----------
     buffer
-        The whole buffer, padding allowed behind; it is not copied.
+        The whole buffer, with any padding after it; it is not copied.
     definition
-        What its root table is.
+        The declaration of its root table.
     max_tables
-        How many visits of tables are allowed for this view and all that come from it; default is 8 for each byte,
-        at most `MAX_TABLES`.
+        The most visits of tables by this view and all views from it; the default is 8 for each byte, up to
+        `MAX_TABLES`.
     max_depth
-        How deep tables may nest, the root counted.
+        The most levels of tables, the root counted.
 
     Raises
     ------
@@ -149,7 +148,7 @@ def _table(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
         _invalid(
             f"inline bytes of {shape.definition.name} of 4 to {nbytes - position:,}", f"{inline_nbytes:,}", position
         )
-    # A longer vtable comes from a newer schema: its slots are not ours.
+    # A longer vtable comes from a newer schema, whose slots are unknown here.
     count = (vtable_nbytes - 4) >> 1
     if count > shape.slot_count:  # noqa: PLR1730 - min() costs twice as much, and this runs for every table
         count = shape.slot_count
@@ -163,7 +162,7 @@ def _table(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
 
 
 class TableView:
-    """A table inside a buffer, checked as far as it was asked for.
+    """A table inside a buffer; each slot is checked when it is read.
 
     Made by `root` and by views. Names are those of the table's declaration; a name of another kind is a KeyError.
     Cost: O(1) for all but `tables` and `string`, which are O(elements).
@@ -191,16 +190,16 @@ class TableView:
 
     @property
     def byte_offset(self) -> int:
-        """Where the table begins, from the start of the buffer."""
+        """The start of the table, from the start of the buffer."""
         return self._position
 
     def has(self, name: str) -> bool:
-        """Return whether the slot is present; of a union, whether its value is."""
+        """Return whether the slot is present; for a union, whether its value is."""
         number = self._shape.numbers[name]
         return number < len(self._offsets) and self._offsets[number] != 0
 
     def scalar(self, name: str) -> int:
-        """Return a scalar or the number of an enum, its default if absent; a bool for a bool."""
+        """Return a scalar, the number of an enum or a bool; the default if absent."""
         number, unpack, nbytes, default = self._shape.scalars[name]
         offsets = self._offsets
         if number >= len(offsets):
@@ -251,16 +250,16 @@ class TableView:
         if buffer[end]:
             _invalid(f"{self._shape.definition.name}.{name} to end in NUL", f"byte {buffer[end]}", end)
         try:
-            text = str(buffer[start:end], "utf-8")
+            string = str(buffer[start:end], "utf-8")
         except UnicodeDecodeError as error:
             raise InvalidMetadataError(
                 expected=f"{self._shape.definition.name}.{name} in UTF-8",
-                found=f"{error.reason} at byte {error.start:,} of the text",
+                found=f"{error.reason} at byte {error.start:,} of the string",
                 byte_offset=start + error.start,
                 spec=SPEC,
             ) from error
-        self._walk.strings[at] = text
-        return text
+        self._walk.strings[at] = string
+        return string
 
     def table(self, name: str) -> TableView | None:
         """Return a view of a table, or None if absent."""
@@ -269,9 +268,9 @@ class TableView:
         return _table(self._walk, shape, at, self._depth + 1) if at else None
 
     def union(self, name: str) -> tuple[int, TableView | None]:
-        """Return a union's discriminant, and its value read as the table that the discriminant names.
+        """Return a union's discriminant, and a view of its value.
 
-        The value is None if it is absent, or the discriminant is 0 (NONE).
+        The view is None if the value is absent, or the discriminant is 0 (NONE).
 
         Raises
         ------
@@ -298,7 +297,7 @@ class TableView:
         return discriminant, _table(self._walk, shape, at, self._depth + 1) if at else None
 
     def tables(self, name: str) -> list[TableView]:
-        """Return views of a vector's tables; none if absent."""
+        """Return views of the tables of a vector; an empty list if absent."""
         number, shape = self._shape.table_vectors[name]
         start, count = self._vector(name, number, 4)
         if not count:
@@ -326,9 +325,9 @@ class TableView:
         return unpack(self._walk.buffer, self._position + at)
 
     def structs(self, name: str) -> npt.NDArray[np.int64]:
-        """Return a vector of structs, one row a struct: int64, shape (structs, fields); no rows if absent.
+        """Return a vector of structs: int64, shape (structs, fields); no rows if absent.
 
-        A view into the buffer where all fields are long (field nodes, buffers); blocks are copied.
+        It is a view into the buffer if all fields are long (field nodes, buffers); blocks are copied.
         """
         number, vector = self._shape.struct_vectors[name]
         start, count = self._vector(name, number, vector.nbytes)
@@ -349,20 +348,20 @@ class TableView:
         return np.frombuffer(self._walk.buffer, dtype, count, start) if count else empty
 
     def extents(self) -> tuple[range, range]:
-        """Return the bytes that say what the table is: its inline bytes and its vtable."""
+        """Return the extents of the table's inline bytes and of its vtable."""
         buffer, position = self._walk.buffer, self._position
         vtable = position - _i32(buffer, position)[0]
         vtable_nbytes = _vtable_head(buffer, vtable)[0]
         return range(position, position + self._inline_nbytes), range(vtable, vtable + vtable_nbytes)
 
     def scalar_extent(self, name: str) -> range:
-        """Return the bytes that hold a scalar; none if it is absent."""
+        """Return the extent of a scalar; empty if absent."""
         number, _, nbytes, _ = self._shape.scalars[name]
         at = self._offsets[number] if number < len(self._offsets) else 0
         return range(self._position + at, self._position + at + nbytes) if at else range(0)
 
     def structs_extent(self, name: str) -> range:
-        """Return the bytes of the structs of a vector, whose length is in the four bytes before; none if there are none."""
+        """Return the extent of a vector's structs, after its length; empty if there are none."""
         number, vector = self._shape.struct_vectors[name]
         start, count = self._vector(name, number, vector.nbytes)
         return range(start, start + count * vector.nbytes)
@@ -370,7 +369,7 @@ class TableView:
     # --- the checks
 
     def _target(self, name: str, number: int) -> int:
-        """Return where a slot's reference points, with four bytes there; 0 if the slot is absent."""
+        """Return the target of a slot's reference, at least four bytes; 0 if absent."""
         offsets = self._offsets
         if number >= len(offsets):
             return 0
@@ -387,7 +386,7 @@ class TableView:
         return at + offset
 
     def _vector(self, name: str, number: int, element_nbytes: int) -> tuple[int, int]:
-        """Return where a vector's elements begin, and how many there are, all inside the buffer."""
+        """Return the start and the count of a vector's elements, all inside the buffer."""
         at = self._target(name, number)
         if not at:
             return 0, 0
@@ -417,11 +416,12 @@ class TableView:
 
 
 def to_mapping(view: TableView) -> dict[str, Any]:
-    """Return all that a table holds as `builder.build` takes it: present slots only, unions as (table, mapping).
+    """Convert a table to nested mappings, as `builder.build` takes them.
 
-    For looking at a message and for tests; cost is O(the whole table). Every check that the views make is made.
+    Only present slots; unions are (table, mapping). For debugging and tests. All checks of the views apply.
+    O(the whole table).
     """
-    shape = view._shape  # noqa: SLF001 - the one function that is not a method because nobody reads so
+    shape = view._shape  # noqa: SLF001 - not a method, because reading never uses it
     values: dict[str, Any] = {}
     for slot in shape.definition.slots:
         name = slot.name

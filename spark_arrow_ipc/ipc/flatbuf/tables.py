@@ -52,7 +52,7 @@ class MetadataVersion(IntEnum):
 
 
 class Feature(IntFlag):
-    """What a file may use that not every reader knows. Written as numbers in `Schema.features`."""
+    """Features that not every reader has; `Schema.features` has their numbers."""
 
     UNUSED = 0
     DICTIONARY_REPLACEMENT = 1
@@ -93,7 +93,7 @@ class CompressionType(IntEnum):
 
 
 class BodyCompressionMethod(IntEnum):
-    """What is compressed: each buffer by itself."""
+    """The unit of compression: each buffer by itself."""
 
     BUFFER = 0
 
@@ -426,7 +426,7 @@ FILES: tuple[SchemaFile, ...] = (
         "Sparse tensors: an optional part of the format.",
     ),
 )  # fmt: skip
-"""What stands in which file of ``format/``, in this order."""
+"""The files of ``format/`` and their declarations, in order."""
 
 TABLES: Mapping[str, TableDefinition] = {
     definition.name: definition

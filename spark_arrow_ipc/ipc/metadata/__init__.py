@@ -1,1 +1,1 @@
-"""The format's Flatbuffers messages as frozen values: Message, RecordBatch, DictionaryBatch, Footer, Schema."""
+"""The Flatbuffers tables of the format as frozen values: Message, its headers, Footer, Schema."""

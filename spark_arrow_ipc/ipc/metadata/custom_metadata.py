@@ -1,4 +1,4 @@
-"""Custom metadata: pairs of strings, in ``KeyValue`` tables."""
+"""Custom metadata: pairs of strings in ``KeyValue`` tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from spark_arrow_ipc.ipc.flatbuf import reader
 
 
 def decode_custom_metadata(view: reader.TableView) -> CustomMetadata:
-    """Return the ``custom_metadata`` of a table as pairs in order; a missing key or value is empty text."""
+    """Return the ``custom_metadata`` of a table in order; a missing key or value is an empty string."""
     if not view.has("custom_metadata"):
         return ()
     return tuple((pair.string("key") or "", pair.string("value") or "") for pair in view.tables("custom_metadata"))
 
 
 def encode_custom_metadata(pairs: CustomMetadata) -> list[dict[str, str]] | None:
-    """Return pairs as values of ``KeyValue`` tables, or None where there are none."""
+    """Return pairs as values of ``KeyValue`` tables, or None if there are none."""
     return [{"key": key, "value": value} for key, value in pairs] or None

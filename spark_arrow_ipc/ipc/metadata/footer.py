@@ -1,4 +1,4 @@
-"""``Footer`` of File.fbs: the schema, and a `Block` for each message that says where it lies."""
+"""``Footer`` of File.fbs: the schema, and the `Block` of each message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a message of a file lies: ``Block`` of File.fbs.
+    """The place of a message in a file: ``Block`` of File.fbs.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Block:
     metadata_nbytes
         Prefix, flatbuffer and padding.
     body_nbytes
-        The body behind them.
+        The body after them.
     """
 
     byte_offset: int
@@ -51,9 +51,9 @@ class Footer:
 
 
 def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limits) -> Footer:
-    """Return the footer of a file whose footer flatbuffer begins at `footer_byte_offset`.
+    """Return the footer in the flatbuffer that begins at `footer_byte_offset`.
 
-    The footer's own version is not judged: three files of Arrow 0.14 say V1 over V4 messages.
+    An old version of the footer itself is accepted: three files of Arrow 0.14 say V1 over V4 messages.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> tuple[Block, 
 
 
 def _check_apart(dictionaries: Sequence[Block], record_batches: Sequence[Block]) -> None:
-    """Refuse blocks that share bytes: a footer of a few bytes could claim one batch a million times."""
+    """Refuse blocks that overlap: a small footer could name one batch a million times."""
     blocks = (*dictionaries, *record_batches)
     places = np.array([(block.byte_offset, block.nbytes) for block in blocks], np.int64).reshape(-1, 2)
     order = np.argsort(places[:, 0], kind="stable")
@@ -103,7 +103,7 @@ def _check_apart(dictionaries: Sequence[Block], record_batches: Sequence[Block])
         before, number = order[overlaps[0]], int(order[overlaps[0] + 1])
         is_dictionary = number < len(dictionaries)
         raise InvalidFramingError(
-            expected=f"a block behind the one that ends at byte {int(places[before].sum()):,}",
+            expected=f"a block after the one that ends at byte {int(places[before].sum()):,}",
             found=f"byte offset {int(places[number, 0]):,}",
             block_kind="dictionary batch" if is_dictionary else "record batch",
             block_number=number - (0 if is_dictionary else len(dictionaries)),

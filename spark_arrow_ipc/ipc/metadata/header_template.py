@@ -1,14 +1,14 @@
-"""Headers of record batches that differ in nothing but numbers, read many at once.
+"""Read many headers of record batches at once, if they differ only in their numbers.
 
 Strategy
 --------
-One writer gives all batches of a file headers of one shape: the same flatbuffer with other numbers in it. A
-`MessageShape` is learnt from one message that was read with all checks, and knows which of its bytes are the rows,
-the body's length, the field nodes and the buffers' places. Another message of the same length that equals it in all
-other bytes would be read in the same way, so its numbers can be taken from where they lie.
+A writer gives the headers of all batches of a file one shape: the same flatbuffer with other numbers in it. A
+`MessageShape` is learnt from one message that is decoded with all checks. It has the places of the row count, the
+body's length, the field nodes and the buffers. A message of the same length with equal bytes at all other places
+decodes in the same way, so its numbers are read directly.
 
-That holds because the bytes of numbers are proven to be no part of what else is read: tables, vtables, lengths and
-references. Whatever does not fit gives None, and is read one by one.
+This is sound because the bytes of the numbers are proven to be disjoint from all other bytes that decoding reads:
+tables, vtables, lengths and references. Messages without such a shape are decoded one by one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _STRUCT_WIDTH = 2
-"""Numbers of a field node, and of a buffer."""
+"""Numbers in a field node, and in a buffer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Headers:
-    """The numbers of some messages, one row a message.
+    """The numbers of several messages, one row a message.
 
     Parameters
     ----------
@@ -61,18 +61,18 @@ class Headers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageShape:
-    """What messages have in common.
+    """The bytes that the metadata of similar messages share, and the places of their numbers.
 
     Parameters
     ----------
     message
-        The one that it was learnt from.
+        The message that the shape was learnt from.
     prefix, metadata
-        Its first bytes, up to the flatbuffer, and all: prefix, flatbuffer, padding.
+        Its bytes up to the flatbuffer, and all of them: prefix, flatbuffer, padding.
     fixed
-        Which of them must be equal.
+        True for each byte of `metadata` that other messages must share.
     body_nbytes, length, nodes, buffers
-        Where the numbers lie in them.
+        The bytes of the numbers in `metadata`.
     """
 
     message: Message
@@ -85,23 +85,23 @@ class MessageShape:
     buffers: range
 
     def fits(self, metadata: memoryview) -> bool:
-        """Return whether a message is of this shape."""
+        """Return whether a message has this shape."""
         other = np.frombuffer(metadata, np.uint8)
         return len(other) == len(self.metadata) and bool(((other == self.metadata) | ~self.fixed).all())
 
     def rows(self, metadata: memoryview) -> int:
-        """Return the rows of a message of this shape."""
+        """Return the row count of a message of this shape."""
         return int.from_bytes(metadata[self.length.start : self.length.stop], "little", signed=True)
 
     def read(self, data: _Bytes, starts: Int64s) -> Headers:
-        """Return the numbers of the messages of this shape: those at `starts`, up to the first of another one.
+        """Return the numbers of the messages at `starts`, up to the first of another shape.
 
         Parameters
         ----------
         data
-            Memory that holds the metadata of all of them.
+            The bytes that contain the metadata of all of them.
         starts
-            Where they begin in it.
+            The positions of the messages in `data`.
         """
         metadata = data[starts[:, None] + np.arange(len(self.metadata))]
         same = ((metadata == self.metadata) | ~self.fixed).all(axis=1)
@@ -120,14 +120,9 @@ def _numbers(metadata: _Bytes, extent: range) -> Int64s:
 
 
 def learn(metadata: memoryview, limits: Limits) -> MessageShape | None:
-    """Return the shape of a message, or None where messages like it have to be read one by one.
+    """Learn the shape of a message; None if messages like it are decoded one by one.
 
-    Parameters
-    ----------
-    metadata
-        Prefix, flatbuffer and padding of one message.
-    limits
-        Budgets of metadata.
+    `metadata` is the prefix, flatbuffer and padding of one message.
     """
     try:
         prefix = decode_prefix(metadata[:8], 0)
@@ -170,7 +165,7 @@ def learn(metadata: memoryview, limits: Limits) -> MessageShape | None:
 
 
 def _fixed(nbytes: int, numbers: tuple[range, ...], views: list[Any]) -> npt.NDArray[np.bool_] | None:
-    """Return which bytes of a flatbuffer are no numbers, or None where a number is also something else."""
+    """Return a mask of the bytes outside the numbers; None if a number overlaps other data."""
     uses = np.zeros(nbytes, np.uint8)
     uses[:4] += 1
     for view in views:

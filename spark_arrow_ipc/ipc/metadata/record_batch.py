@@ -1,6 +1,6 @@
 """``RecordBatch`` of Message.fbs: rows, nodes, buffers and compression of one batch.
 
-The vectors stay numpy arrays, so that ten thousand columns cost no Python loop.
+The vectors stay numpy arrays: ten thousand columns take no Python loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata)
     InvalidMetadataError
         A vector is broken, or the length is negative.
     UnsupportedError
-        The compression is none of those that Arrow defines today.
+        Arrow does not define the compression.
     """
     length = int(view.scalar("length"))
     if length < 0:

@@ -1,7 +1,8 @@
-"""Schema and Field of Schema.fbs, to and from `arrow.Schema`; the only place that pairs types with their tables.
+"""``Schema`` and ``Field`` of Schema.fbs, to and from `arrow.Schema`.
 
-`TYPES` has one row for each member of the union ``Type``. The ids of dictionaries belong to the file, not to
-the types: they travel beside the schema, one for each dictionary-encoded field in the order of `walk_fields`.
+Only this module pairs types with their tables: `TYPES` has one row for each member of the union ``Type``. The ids of
+dictionaries belong to the file, not to the types: `SchemaMessage` has them beside the schema, one for each
+dictionary-encoded field in the order of `walk_fields`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class TypeRow:
     table
         Its flatbuffer table.
     decode
-        From the table and the child fields to the type.
+        Makes the type from the table and the child fields.
     encode
-        From the type to the table's values.
+        Makes the table's values from the type.
     """
 
     table: Any
@@ -203,12 +204,12 @@ DISCRIMINANTS: Final[Mapping[type[t.DataType], int]] = {
     t.ListView: Type.ListView,
     t.LargeListView: Type.LargeListView,
 }
-"""The discriminant that each type class is written with; `Dictionary` is written as its value type."""
+"""The discriminant by type class; a `Dictionary` is written as its value type."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchemaHeader:
-    """``Schema`` of Schema.fbs, not yet decoded: `decode_schema` does that."""
+    """``Schema`` of Schema.fbs, not yet decoded by `decode_schema`."""
 
     view: reader.TableView
 
@@ -222,7 +223,7 @@ class SchemaMessage:
 
 
 class _Decoding:
-    """What one `decode_schema` counts and collects."""
+    """The counts and dictionary ids of one `decode_schema`."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -276,9 +277,9 @@ def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
     Raises
     ------
     InvalidMetadataError
-        A type, unit, width or number of children that the format does not have; the field's path is given.
+        The format does not have the type, unit, width or number of children; the field's path is given.
     UnsupportedError
-        ``features`` names something unknown.
+        An unknown feature.
     LimitError
         More fields or deeper nesting than the limits allow.
     """
@@ -327,6 +328,6 @@ def _encode_field(field: t.Field, ids: Iterator[int]) -> Values:
 
 
 def number_dictionaries(schema: Schema) -> SchemaMessage:
-    """Return a schema with new dictionary ids, 0, 1, ... in the order of `walk_fields`."""
+    """Give a schema the dictionary ids 0, 1, ... in the order of `walk_fields`."""
     encoded = sum(isinstance(field.type, t.Dictionary) for _, field in walk_fields(schema.fields))
     return SchemaMessage(schema, tuple(range(encoded)))
