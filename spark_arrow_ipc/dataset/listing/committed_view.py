@@ -84,11 +84,14 @@ class CommittedView:
         OSError
             The directory cannot be listed, or a committed file was renamed meanwhile.
         """
+        # The head is read before the names, so that they are listed once. Below a dataset that is met none is looked for.
+        if self._datasets.get(parent(directory)) is None:
+            self._dataset(directory, is_known=False)
         try:
             listing = look(self.storage, directory)
-            if listing.committed and directory not in self._heads:
+            if listing.committed and directory not in self._heads:  # a dataset inside a dataset, or a new one
                 self._add_dataset(directory)
-                listing = look(self.storage, directory)  # its names may have been read before the head was
+                listing = look(self.storage, directory)
         except (FileNotFoundError, NotADirectoryError):
             listing = Listing()
         correction = self._correction(directory, is_known=True)

@@ -12,7 +12,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTO
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import NoFilesError
-from spark_arrow_ipc.storage.paths import join, name_of, parent
+from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 __all__ = ["Listing", "counted", "is_hidden", "is_loop", "is_staging", "list_directory", "look"]
@@ -113,21 +113,21 @@ def look(storage: Storage, directory: str) -> Listing:
     dangling: list[str] = []
     hidden = special = 0
     staging = committed = False
-    for status in storage.list(directory):
-        name = name_of(status.path)
-        kind = status.kind
+    file_kind, before_name = Kind.FILE, len(join(directory, "x")) - 1
+    for path, kind, nbytes, mtime_ns, is_link, _ in storage.list(directory):  # 100,000 times: no look-up is repeated
+        name = path[before_name:]
         if is_hidden(name):
             hidden += 1
             staging = staging or name == STAGING_DIRECTORY
             committed = committed or name == COMMITS_DIRECTORY
         elif kind is Kind.DIRECTORY:
             directories.append(name)
-            if status.is_link:
+            if is_link:
                 links.append(name)
         elif name.endswith(STAGED_SUFFIX):
             hidden += 1
-        elif kind is Kind.FILE:
-            files.append(DataFile(status.path, status.nbytes, status.mtime_ns))
+        elif kind is file_kind:
+            files.append(DataFile(path, nbytes, mtime_ns))
         elif kind is Kind.DANGLING:
             dangling.append(name)
         else:

@@ -127,7 +127,7 @@ def test_a_read_without_a_path_is_refused(spark):
 COLUMNS = {
     "a name": ({"columns": "carrier, dely"}, ["'dely'", "'carrier', 'delay'"]),
     "a position": ({"columns": "#2"}, ["#2", "below 2"]),
-    "a field of what is no struct": ({"columns": "carrier.x"}, ["carrier.x", "a struct"]),
+    "a field of what is no struct": ({"columns": "carrier.x"}, ["expected carrier to be a struct", "'x'"]),
 }
 
 
