@@ -160,13 +160,15 @@ def _check_children(array: Array, path: str) -> None:
     if len(array.children) != len(fields):
         expected = f"{len(fields)} child arrays for {array.type}"
         raise body_error(path, expected, str(len(array.children)), _LENGTHS)
-    own = child_slots(array.type) or 0
-    needed, spec = (array.offset + array.length) * own, _CHILD_SPECS.get(type(array.type), _LENGTHS)
+    if not fields:
+        return
+    needed = (array.offset + array.length) * (child_slots(array.type) or 0)
     for field, child in zip(fields, array.children, strict=True):
         where = child_path(array.type, path, field)
         if child.type != field.type:
             raise body_error(where, f"a child array of {field.type}", f"one of {child.type}", _LENGTHS)
         if child.length < needed:
+            spec = _CHILD_SPECS.get(type(array.type), _LENGTHS)
             raise body_error(where, f"a child array of at least {needed} slots", str(child.length), spec)
         check_sizes(child, where)
 
