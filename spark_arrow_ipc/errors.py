@@ -1,4 +1,4 @@
-"""The errors of this package, and `error_context`, which adds where they happened.
+"""The errors of this package, and `error_context`, which adds their place.
 
 Strategy
 --------
@@ -205,7 +205,10 @@ def error_context(
     field_path: str | None = None,
     byte_offset: int | None = None,
 ) -> AbstractContextManager[None]:
-    """Return a context that adds the place to every `ArrowIpcError` raised inside; fields already set stay."""
+    """Return a context that adds the place to each `ArrowIpcError` raised inside.
+
+    Fields that are already set stay.
+    """
     return _Place(path, block_kind, block_number, field_path, byte_offset)
 
 

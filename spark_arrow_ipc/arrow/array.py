@@ -1,4 +1,4 @@
-"""`Array`, the one class for arrays of all types, with their values as Python and numpy objects."""
+"""`Array`, the class for arrays of all types, with values for Python and numpy."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class Array(ArrayData):
         return to_pylist.to_pylist(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the slots as a numpy array: a view where type and nulls allow, else a copy of Python objects."""
+        """Return the slots as a numpy array: a view if possible, else Python objects."""
         return to_numpy.to_numpy(self)

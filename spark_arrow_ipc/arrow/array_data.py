@@ -1,4 +1,4 @@
-"""The memory of an array: its type, length and offset, buffers, child arrays and dictionary.
+"""The memory of an array: type, length, offset, buffers, children and dictionary.
 
 Strategy
 --------

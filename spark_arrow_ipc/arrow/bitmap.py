@@ -1,7 +1,8 @@
-"""Bitmaps: one bit a slot, least significant bit first (Columnar.rst, "Validity bitmaps").
+"""Bitmaps of one bit for each slot: count, pack, unpack and slice them.
 
 Strategy
 --------
+The least significant bit is the first (Columnar.rst, "Validity bitmaps").
 Every function takes the bytes of a buffer, the first bit and the number of bits, and works on whole bytes.
 The caller has proven that the bits lie inside the buffer: a bitmap that is too short is a ValueError here, not
 an error about a file. Bits outside the range may hold anything.

@@ -1,4 +1,4 @@
-"""Column paths: parsed from a string, resolved against a schema, projected to a selection.
+"""Column paths: parse a string, resolve against a schema, project to a selection.
 
 Strategy
 --------
@@ -239,9 +239,9 @@ def fields_along(fields: Sequence[t.Field], positions: Positions) -> tuple[t.Fie
 
 
 def project(paths: Iterable[Positions]) -> Selection:
-    """Return the selection of several resolved paths; its top-level positions are in the order of the paths.
+    """Return the selection of several resolved paths.
 
-    Paths below one column are united. A column that is asked for as a whole and by a path is selected as a whole.
+    Its top-level positions are in the order of the paths. Paths below one column are united. A column that is asked for as a whole and by a path is selected as a whole.
     """
     selection: dict[int, Selection | None] = {}
     for positions in paths:

@@ -1,4 +1,4 @@
-"""The schema: fields in order, custom metadata, and the byte order declared by the file."""
+"""The schema: fields in order, custom metadata, and the declared byte order."""
 
 from __future__ import annotations
 

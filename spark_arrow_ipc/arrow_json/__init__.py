@@ -1,4 +1,4 @@
-"""Arrow's integration JSON, in which Arrow's implementations compare the contents of files."""
+"""Arrow's integration JSON, the format for tests between implementations."""
 
 from spark_arrow_ipc.arrow_json.reader import ArrowJson, read
 from spark_arrow_ipc.arrow_json.writer import to_json

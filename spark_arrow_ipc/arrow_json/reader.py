@@ -1,4 +1,4 @@
-"""Read Arrow's integration JSON into arrays (Integration.rst, "JSON test data format").
+"""Read Arrow's integration JSON into arrays (Integration.rst).
 
 Strategy
 --------

@@ -270,7 +270,7 @@ def type_object(type_: t.DataType) -> Members:
 
 
 def type_to_json(type_: t.DataType) -> Members:
-    """Write a type as the members ``type``, ``children`` and, if it is dictionary-encoded, ``dictionary``."""
+    """Write a type as the members ``type``, ``children`` and maybe ``dictionary``."""
     made: Members = {"type": type_object(type_)}
     values = type_
     if isinstance(type_, t.Dictionary):

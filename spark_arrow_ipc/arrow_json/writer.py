@@ -1,4 +1,4 @@
-"""Write arrays as Arrow's integration JSON (Integration.rst, "JSON test data format").
+"""Write arrays as Arrow's integration JSON (Integration.rst).
 
 Strategy
 --------
@@ -36,7 +36,7 @@ Members: TypeAlias = dict[str, Any]
 
 
 def to_json(schema: Schema, batches: Sequence[RecordBatch]) -> Members:
-    """Return the integration JSON document of a schema and its record batches, ready for ``json.dumps``.
+    """Return the document of a schema and its record batches, for ``json.dumps``.
 
     Numbers that are not finite become Python's ``NaN`` and ``Infinity``, which `read` understands. Costs Python
     time a value.

@@ -1,1 +1,1 @@
-"""Kernels: take, concat, compact, slice, measure and compare arrays, on whole buffers."""
+"""Kernels on whole buffers: take, concat, compact, slice, measure, compare."""

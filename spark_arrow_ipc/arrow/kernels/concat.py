@@ -63,7 +63,9 @@ def concat_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 def concat(arrays: Sequence[Array]) -> Array:
-    """Return the slots of all arrays as one array; a single one with slots is returned as it is. O(bytes).
+    """Return the slots of all arrays as one array. O(bytes).
+
+    If only one of them has slots, it is returned as it is.
 
     Raises
     ------

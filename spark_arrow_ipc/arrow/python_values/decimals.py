@@ -1,4 +1,4 @@
-"""Convert decimals between unscaled integers of 32 to 256 bits and `decimal.Decimal`, exactly."""
+"""Convert decimals of 32 to 256 bits from and to `decimal.Decimal`, exactly."""
 
 from __future__ import annotations
 

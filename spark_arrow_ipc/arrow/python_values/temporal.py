@@ -1,4 +1,4 @@
-"""Convert dates, times, timestamps and durations between raw units and Python values.
+"""Convert dates, times, timestamps and durations from and to Python values.
 
 Strategy
 --------

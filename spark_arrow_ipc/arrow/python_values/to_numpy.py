@@ -1,4 +1,4 @@
-"""Convert arrays to numpy arrays: of a numpy type if there is one, else of Python objects."""
+"""Convert arrays to numpy arrays, of Python objects if numpy has no such type."""
 
 from __future__ import annotations
 

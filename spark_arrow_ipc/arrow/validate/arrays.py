@@ -51,7 +51,7 @@ _MAP = "Schema.fbs, Map"
 
 
 def check(array: Array, path: str, *, full: bool = True) -> None:
-    """Check that an array, its children and its dictionary are sound: sizes, and with `full` values too.
+    """Check an array, its children and its dictionary: sizes, with `full` values too.
 
     Raises
     ------
@@ -83,7 +83,9 @@ def check_sizes(array: Array, path: str) -> None:
 
 
 def check_values(array: Array, path: str, *, dictionaries: bool = True) -> None:
-    """Check the values of an array whose sizes are already checked. O(bytes), vectorised, in bounded memory.
+    """Check the values of an array whose sizes are already checked.
+
+    O(bytes), vectorised, in bounded memory.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Check that strings are UTF-8; and the chunked search for the first bad slot, for all checks.
+"""Check strings for UTF-8, and search for the first bad slot in chunks.
 
 Strategy
 --------

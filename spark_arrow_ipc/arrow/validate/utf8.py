@@ -1,4 +1,4 @@
-"""Check that bytes are UTF-8, with a few operations for each byte, whatever the language.
+"""Check that bytes are UTF-8, equally fast in every language.
 
 Strategy
 --------
