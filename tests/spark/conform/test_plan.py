@@ -1,97 +1,42 @@
 """Batches of a file become exactly the batches that Spark's worker expects."""
 
 import datetime as dt
-import decimal
-import inspect
 import math
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from conform_batches import (
+    DEFAULT,
+    LONG,
+    MAP,
+    NS,
+    D,
+    asked,
+    batch_of,
+    conformed,
+    ints,
+    option,
+    pieces,
+    struct_of,
+    wide,
+)
 from pyspark.sql import types as s
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels.measure import measure
 from spark_arrow_ipc.arrow.python_values import from_pylist
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import (
     ColumnNotFoundError,
-    InvalidBodyError,
-    LimitError,
     SchemaMismatchError,
     UnsupportedError,
 )
-from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
-from spark_arrow_ipc.spark.conform.bounds import compile_bound
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, MapKeys, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.types import arrow_to_spark
-
-D = decimal.Decimal
-DEFAULT = ReadOptions()
-S, MS, US, NS = t.TimeUnit
-DAY = 86_400
-LONG = "a text that no view holds inline"
-
-
-def raw(type_, values, *, buffers=None, nulls=()):
-    """Return an array of ours whose DATA buffer holds `values`, a numpy array; `nulls` are the null slots."""
-    bits = np.ones(len(values), bool)
-    bits[list(nulls)] = False
-    validity = np.packbits(bits, bitorder="little").data if nulls else None
-    return Array(
-        type_, len(values), len(nulls), (validity, np.ascontiguousarray(values).view(np.uint8).reshape(-1).data)
-    )
-
-
-def ints(type_, *values, nulls=(), dtype=np.int64):
-    return raw(type_, np.array(list(values), dtype), nulls=nulls)
-
-
-def wide(type_, *values, nulls=()):
-    """Return decimals of unscaled Python integers."""
-    width = type_.bit_width // 8
-    octets = b"".join(value.to_bytes(width, "little", signed=True) for value in values)
-    return raw(type_, np.frombuffer(octets, np.dtype((np.void, width))), nulls=nulls)
-
-
-def batch_of(array, metadata=None):
-    array = bridge.from_pyarrow(array) if isinstance(array, pa.Array) else array
-    field = t.field("c", array.type, custom_metadata=metadata)
-    return RecordBatch(Schema.of([field]), (array,), array.length)
-
-
-def conformed(array, options=DEFAULT, *, asked=None, metadata=None):
-    """Return the column of one batch, and check that it is what Spark expects of the schema that it was promised."""
-    batch = batch_of(array, metadata)
-    promised = arrow_to_spark.spark_schema(batch.schema, options) if asked is None else s.StructType([asked])
-    (made,) = compile_conform(batch.schema, promised, options).conform(batch)
-    made.validate(full=True)
-    assert is_expected_by_pyspark(made.schema, promised)
-    return made.column(0)
-
-
-# PySpark 4.1 has no such parameter, gives UTC by default, and leaves the metadata of fields out.
-UTC = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-NOTED = s.StructType([s.StructField("c", s.LongType(), metadata={"m": 1})])
-HAS_METADATA = to_arrow_schema(NOTED, **UTC).field(0).metadata is not None
-
-
-def is_expected_by_pyspark(found, spark_schema):
-    return to_arrow_schema(spark_schema, **UTC).equals(found, check_metadata=HAS_METADATA)
-
-
-def asked(type_, *, nullable=True):
-    return s.StructField("c", type_, nullable)
-
 
 MONTH = pa.month_day_nano_interval()
-MAP = pa.map_(pa.string(), pa.int8())
 ENDS = pa.RunEndEncodedArray.from_arrays(pa.array([1, 3, 4], pa.int16()), pa.array(["a", None, "c"]))
 SPARSE = pa.UnionArray.from_sparse(
     pa.array([0, 1, 0, 1], pa.int8()), [pa.array([1, 2, 3, 4]), pa.array(["a", "b", None, None])]
@@ -100,7 +45,6 @@ DENSE = pa.UnionArray.from_dense(
     pa.array([0, 1, 0, 1], pa.int8()), pa.array([1, 0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["a", None])]
 )
 BIG = 10**37
-
 VALUES = {
     "null": (pa.nulls(2), [None, None]),
     "bool": (pa.array([True, None, False]), [True, None, False]),
@@ -197,92 +141,6 @@ def test_values_below_a_struct_and_a_list(case):
     assert [None, [{"x": value} for value in expected[1:]]] == conformed(lists).to_pylist()
 
 
-SHARED = {
-    "bool": pa.array([True, None]),
-    "int8": pa.array([1, None], pa.int8()),
-    "float64": pa.array([1.0, None]),
-    "utf8": pa.array(["a", None]),
-    "date32": pa.array([1, None], pa.date32()),
-    "decimal128": pa.array([D(1), None], pa.decimal128(5, 0)),
-    "timestamp[us]": pa.array([1, None], pa.timestamp("us", "Asia/Tokyo")),
-    "duration[us]": pa.array([1, None], pa.duration("us")),
-    "time64[us]": pa.array([1, None], pa.time64("us")),
-    "list": pa.array([["a"], None]),
-    "struct": pa.array([{"a": 1}, None]),
-    "map": pa.array([[("a", 1)], None], MAP),
-}
-
-
-@pytest.mark.parametrize("case", SHARED)
-def test_memory_that_fits_is_shared(case):
-    """Other names and other nullability are labels, not values."""
-    addresses = {b.address for b in SHARED[case].buffers() if b is not None}
-    assert addresses == {b.address for b in conformed(SHARED[case]).buffers() if b is not None}
-
-
-def option(**given):
-    return ReadOptions(**given)
-
-
-BY_OPTIONS = {
-    "time s as time": (pa.array([1, None], pa.time32("s")), option(times=Times.TIME), [dt.time(0, 0, 1), None]),
-    "time us as time": (pa.array([1], pa.time64("us")), option(times=Times.TIME), [dt.time(0, 0, 0, 1)]),
-    "time as long": (pa.array([1, None], pa.time32("ms")), option(times=Times.LONG), [1, None]),
-    "time ns as long": (pa.array([1999], pa.time64("ns")), option(nanoseconds=Nanoseconds.LONG), [1999]),
-    "timestamp ns as long": (pa.array([-1999, None], pa.timestamp("ns")), option(nanoseconds=Nanoseconds.LONG), [-1999, None]),
-    "timestamp ns that is whole": (pa.array([-1000, None], pa.timestamp("ns")), option(nanoseconds=Nanoseconds.ERROR), [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), None]),
-    "duration ns as long": (pa.array([1], pa.duration("ns")), option(nanoseconds=Nanoseconds.LONG), [1]),
-    "last key wins": (
-        pa.array([[("a", 1), ("b", 2), ("a", 3)], None, [("a", 4)]], MAP), option(map_keys=MapKeys.LAST_WINS), [[("a", 3), ("b", 2)], None, [("a", 4)]],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BY_OPTIONS)
-def test_values_by_options(case):
-    array, options, expected = BY_OPTIONS[case]
-    made = conformed(array, options)
-    assert expected == made.to_pylist()
-
-
-def test_nanoseconds_of_a_time():
-    """TIME holds nanoseconds from Spark 4.3 on, microseconds before."""
-    made = conformed(pa.array([1999], pa.time64("ns")), option(times=Times.TIME))
-    assert [1999 if arrow_to_spark._NANOSECOND_TIME_PRECISION == 9 else 1000] == made.view(pa.int64()).to_pylist()
-
-
-VARIANT = pa.array(
-    [{"metadata": b"\1\0\0", "value": b"\0"}, None],
-    pa.struct([("metadata", pa.binary_view()), ("value", pa.large_binary())]),
-)
-EXTENSIONS = {
-    "uuid": ("arrow.uuid", pa.array([bytes(range(16)), None], pa.binary(16)), ["00010203-0405-0607-0809-0a0b0c0d0e0f", None]),
-    "uuid in a dictionary": ("arrow.uuid", pa.array([b"\xff" * 16, None], pa.binary(16)).dictionary_encode(), ["ffffffff-ffff-ffff-ffff-ffffffffffff", None]),
-    "bool8": ("arrow.bool8", pa.array([0, 1, -5, None], pa.int8()), [False, True, True, None]),
-    "json": ("arrow.json", pa.array(["{}", None], pa.string_view()), ["{}", None]),
-    "json, large": ("arrow.json", pa.array(["{}", None], pa.large_string()), ["{}", None]),
-    "variant": ("arrow.parquet.variant", VARIANT, [{"value": b"\0", "metadata": b"\1\0\0"}, None]),
-    "unknown": ("my.own", pa.array([1, None], pa.uint8()), [1, None]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", EXTENSIONS)
-def test_values_of_an_extension_type(case):
-    name, array, expected = EXTENSIONS[case]
-    made = conformed(array, metadata={"ARROW:extension:name": name})
-    assert expected == made.to_pylist()
-
-
-def test_extension_types_stay_storage_when_asked():
-    options = option(extension_types=ExtensionTypes.STORAGE)
-    made = conformed(pa.array([1], pa.int8()), options, metadata={"ARROW:extension:name": "arrow.bool8"})
-    assert [1] == made.to_pylist()
-
-
-def struct_of(*fields):
-    return s.StructType([s.StructField(name, type_) for name, type_ in fields])
-
-
 WIDER = {
     "integer": (pa.array([1, None], pa.int8()), s.LongType(), [1, None]),
     "unsigned": (pa.array([200, None], pa.uint8()), s.IntegerType(), [200, None]),
@@ -314,8 +172,6 @@ MISMATCHES = {
     "no zone": (pa.array([1], pa.timestamp("us")), s.TimestampType(), DEFAULT, "is timestamp_ntz in Spark"),
     "fields of the same name": (pa.StructArray.from_arrays([pa.array([1]), pa.array([1])], ["x", "x"]), s.LongType(), DEFAULT, "is not readable (field c: the struct has fields of the same name"),
 }  # fmt: skip
-
-
 MERGED = ReadOptions(merge_schema=True)
 
 
@@ -442,185 +298,6 @@ def test_not_null_is_given_where_there_is_no_null(case):
     assert array.to_pylist() == conformed(array, asked=field).to_pylist()
 
 
-NAN = float("nan")
-DAY_NS = DAY * 10**9
-VALUE_ERRORS = {
-    "digits of decimal32": (wide(t.Decimal(2, 0, 32), 99, 100), DEFAULT, InvalidBodyError, "field c: expected decimals of at most 2 digits (decimal32(2, 0)), found the unscaled value 100 in slot 1"),
-    "digits of decimal64": (wide(t.Decimal(2, 0, 64), -100), DEFAULT, InvalidBodyError, "value -100 in slot 0"),
-    "digits of decimal128": (wide(t.Decimal(20, 0), 10**20 - 1, -(10**20)), DEFAULT, InvalidBodyError, f"value {-(10**20)} in slot 1"),
-    "digits of decimal128 of 38": (wide(t.Decimal(38, 0), 10**38), DEFAULT, InvalidBodyError, f"value {10**38} in slot 0"),
-    "digits of decimal256": (wide(t.Decimal(5, 0, 256), 2**128), DEFAULT, InvalidBodyError, f"value {2**128} in slot 0"),
-    "digits of decimal256, negative": (wide(t.Decimal(5, 0, 256), -(2**130) + 1), DEFAULT, InvalidBodyError, f"value {-(2**130) + 1} in slot 0"),
-    "day": (ints(t.date64, 2**62), DEFAULT, UnsupportedError, "expected a value that Spark holds in 32 bits of days, found day"),
-    "timestamp": (ints(t.Timestamp(S), 2**63 // 10**6 + 1), DEFAULT, UnsupportedError, "64 bits of microseconds, found 9223372036855 s"),
-    "timestamp before": (ints(t.Timestamp(MS), 0, -(2**62)), DEFAULT, UnsupportedError, f"found {-(2**62)} ms"),
-    "duration": (ints(t.Duration(S), 2**62), DEFAULT, UnsupportedError, "64 bits of microseconds"),
-    "nanoseconds": (pa.array([1000, 1001], pa.timestamp("ns")), option(nanoseconds=Nanoseconds.ERROR), UnsupportedError, "expected whole microseconds (nanoseconds=error), found 1001 ns"),
-    "nanoseconds of a time": (pa.array([1001], pa.time64("ns")), option(nanoseconds=Nanoseconds.ERROR), UnsupportedError, "found 1001 ns"),
-    "a time of tomorrow": (ints(t.Time(S, 32), 0, DAY, dtype=np.int32), option(times=Times.TIME), UnsupportedError, "expected a time of day for Spark's TIME, found 86400 s"),
-    "a time of yesterday": (ints(t.Time(NS, 64), -1), option(times=Times.TIME), UnsupportedError, "found -1 ns"),
-    "a key twice": (pa.array([[("a", 1)], [("b", 1), ("a", 2), ("b", 3)]], MAP), DEFAULT, SchemaMismatchError, "field c: a map holds the key 'b' twice (slot 1)"),
-    "zeros": (pa.array([[(0.0, 1), (-0.0, 1)]], pa.map_(pa.float64(), pa.int8())), DEFAULT, SchemaMismatchError, "twice (slot 0)"),
-    "NaNs": (pa.array([[(NAN, 1), (NAN, 1)]], pa.map_(pa.float32(), pa.int8())), DEFAULT, SchemaMismatchError, "the key nan twice"),
-    "decimal keys": (pa.array([[(D(1), 1), (D(1), 1)]], pa.map_(pa.decimal128(5, 0), pa.int8())), DEFAULT, SchemaMismatchError, "twice"),
-    "structs as keys": (pa.array([[({"x": NAN}, 1), ({"x": NAN}, 1)]], pa.map_(pa.struct([("x", pa.float64())]), pa.int8())), DEFAULT, SchemaMismatchError, "twice"),
-    "lists as keys": (pa.array([[([1], 1), ([2], 1), ([1], 1)]], pa.map_(pa.list_(pa.int8()), pa.int8())), DEFAULT, SchemaMismatchError, "the key [1] twice"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", VALUE_ERRORS)
-def test_a_value_that_spark_cannot_hold_is_a_named_error(case):
-    array, options, error, expected = VALUE_ERRORS[case]
-    with pytest.raises(error) as caught:
-        conformed(array, options)
-    assert expected in str(caught.value)
-
-
-HIDDEN = {
-    "digits": (wide(t.Decimal(2, 0), 100, 12, nulls=[0]), DEFAULT, [None, D(12)]),
-    "digits of decimal32": (wide(t.Decimal(2, 0, 32), 100, 12, nulls=[0]), DEFAULT, [None, D(12)]),
-    "digits of decimal256": (wide(t.Decimal(2, 0, 256), 2**200, 12, nulls=[0]), DEFAULT, [None, D(12)]),
-    "digits to be scaled": (wide(t.Decimal(2, -30), 2**126, 12, nulls=[0]), DEFAULT, [None, D(12) * 10**30]),
-    "timestamp": (ints(t.Timestamp(S), 2**62, 0, nulls=[0]), DEFAULT, [None, dt.datetime(1970, 1, 1)]),
-    "day": (ints(t.date64, 2**62, 0, nulls=[0]), DEFAULT, [None, dt.date(1970, 1, 1)]),
-    "time": (ints(t.Time(S, 32), -1, 0, nulls=[0], dtype=np.int32), option(times=Times.TIME), [None, dt.time(0)]),
-}
-
-
-@pytest.mark.parametrize("case", HIDDEN)
-def test_what_lies_under_a_null_is_no_error(case):
-    array, options, expected = HIDDEN[case]
-    assert expected == conformed(array, options).to_pylist()
-
-
-@pytest.mark.parametrize("case", HIDDEN)
-def test_what_lies_under_a_null_struct_is_no_error(case):
-    """The child's own validity says that the slot is set: only the parent hides it."""
-    array, options, expected = HIDDEN[case]
-    child = Array(array.type, array.length, 0, (None, *array.buffers[1:]))
-    bits = np.packbits([0, 1], bitorder="little").data
-    struct = Array(t.struct([t.Field("x", child.type)]), 2, 1, (bits,), (child,))
-    assert [None, {"x": expected[1]}] == conformed(struct, options).to_pylist()
-
-
-KEYS = {
-    "bool": (pa.bool_(), [True, False]),
-    "int8": (pa.int8(), [1, 2, 3]),
-    "date": (pa.date32(), [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]),
-    "timestamp": (pa.timestamp("us"), [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)]),
-    "double": (pa.float64(), [0.0, 1.5, NAN, math.inf, -math.inf]),
-    "string": (pa.string(), ["a", "b", ""]),
-    "binary": (pa.binary(), [b"a", b"b"]),
-    "decimal": (pa.decimal128(5, 1), [D("1.5"), D("-1.5")]),
-    "many": (pa.int64(), list(range(40))),
-    "many strings": (pa.string(), [str(i) for i in range(40)]),
-    "array": (pa.list_(pa.int8()), [[1], [1, 2], []]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", KEYS)
-def test_keys_of_a_map_are_compared_within_the_map(case):
-    """The same key in two maps is fine; once more in one of them it is not."""
-    type_, keys = KEYS[case]
-    entries = [(key, i) for i, key in enumerate(keys)]
-    map_type = pa.map_(type_, pa.int8())
-    fine = pa.array([entries, None, entries, entries[::-1], []], map_type)
-    assert repr(fine.to_pylist()) == repr(conformed(fine).to_pylist())
-    twice = pa.array([entries, [*entries, (keys[-1], 99)]], map_type)
-    with pytest.raises(SchemaMismatchError, match=r"twice \(slot 1\)"):
-        conformed(twice)
-    made = conformed(twice, option(map_keys=MapKeys.LAST_WINS)).to_pylist()
-    assert repr([entries, [*entries[:-1], (keys[-1], 99)]]) == repr(made)
-
-
-def map_of(keys, sizes, *, validity=None, entries_validity=None):
-    """Return a map of ours without any of pyarrow's checks."""
-    keys = bridge.from_pyarrow(keys)
-    type_ = t.map_(keys.type, keys.type)
-    entries = Array(type_.entries.type, keys.length, -1 if entries_validity else 0, (entries_validity,), (keys, keys))
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    return Array(type_, len(sizes), -1 if validity else 0, (validity, offsets.view(np.uint8).data), (entries,))
-
-
-FIRST_ONLY = memoryview(b"\1")
-NULL_KEYS = {
-    "a null key": map_of(pa.array(["a", None]), [2]),
-    "a null entry": map_of(pa.array(["a", "b"]), [2], entries_validity=FIRST_ONLY),
-}
-
-
-@pytest.mark.parametrize("case", NULL_KEYS)
-def test_a_null_key_is_an_error(case):
-    """pyarrow ends the process on a null under a key that is not nullable, so it must not get that far."""
-    with pytest.raises(InvalidBodyError, match="field c: expected map keys that are not null, found a null key"):
-        conformed(NULL_KEYS[case], option(map_keys=MapKeys.LAST_WINS))
-
-
-def test_null_keys_and_keys_that_are_twice_under_a_null_map_are_no_error():
-    array = map_of(pa.array(["a", "b", None, "x", "x"]), [2, 3], validity=FIRST_ONLY)
-    assert [[("a", "a"), ("b", "b")], None] == conformed(array).to_pylist()
-
-
-def test_a_variant_without_a_value_is_an_error():
-    storage = pa.array(
-        [{"metadata": b"", "value": None}], pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
-    )
-    with pytest.raises(
-        InvalidBodyError, match="field c: expected a value in every variant that is not null, found none in slot 0"
-    ):
-        conformed(storage, metadata={"ARROW:extension:name": "arrow.parquet.variant"})
-
-
-THREE = bridge.from_pyarrow(pa.array([1, 2, 3]))
-
-
-def int32(*values):
-    return np.array(values, np.int32).view(np.uint8).data
-
-
-BROKEN = {
-    "a dictionary index": Array(t.dictionary(t.int8, t.int64), 1, 0, (None, memoryview(b"\7")), (), THREE),
-    "an index of text": Array(t.dictionary(t.int8, t.utf8), 1, 0, (None, memoryview(b"\7")), (), bridge.from_pyarrow(pa.array(["a"]))),
-    "a list beyond its elements": Array(t.list_(t.int64), 1, 0, (None, int32(0, 9)), (THREE,)),
-    "a list that ends before it begins": Array(t.list_(t.int64), 2, 0, (None, int32(0, 3, -1)), (THREE,)),
-    "text beyond its bytes": Array(t.large_utf8, 1, 0, (None, np.array([0, 99]).view(np.uint8).data, memoryview(b"abc"))),
-    "a list view beyond its elements": Array(t.ListView(t.Field("i", t.int64)), 1, 0, (None, int32(0), int32(99)), (THREE,)),
-    "a union beyond its child": Array(t.DenseUnion((t.Field("a", t.int64),), (0,)), 1, 0, (memoryview(b"\0"), int32(99)), (THREE,)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_points_nowhere_is_a_named_error_where_nobody_checked(case):
-    """The decoder checks it unless validation=structural; what is met here must not look like a bug of ours."""
-    with pytest.raises(InvalidBodyError, match=r"broken \(|expected dictionary indices below [13],"):
-        pieces(BROKEN[case], validation=Validation.STRUCTURAL)
-
-
-@pytest.mark.parametrize("case", ["a dictionary index", "an index of text"])
-def test_indices_of_mapped_files_are_not_trusted(case):
-    """The file may have changed since the decoder checked them."""
-    with pytest.raises(InvalidBodyError, match=r"expected dictionary indices below [13], found"):
-        pieces(BROKEN[case], memory_map=True)
-
-
-def test_a_dictionary_is_converted_once(monkeypatch):
-    calls = []
-    batch = batch_of(pa.array(["a", "b", "a"]).dictionary_encode())
-    made = compile_conform(batch.schema, struct_of(("c", s.StringType())), option(output_batch_rows=1))
-    monkeypatch.setattr(
-        bridge, "buffers_of", lambda array, real=bridge.buffers_of: calls.append(array.type) or real(array)
-    )
-    assert ["a", "b", "a"] == [piece.column(0)[0].as_py() for piece in made.conform(batch)]
-    assert 1 == calls.count(t.utf8)
-
-
-def pieces(array, **given):
-    batch = batch_of(array)
-    options = option(**given)
-    promised = arrow_to_spark.spark_schema(batch.schema, options)
-    return list(compile_conform(batch.schema, promised, options).conform(batch))
-
-
 def test_batches_are_cut_to_the_rows_asked_for():
     made = pieces(pa.array(range(10)), output_batch_rows=4)
     assert [4, 4, 2] == [piece.num_rows for piece in made]
@@ -647,67 +324,6 @@ def test_batches_are_cut_to_the_bytes_that_spark_takes_well(case, monkeypatch):
     assert all(piece.nbytes <= 1100 or piece.num_rows == 1 for piece in made)
 
 
-STRUCT = pa.StructArray.from_arrays([pa.array([1, 2, 3, None]), pa.array(["a", None, "ccc", ""])], ["n", "s"])
-WORDS = pa.array(["a", "longest", "a", None], pa.large_string()).dictionary_encode()
-BOUNDED = {
-    "nothing but nulls": pa.nulls(4),
-    "numbers": pa.array([1, None, 3, 4]),
-    "bits": pa.array([True, False, None, True]),
-    "text": pa.array(["a", None, "ccc", LONG]),
-    "large binary": pa.array([b"a", b"", b"ccc", None], pa.large_binary()),
-    "dictionary": WORDS,
-    "dictionary without values": pa.DictionaryArray.from_arrays(pa.array([None] * 4, pa.int8()), pa.array([], pa.utf8())),
-    "dictionary of structs": pa.DictionaryArray.from_arrays(pa.array([2, 2, 0, 2]), STRUCT),
-    "list of dictionaries": pa.LargeListArray.from_arrays(pa.array([0, 1, 1, 4, 4]), WORDS),
-    "fixed size list": pa.array([[1, 2], None, [3, 4], [5, None]], pa.list_(pa.int16(), 2)),
-    "struct": STRUCT,
-    "struct without fields": pa.StructArray.from_buffers(pa.struct([]), 4, [None]),
-    "map": pa.array([[("k", 1)], [], None, [("k", 2), ("l", None)]], pa.map_(pa.utf8(), pa.int64())),
-    "sparse union": pa.UnionArray.from_sparse(pa.array([0, 1, 0, 1], pa.int8()), [pa.array([1, 2, 3, 4]), WORDS]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BOUNDED)
-def test_no_batch_is_larger_than_its_bound(case):
-    """Else it would go to Spark uncut. Slices share whole buffers, so they only come out smaller."""
-    array = bridge.from_pyarrow(BOUNDED[case])
-    bound = compile_bound([t.int8, array.type])
-    for part in (array, array.slice(1, 2), array.slice(4, 0)):
-        exact = measure(part, decoded=True)(np.array([0]), np.array([part.length]))
-        assert exact[0] <= bound([from_pylist.array([], t.int8), part])
-
-
-def test_the_bound_of_a_dictionary_follows_its_values():
-    (short, long) = (bridge.from_pyarrow(pa.array(["x" * n] * 10).dictionary_encode()) for n in (1, 1000))
-    bound = compile_bound([short.type])
-    found = [bound([array]) for array in (short, long, long, short)]
-    assert found[0] == found[3] < 1000 < 10_000 < found[1] == found[2]
-
-
-UNBOUNDED = {
-    "views": t.utf8_view,
-    "list views": t.ListView(t.field("item", t.int64)),
-    "runs": t.RunEndEncoded(t.field("run_ends", t.int32, nullable=False), t.field("values", t.int64)),
-    "a dense union": t.DenseUnion((t.field("a", t.int64),), (0,)),
-    "views in a struct": t.Struct((t.field("a", t.int64), t.field("b", t.binary_view))),
-}
-
-
-@pytest.mark.parametrize("case", UNBOUNDED)
-def test_types_whose_slots_share_bytes_have_no_bound(case):
-    """Their buffers may be far smaller than what comes out."""
-    assert compile_bound([t.int8, UNBOUNDED[case], t.utf8]) is None
-
-
-def test_a_row_beyond_32_bits_is_a_named_error():
-    """Made of nothing: a list view of nulls has elements without having memory."""
-    nulls = Array(t.null, 2**31, 2**31, ())
-    offsets = np.array([0, 2**31], np.int64).view(np.uint8).data
-    array = Array(t.LargeList(t.Field("item", t.null)), 1, 0, (None, offsets), (nulls,))
-    with pytest.raises(LimitError, match=r"field c: a row has 2,147,483,648 bytes or elements"):
-        pieces(array)
-
-
 def test_rows_without_columns_are_counted():
     """An empty projection keeps the row count."""
     batch = batch_of(pa.array([1, 2, 3]))
@@ -717,39 +333,3 @@ def test_rows_without_columns_are_counted():
 
 def test_no_rows_give_one_batch_without_rows():
     assert [0] == [piece.num_rows for piece in pieces(pa.array([], pa.string()))]
-
-
-VOIDS = {
-    "c": s.StructType([s.StructField("c", s.NullType(), nullable=False)]),
-    "c[]": struct_of(("c", s.ArrayType(s.NullType(), containsNull=False))),
-    "c[].key": struct_of(("c", s.MapType(s.NullType(), s.LongType()))),
-}
-
-
-@pytest.mark.parametrize("path", VOIDS)
-def test_void_that_is_not_null_is_a_named_error(path):
-    with pytest.raises(UnsupportedError) as caught:
-        expected_arrow_schema(VOIDS[path])
-    assert f"field {path}: void holds nothing but nulls" in str(caught.value)
-
-
-EXPECTED = [
-    s.BooleanType(), s.ByteType(), s.ShortType(), s.IntegerType(), s.LongType(), s.FloatType(), s.DoubleType(),
-    s.DecimalType(38, 3), s.StringType(), s.StringType("UTF8_LCASE"), s.BinaryType(), s.DateType(), s.TimeType(3),
-    s.TimestampType(), s.TimestampNTZType(), s.DayTimeIntervalType(0, 1), s.VariantType(),
-    s.ArrayType(s.StringType(), containsNull=False), s.MapType(s.LongType(), s.VariantType(), valueContainsNull=False),
-    s.StructType([s.StructField("a", s.ArrayType(s.DateType()), nullable=False, metadata={"k": [1, {"x": "ü"}]})]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("type_", EXPECTED, ids=str)
-def test_the_expected_schema_is_that_of_pyspark(type_):
-    """The worker compares the first batch with this function of its own, release by release."""
-    schema = s.StructType(
-        [
-            s.StructField("a", type_, nullable=False, metadata={"m": 1}),
-            s.StructField("b", s.ArrayType(type_)),
-            s.StructField("c", s.NullType()),
-        ]
-    )
-    assert is_expected_by_pyspark(expected_arrow_schema(schema), schema)
