@@ -1,0 +1,43 @@
+"""Columns as the reader gives them to Spark, written with ``restoreTypes``; without a session."""
+
+import decimal
+import json
+
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import RecordBatch, Schema
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
+from spark_arrow_ipc.spark.types.noted_types import note_of
+from spark_arrow_ipc.spark.write.batches import written_batches
+from spark_arrow_ipc.spark.write.plan import plan_write
+
+D = decimal.Decimal
+RESTORE = SparkWriteOptions(restore_types=True)
+UUIDS = [bytes(range(16)), None, bytes(16)]
+EXTENSION = "ARROW:extension:name"
+
+
+def spark_column(array, read=None, metadata=None):
+    """Return Spark's schema and batches of one column that was read."""
+    batch = RecordBatch(Schema.of([t.field("c", array.type, custom_metadata=metadata)]), (array,), array.length)
+    read = read or ReadOptions()
+    schema = arrow_to_spark.spark_schema(batch.schema, read)
+    schema = s.StructType.fromJson(json.loads(schema.json()))  # as it comes back from the JVM
+    return schema, list(compile_conform(batch.schema, schema, read).conform(batch))
+
+
+def written(schema, batches, options=RESTORE):
+    plan = plan_write(schema, options)
+    (batch,) = written_batches(batches, plan.columns)
+    batch.validate()
+    return batch
+
+
+def noted(spark_type, note, values, type_):
+    note = note if isinstance(note, str) else note_of(note)
+    schema = s.StructType([s.StructField("c", spark_type, metadata={field_metadata.TYPE_KEY: note})])
+    return schema, [pa.record_batch([pa.array(values, type_)], ["c"])]

@@ -1,0 +1,75 @@
+"""A job of the batch writer, from its plan to its commit, without a session."""
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+
+SCHEMA = s.StructType([s.StructField("n", s.LongType())])
+
+
+def planned(path, *, overwrite=False, **options):
+    return ArrowIpcBatchWriter.plan(SCHEMA, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+
+
+CONTRADICTIONS = {
+    "ifExists with overwrite": (True, {"ifExists": "error"}, "use mode append with it"),
+    "dynamic with append": (False, {"partitionOverwriteMode": "dynamic"}, "use mode overwrite"),
+    "dynamic without partitions": (True, {"partitionOverwriteMode": "dynamic"}, "name their columns with partitionBy"),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_options_that_contradict_the_mode_are_an_error(case, tmp_path):
+    overwrite, options, message = CONTRADICTIONS[case]
+    with pytest.raises(OptionError, match=message):
+        planned(tmp_path / "data", overwrite=overwrite, **options)
+
+
+def test_the_writer_is_pickled_as_spark_does(tmp_path):
+    writer = planned(tmp_path / "data")
+    assert writer._plan == pickle.loads(pickle.dumps(writer))._plan
+
+
+def visible_rows(path):
+    rows = []
+    for file in sorted(path.glob("*.arrow")):
+        with ipc.open(file) as reader:
+            rows += [value for batch in reader for value in batch.columns[0].to_pylist()]
+    return rows
+
+
+def staged(writer, values):
+    """Return the commit message of one task with some rows."""
+    return writer.write(iter([pa.record_batch([pa.array(values, pa.int64())], ["n"])]))
+
+
+def test_staged_files_are_visible_after_the_commit_only(tmp_path):
+    path = tmp_path / "data"
+    writer = planned(path)
+    message = staged(writer, [1, 2, 3])
+    assert [] == visible_rows(path)
+    writer.commit([message])
+    assert [1, 2, 3] == visible_rows(path)
+
+
+def test_a_job_without_rows_writes_its_schema(tmp_path):
+    path = tmp_path / "data"
+    planned(path).commit([])
+    (file,) = path.glob("*.arrow")
+    with ipc.open(file) as reader:
+        assert ("n",) == reader.schema.names
+
+
+def test_nothing_is_visible_after_an_abort(tmp_path):
+    path = tmp_path / "data"
+    writer = planned(path)
+    message = staged(writer, [1])
+    writer.abort([message])
+    assert [] == visible_rows(path)
