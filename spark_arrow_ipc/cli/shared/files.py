@@ -13,13 +13,11 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared import render
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.errors import ArrowIpcError
 
@@ -57,12 +55,7 @@ def each_file(arguments: argparse.Namespace) -> Iterator[str]:
         A path does not exist or matches nothing.
     """
     for path in arguments.paths:
-        yield from map(_place, list_files([path], recursive=arguments.recursive))
-
-
-def _place(file: DataFile) -> str:
-    """Return the path of a file: committed files may not be renamed from staging yet."""
-    return file.path if file.staged is None or Path(file.path).exists() else file.staged
+        yield from (file.place() for file in list_files([path], recursive=arguments.recursive))
 
 
 def complain(error: ArrowIpcError | OSError) -> None:

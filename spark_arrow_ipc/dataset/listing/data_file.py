@@ -5,6 +5,7 @@ Executors import this module without the listing.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,6 +63,24 @@ class DataFile:
             It cannot be opened.
         """
         return open_where_it_lies(self, storage.open)
+
+    def place(self, storage: Storage = LOCAL) -> str:
+        """Return the path at which the file lies now; a file without a staged place is not looked for.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is at neither of its places any more.
+        """
+        if self.staged is None:
+            return self.path
+
+        def there(path: str) -> str:
+            if storage.status(path) is None:
+                raise FileNotFoundError(errno.ENOENT, "No such file", path)
+            return path
+
+        return open_where_it_lies(self, there)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
         # Half the pickled size of a slotted dataclass: the plan of an overwrite holds all files.

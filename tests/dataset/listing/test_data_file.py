@@ -55,3 +55,15 @@ def test_a_file_is_read_through_its_storage(tmp_path):
     source = DataFile(str(tmp_path / "a.arrow"), 3, 0, (), str(tmp_path / "a.staged")).open()
     assert b"123" == bytes(source.read_at(0, 3))
     source.close()
+
+
+def test_the_place_of_a_file_is_where_it_is_now(tmp_path):
+    final, staged = tmp_path / "a.arrow", tmp_path / "a.staged"
+    file = DataFile(str(final), 1, 2, (), str(staged))
+    assert str(final) == DataFile(str(final), 1, 2).place()
+    with pytest.raises(FileNotFoundError):
+        file.place()
+    staged.write_bytes(b"1")
+    assert str(staged) == file.place()
+    staged.rename(final)
+    assert str(final) == file.place()
