@@ -84,7 +84,7 @@ _OUTPUTS = "outputs"
 @cache
 def _blocks(path: str, batches: int) -> str:
     counts = [
-        sum(batches if part.end_block is None else part.end_block - (part.first_block or 0) for part in ranges)
+        sum(batches if part.stop is None else part.stop - (part.start or 0) for part in ranges)
         for ranges in file_splits(path, SplitOptions())
     ]
     return ",".join(map(str, accumulate(counts, initial=0)))

@@ -53,7 +53,7 @@ class Scan:
     def blocks(self) -> tuple[int, ...]:
         """Return where `arrowipc` cuts the file: the first record batch of each task, and the end of the last."""
         splits = file_splits(self.path, SplitOptions(byte_size(self.max_partition_bytes)))
-        ends = [part.end_block for ranges in splits for part in ranges]
+        ends = [part.stop for ranges in splits for part in ranges]
         return (0, self.workload.batches) if ends == [None] else (0, *ends)
 
 

@@ -9,14 +9,15 @@ the path, what was left out, how many rows that is where the headers still tell,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError
 
-__all__ = ["CORRUPT", "NONE", "Faults", "report_missing", "report_rest", "report_skipped", "rows_of"]
+__all__ = ["CORRUPT", "NONE", "Faults", "read_on", "report_missing", "report_rest", "report_skipped", "rows_of"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -61,6 +62,33 @@ class Faults:
 
 NONE: Final = Faults()
 """Every fault is an error."""
+
+
+def read_on(
+    read: Callable[[int], Blocks], start: int, policy: Callable[[int, Exception], int | None]
+) -> Iterator[tuple[int, BlockRows]]:
+    """Yield the rows of a file's record batches, each with its number, and go on after an error as a policy says.
+
+    Parameters
+    ----------
+    read
+        Reads from the record batch of a number to the end.
+    start
+        Number of the first record batch.
+    policy
+        Called with the number of a broken record batch and the error, one of `CORRUPT`. Returns the number to go on
+        with, or None to end here; raises the error if it is not to be ignored.
+    """
+    number: int | None = start
+    while number is not None:
+        try:
+            for rows in read(number):
+                yield number, rows
+                number += rows.blocks_ended
+        except CORRUPT as error:
+            number = policy(number, error)
+        else:
+            return
 
 
 def report_missing(path: str) -> None:

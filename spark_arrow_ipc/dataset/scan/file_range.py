@@ -16,7 +16,7 @@ __all__ = ["FileRange"]
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The record batches `first_block` to `end_block` (exclusive) of a file; all of them where both are None.
+    """The record batches `start` to `stop` (exclusive) of a file; all of them if both are None.
 
     Parameters
     ----------
@@ -24,13 +24,13 @@ class FileRange:
         Absolute.
     nbytes, mtime_ns
         Size and modification time of the whole file at planning.
-    first_block, end_block
+    start, stop
         Record batch numbers; None for a whole file that was not cut at planning.
     partition
         Values of the hive partition columns, as the listing found them.
     staged
         Where a published file still lies until it is renamed to `path`; None for all others.
-    start
+    stream_start
         Where reading of a stream begins for this range; None for a file, and for a whole stream.
     rows
         Of the one record batch that the range has, the rows from the first to the second (exclusive); None for all.
@@ -39,18 +39,18 @@ class FileRange:
     path: str
     nbytes: int
     mtime_ns: int
-    first_block: int | None = None
-    end_block: int | None = None
+    start: int | None = None
+    stop: int | None = None
     partition: tuple[object, ...] = ()
     staged: str | None = None
-    start: StreamStart | None = None
+    stream_start: StreamStart | None = None
     rows: tuple[int, int] | None = None
 
     def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
         # Half of the bytes that a slotted dataclass pickles to: a driver holds and sends one for every file.
         values = (
-            self.path, self.nbytes, self.mtime_ns, self.first_block, self.end_block,
-            self.partition, self.staged, self.start, self.rows,
+            self.path, self.nbytes, self.mtime_ns, self.start, self.stop,
+            self.partition, self.staged, self.stream_start, self.rows,
         )  # fmt: skip
         end = len(values)
         while end > _REQUIRED and values[end - 1] in {None, ()}:

@@ -7,6 +7,7 @@ faults for all of it. Where its rows can be read apart it comes in pieces that r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -16,7 +17,7 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.body import GAP_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
 
-__all__ = ["LARGE_NBYTES", "PIECE_NBYTES", "Blocks", "read_run", "whole_batches"]
+__all__ = ["LARGE_NBYTES", "PIECE_NBYTES", "BlockRows", "Blocks", "read_run", "whole_batches"]
 
 LARGE_NBYTES: Final = 32 << 20
 """A record batch with a larger body comes in pieces."""
@@ -24,11 +25,28 @@ LARGE_NBYTES: Final = 32 << 20
 PIECE_NBYTES: Final = 4 << 20
 """Bytes of a piece, about; of very many columns more, so that no read is tiny."""
 
-Blocks: TypeAlias = Iterator[tuple[RecordBatch | None, tuple[int, ...], int]]
-"""Batches, how many rows of each are of one block and of the next ones, and how many blocks end with it.
 
-The batch is None for blocks that are passed over.
-"""
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockRows:
+    """Rows of one block of a file, or of several neighbours; or the blocks that are skipped at this place.
+
+    Parameters
+    ----------
+    batch
+        The rows; None for blocks that are skipped.
+    counts
+        How many rows are of the first block, of the next one, and so on; skipped rows count as well.
+    blocks_ended
+        Number of blocks that end with these rows: all of them, or 0 for a piece that is not the last of its block.
+    """
+
+    batch: RecordBatch | None
+    counts: tuple[int, ...]
+    blocks_ended: int
+
+
+Blocks: TypeAlias = Iterator[BlockRows]
+"""The rows of neighbouring blocks, in order."""
 
 
 def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None, *, below_rows: int) -> Blocks:
@@ -61,29 +79,29 @@ def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None
 
 def whole_batches(batches: Iterator[tuple[RecordBatch, tuple[int, ...]]]) -> Blocks:
     """Yield batches that have all rows of as many blocks as they have rows of."""
-    return ((batch, rows, len(rows)) for batch, rows in batches)
+    return (BlockRows(batch, counts, len(counts)) for batch, counts in batches)
 
 
 def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> Blocks:
-    found = reader.batch_rows(i)
-    if found is None:
+    source = reader.batch_rows(i)
+    if source is None:
         batch = reader.read_batch(i)
         if rows is not None:
             batch = batch.slice(rows[0], rows[1] - rows[0])
-        yield batch, (batch.num_rows,), 1
+        yield BlockRows(batch, (batch.num_rows,), 1)
         return
-    first, end = (0, found.num_rows) if rows is None else rows
-    if first == end:
-        yield None, (0,), 1
-    step = _piece_rows(found)
+    first, last = (0, source.num_rows) if rows is None else rows
+    if first == last:
+        yield BlockRows(None, (0,), 1)
+    step = _piece_rows(source)
     with error_context(
         path=reader.path, block_kind="record batch", block_number=i, byte_offset=reader.blocks[i].byte_offset
     ):
-        for start in range(first, end, step):
-            stop = min(start + step, end)
-            yield found.read(start, stop), (stop - start,), int(stop == end)
+        for start in range(first, last, step):
+            stop = min(start + step, last)
+            yield BlockRows(source.read(start, stop), (stop - start,), int(stop == last))
 
 
-def _piece_rows(found: BatchRows) -> int:
-    nbytes = max(PIECE_NBYTES, found.num_buffers * GAP_NBYTES)
-    return max(1, nbytes * found.num_rows // max(1, found.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT
+def _piece_rows(source: BatchRows) -> int:
+    nbytes = max(PIECE_NBYTES, source.num_buffers * GAP_NBYTES)
+    return max(1, nbytes * source.num_rows // max(1, source.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT

@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.scan import error_policy as f
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.dataset.scan.read_blocks import Blocks, read_run, whole_batches
+from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_run, whole_batches
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.projection import Columns
@@ -251,26 +251,20 @@ def _with_constants(batches: Iterator[ScannedBatch], constants: PartitionColumns
 
 
 def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[ScannedBatch]:
-    """Yield the batches of a range as they lie in the file, and put up with what the options allow."""
-    first_row, number = 0, part.first_block or 0
+    """Yield the batches of a range in the order of the file, as far as the error policy allows."""
+
+    def read(number: int) -> Blocks:
+        return _read(opened, part, number, options)
+
+    def policy(number: int, error: Exception) -> int | None:
+        return _go_on(opened, part, number, error, options)
+
+    first_row = 0
     with error_context(path=part.path):
-        batches = _read(opened, part, options)
-        while True:
-            try:
-                found = next(batches, None)
-            except f.CORRUPT as error:
-                rest = _skip(opened, part, number, error, options)
-                if rest is None:
-                    raise
-                number, batches = rest
-                continue
-            if found is None:
-                break
-            batch, block_rows, blocks = found
-            if batch is not None:
-                yield ScannedBatch(batch, number, first_row, block_rows)
-            first_row += sum(block_rows)
-            number += blocks
+        for number, rows in f.read_on(read, part.start or 0, policy):
+            if rows.batch is not None:
+                yield ScannedBatch(rows.batch, number, first_row, rows.counts)
+            first_row += sum(rows.counts)
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
         f.report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
@@ -280,20 +274,21 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         raise _changed(part, "it was written to while it was read", options)
 
 
-def _read(opened: _Opened, part: FileRange, options: ScanOptions) -> Blocks:
-    reader, rows = opened.reader, options.joined_rows
-    if part.first_block is None or part.end_block is None:
+def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -> Blocks:
+    """Read the record batches of a range from one on."""
+    reader, below_rows = opened.reader, options.joined_rows
+    if part.start is None or part.stop is None:
         if isinstance(reader, ipc.FileReader):
-            return _read_blocks(reader, part, range(len(reader)), options)
+            return _read_blocks(reader, part, range(number, len(reader)), options)
         most = None if opened.recovered is None else opened.recovered.batches
-        return whole_batches(reader.read_joined(below_rows=rows, most=most))
-    if isinstance(reader, ipc.FileReader) and part.start is None and part.end_block <= len(reader):
-        return _read_blocks(reader, part, range(part.first_block, part.end_block), options)
-    if isinstance(reader, ipc.StreamReader) and part.start is not None:
-        return _read_from(reader, part.start, part.end_block - part.first_block, rows)
-    if part.first_block == part.end_block:
+        return whole_batches(reader.read_joined(below_rows=below_rows, most=most))
+    if isinstance(reader, ipc.FileReader) and part.stream_start is None and part.stop <= len(reader):
+        return _read_blocks(reader, part, range(number, part.stop), options)
+    if isinstance(reader, ipc.StreamReader) and part.stream_start is not None:
+        return _read_from(reader, part.stream_start, part.stop - part.start, below_rows)
+    if part.start == part.stop:
         return iter(())
-    raise _changed(part, f"its record batches {part.first_block} to {part.end_block} are not there", options)
+    raise _changed(part, f"its record batches {part.start} to {part.stop} are not there", options)
 
 
 def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
@@ -307,55 +302,53 @@ def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options
             run = range(numbers[0], numbers[-1] + 1)
             yield from read_run(reader, run, part.rows, below_rows=options.joined_rows)
         else:
-            rows = tuple(selected.row_counts[i] for i in numbers)
-            yield None, rows, len(rows)
+            yield BlockRows(None, tuple(selected.row_counts[i] for i in numbers), len(numbers))
 
 
-def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, rows: int) -> Blocks:
+def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, below_rows: int) -> Blocks:
     reader.start_at(start)
-    yield from whole_batches(reader.read_joined(below_rows=rows, most=most))
+    yield from whole_batches(reader.read_joined(below_rows=below_rows, most=most))
 
 
-def _skip(
-    opened: _Opened, part: FileRange, number: int, error: BaseException, options: ScanOptions
-) -> tuple[int, Blocks] | None:
-    """Say what is left out from a broken batch on; return where reading goes on, or None where the error stands."""
+def _go_on(opened: _Opened, part: FileRange, number: int, error: Exception, options: ScanOptions) -> int | None:
+    """Decide on a broken record batch: the number to go on with, None to end the range; or raise the error.
+
+    What is left out is reported.
+    """
     reader, recovered = opened.reader, opened.recovered
-    if recovered is not None and isinstance(error, BEYOND_RECOVERY) and isinstance(reader, ipc.FileReader):
+    is_lost = recovered is not None and isinstance(error, BEYOND_RECOVERY)
+    if is_lost and isinstance(reader, ipc.FileReader):
         # What this batch needs was lost with the file's end; the next one may not need it.
         f.report_rest(part.path, range(number, number + 1), f.rows_of(reader, [number]), error, "recover")
-        return number + 1, whole_batches(reader.read_joined(number + 1, len(reader), below_rows=options.joined_rows))
-    if options.faults.ignore_corrupt_files:
-        why = "ignoreCorruptFiles"
-    elif recovered is not None and isinstance(error, BEYOND_RECOVERY):
-        why = "recover"
-    else:
-        return None
+        return number + 1
+    if not options.faults.ignore_corrupt_files and not is_lost:
+        raise error
     blocks, rows = _rest(reader, part, number)
+    why = "ignoreCorruptFiles" if options.faults.ignore_corrupt_files else "recover"
     f.report_rest(part.path, blocks, rows, error, why)
-    return blocks.stop, iter(())
+    return None
 
 
 def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | None]:
     """Return the record batches of a range from a broken one on, and their rows where the headers tell."""
     if isinstance(reader, ipc.FileReader):
-        blocks = range(number, len(reader) if part.end_block is None else part.end_block)
+        blocks = range(number, len(reader) if part.stop is None else part.stop)
         return blocks, f.rows_of(reader, blocks)
     try:
         index = reader.index(keeps_broken=True)
     except (ArrowIpcError, OSError):
-        return range(number, part.end_block or number + 1), None
-    end = max(len(index.batches), number + 1) if part.end_block is None else part.end_block
+        return range(number, part.stop or number + 1), None
+    end = max(len(index.batches), number + 1) if part.stop is None else part.stop
     rows = sum(batch.rows for batch in index.batches[number:end])
     return range(number, end), rows if index.broken is None else None
 
 
 def _rows_before(reader: _Reader, part: FileRange) -> int:
-    if part.start is not None:
-        return part.start.rows_before
+    if part.stream_start is not None:
+        return part.stream_start.rows_before
     if isinstance(reader, ipc.FileReader):
         of_batch = 0 if part.rows is None else part.rows[0]
-        return of_batch + sum(reader.read_header(i).length for i in range(part.first_block or 0))
+        return of_batch + sum(reader.read_header(i).length for i in range(part.start or 0))
     return 0
 
 

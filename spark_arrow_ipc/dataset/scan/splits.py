@@ -188,9 +188,9 @@ def _cut_batches(
     """Return the ranges, those of one record batch that is larger than a split cut between its rows."""
     cut: list[FileRange] = []
     for part in ranges:
-        first = part.first_block
+        first = part.start
         assert first is not None
-        is_large = part.end_block == first + 1 and sizes[first] > split_bytes * _UNEVENNESS
+        is_large = part.stop == first + 1 and sizes[first] > split_bytes * _UNEVENNESS
         length = block_rows.get(first) if is_large else None
         if not length:
             cut.append(part)

@@ -106,7 +106,7 @@ def test_limits_and_permissions_are_not_corruption(tmp_path):
 def test_rows_of_a_range_only_are_counted(tmp_path, caplog):
     path = write(tmp_path / "x")
     spoil(path, 6)
-    assert [*range(50, 60)] == values([whole(path, first_block=5, end_block=8)], IGNORE_CORRUPT)
+    assert [*range(50, 60)] == values([whole(path, start=5, stop=8)], IGNORE_CORRUPT)
     assert "record batches 6 to 7 (20 rows)" in said(caplog)[0]
 
 
@@ -238,7 +238,7 @@ def test_rows_before_a_range_are_known(tmp_path):
     for file in (path, stream):
         partitions = split_files([file], 1500)
         before = [scanned.rows_before() for ranges in partitions for scanned in scan(ranges)]
-        blocks = [part.first_block for ranges in partitions for part in ranges]
+        blocks = [part.start for ranges in partitions for part in ranges]
         assert [10 * block for block in blocks] == before
         assert len(before) > 2
     assert [0] == [scanned.rows_before() for scanned in scan([whole(path)])]

@@ -43,7 +43,7 @@ def names(partitions):
 
 
 def blocks(partitions):
-    return [part.end_block - part.first_block for partition in partitions for part in partition]
+    return [part.stop - part.start for partition in partitions for part in partition]
 
 
 SPLITS = [
@@ -67,8 +67,8 @@ def test_large_file_is_cut_between_its_blocks(nbytes, sizes, cores, expected):
     partitions = splits([file("x", nbytes)], sizes, min_partitions=cores)
     assert expected == blocks(partitions)
     ranges = [part for partition in partitions for part in partition]
-    edges = [ranges[0].first_block, *(part.end_block for part in ranges)]
-    assert edges == [*(part.first_block for part in ranges), len(sizes)]
+    edges = [ranges[0].start, *(part.stop for part in ranges)]
+    assert edges == [*(part.start for part in ranges), len(sizes)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 149, 150, 151, 1000])
@@ -78,7 +78,7 @@ def test_equal_batches_differ_by_one_batch_at_most(count, parts):
         [file("x", count * 10)], [10] * count,
         max_partition_bytes=-(-count * 10 // parts), open_cost_bytes=0, min_partitions=1,
     )  # fmt: skip
-    counts = [part.end_block - part.first_block for partition in partitions for part in partition if part.end_block]
+    counts = [part.stop - part.start for partition in partitions for part in partition if part.stop]
     assert not counts or max(counts) - min(counts) <= 1
     assert not counts or count == sum(counts)
 
@@ -97,11 +97,9 @@ LARGE = [
 @pytest.mark.parametrize(("sizes", "length", "expected"), [case[1:] for case in LARGE], ids=[case[0] for case in LARGE])
 def test_large_batches_are_cut_between_their_rows(sizes, length, expected):
     partitions = splits([file("x", sum(sizes))], sizes, rows={} if length is None else {0: length}, min_partitions=1)
-    ranges = sorted(
-        (part for partition in partitions for part in partition), key=lambda p: (p.first_block, p.rows or (0, 0))
-    )
+    ranges = sorted((part for partition in partitions for part in partition), key=lambda p: (p.start, p.rows or (0, 0)))
     assert [part.rows for part in ranges] == expected
-    assert sum(part.end_block - part.first_block for part in ranges if part.rows is None) == len(sizes) - any(
+    assert sum(part.stop - part.start for part in ranges if part.rows is None) == len(sizes) - any(
         part.rows is not None for part in ranges
     )
     assert pickle.loads(pickle.dumps(ranges)) == ranges
@@ -134,7 +132,7 @@ def test_unequal_batches_are_balanced_by_bytes():
     sizes = [(i * 7919) % 101 * MIB + 1 for i in range(200)]
     partitions = splits([file("x", sum(sizes))], sizes, min_partitions=2)
     ranges = [part for partition in partitions for part in partition]
-    weights = [sum(sizes[part.first_block : part.end_block]) for part in ranges]
+    weights = [sum(sizes[part.start : part.stop]) for part in ranges]
     assert sum(sizes) == sum(weights)
     assert max(weights) <= sum(sizes) / len(ranges) + max(sizes)
 
@@ -218,7 +216,7 @@ def test_small_files_are_packed_as_spark_packs_them(sizes, expected):
 def test_cut_file_keeps_the_order_of_its_rows():
     sizes = [10, 11, 12, 13]
     partitions = splits([file("x", 46)], sizes, max_partition_bytes=12, open_cost_bytes=0, min_partitions=1)
-    assert [0, 1, 2, 3] == [part.first_block for partition in partitions for part in partition]
+    assert [0, 1, 2, 3] == [part.start for partition in partitions for part in partition]
 
 
 WRONG = [
@@ -268,5 +266,5 @@ def test_what_is_passed_over_is_in_no_range(case):
         min_partitions=1 if "split" not in case else 2,
         kept=by_path,
     )
-    found = [(int(part.path[1:]), part.first_block, part.end_block) for ranges in partitions for part in ranges]
+    found = [(int(part.path[1:]), part.start, part.stop) for ranges in partitions for part in ranges]
     assert expected == sorted(found)

@@ -77,7 +77,7 @@ def test_dictionaries_in_force_are_replayed_in_each_range(tmp_path, deltas):
 def test_a_small_stream_is_not_walked(tmp_path):
     path = write(tmp_path / "x.arrows", pa.table({"a": range(100)}).to_batches())
     ((part,),) = planned(path, 128 << 20, 4 << 20)
-    assert (None, None) == (part.first_block, part.start)
+    assert (None, None) == (part.start, part.stream_start)
     assert [*range(100)] == rows([part])
 
 
@@ -109,7 +109,7 @@ def test_a_cut_stream_stops_planning_unless_faults_are_put_up_with(tmp_path):
     with pytest.raises(InvalidFramingError, match=r"record batch 9.*truncated"):
         planned(str(path), 10_000)
     ((part,),) = planned(str(path), 10_000, skips_broken=True)
-    assert part.first_block is None
+    assert part.start is None
 
 
 def _sparse(path, nbytes, kind):
@@ -160,5 +160,5 @@ def test_ten_gigabytes_are_planned_in_a_second(tmp_path, kind):
     partitions = planned(str(path), 128 << 20, 4 << 20)
     seconds = time.perf_counter() - started
     assert seconds < 1
-    assert count == sum(part.end_block - part.first_block for ranges in partitions for part in ranges)
-    assert 2 == max(part.end_block - part.first_block for ranges in partitions for part in ranges)
+    assert count == sum(part.stop - part.start for ranges in partitions for part in ranges)
+    assert 2 == max(part.stop - part.start for ranges in partitions for part in ranges)

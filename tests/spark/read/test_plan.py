@@ -172,7 +172,7 @@ def planned(path, schema=None, **options):
 def ranges(partitions):
     """Return what is read of each file, by its place in the data set."""
     return sorted(
-        (Path(part.path).name, part.first_block or 0, part.end_block or 0, part.rows or (0, 0))
+        (Path(part.path).name, part.start or 0, part.stop or 0, part.rows or (0, 0))
         for partition in partitions
         for part in partition.ranges
     )
