@@ -1,1 +1,1 @@
-"""Reading files: cut them into splits, read the record batches of a split, tolerate faults."""
+"""Reading files: outlines, splits, and a scan of the record batches of a split."""

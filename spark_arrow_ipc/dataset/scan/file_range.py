@@ -1,4 +1,4 @@
-"""`FileRange`: what of a file one task reads.
+"""`FileRange`: the part of a file that one task reads.
 
 A range names its file by path, size and modification time, so that a task notices a file that changed since planning.
 A range of a stream also names the dictionary batches in force at its first record batch, which the task replays.
@@ -16,7 +16,7 @@ __all__ = ["FileRange"]
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The record batches `start` to `stop` (exclusive) of a file; all of them if both are None.
+    """The record batches `start` to `stop` (exclusive) of a file; all by default.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ class FileRange:
     start, stop
         Record batch numbers; None for a whole file that was not cut at planning.
     partition
-        Values of the hive partition columns, as the listing found them.
+        Values of the hive partition columns.
     staged
-        Where a published file still lies until it is renamed to `path`; None for all others.
+        Path of a published file before it is renamed to `path`; None for all others.
     stream_start
-        Where reading of a stream begins for this range; None for a file, and for a whole stream.
+        Position in a stream at which the range starts; None for a file, and for a whole stream.
     rows
-        Of the one record batch that the range has, the rows from the first to the second (exclusive); None for all.
+        Start and stop of the rows, in a range of one record batch; None for all rows.
     """
 
     path: str

@@ -1,8 +1,8 @@
-"""What a scan yields: open file ranges, and record batches that know which blocks they are made of.
+"""Join neighbouring record batches of few rows.
 
-Joining lives here as well: batches of few rows cost whoever gets them as much as large ones, so neighbours below a
-number of rows are put together. Batches that have enough rows or bytes pass untouched, and so do those that cannot be
-joined.
+A batch costs Spark the same whether it has ten rows or ten thousand, so neighbours below a number of rows become one
+batch, which knows the blocks that its rows are from. Batches of enough rows or bytes are yielded unchanged, and so are
+batches that cannot be joined.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 __all__ = ["ENOUGH_NBYTES", "JOINED_NBYTES", "JOINED_ROWS", "ScannedBatch", "join_small"]
 
 JOINED_ROWS: Final = 10_000
-"""Rows below which a batch is joined with its neighbours: as many as Spark itself puts into an Arrow batch."""
+"""Batches of fewer rows are joined: the number of rows that Spark puts into an Arrow batch."""
 
 JOINED_NBYTES: Final = 64 << 20
-"""Most bytes that are joined: what a batch may have before it is cut for Spark."""
+"""Most bytes of a joined batch; a larger batch is cut for Spark."""
 
 ENOUGH_NBYTES: Final = 4 << 20
-"""A batch of so many bytes comes alone however few its rows are: joining copies them, and would cost more."""
+"""A batch of this size is not joined however few its rows are: copying its bytes costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +36,11 @@ class ScannedBatch:
     batch
         The rows.
     first_block
-        Number of the record batch of the file that the first row is from.
+        Number of the record batch in the file that has the first row.
     first_row
-        How many rows of the range come before.
+        Position of the first row in the range.
     block_rows
-        How many rows are of that block, of the next one, and so on.
+        Number of rows of that block, of the next one, and so on.
     """
 
     batch: RecordBatch
@@ -52,19 +52,19 @@ class ScannedBatch:
 def join_small(
     batches: Iterator[ScannedBatch], rows: int = JOINED_ROWS, nbytes: int = JOINED_NBYTES
 ) -> Iterator[ScannedBatch]:
-    """Yield all batches in order; neighbours below `rows` rows are joined until they have as many.
+    """Yield all batches in order; join neighbours until they have `rows` rows.
 
-    Reads one batch at a time, and none beyond the one that fills. What came before an error is yielded before the
-    error is raised. Memory: what is joined, twice.
+    Reads one batch at a time, and none after the one that reaches `rows`. On an error, the batches before it are
+    yielded first. Memory: the joined batches, twice.
 
     Parameters
     ----------
     batches
         In the order of the file.
     rows
-        Batches of fewer rows are joined, unless they have `ENOUGH_NBYTES`; 0 or 1 for none.
+        Batches of fewer rows are joined, unless they have `ENOUGH_NBYTES`; 0 or 1 joins none.
     nbytes
-        Most bytes that are joined.
+        Most bytes of a joined batch.
     """
     held: list[ScannedBatch] = []
     held_rows = held_nbytes = 0
@@ -97,14 +97,14 @@ def join_small(
 
 
 def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
-    """Yield neighbours as one batch, or as few as can be made of them."""
+    """Yield neighbours as one batch, or as few batches as possible."""
     if len(held) <= 1:
         yield from held
         return
     try:
         batch = concat_batches([scanned.batch for scanned in held])
     except ValueError:
-        # Indices or value offsets would not fit, or dictionaries have orders of their own: fewer may.
+        # Indices or value offsets would overflow, or dictionaries differ in their order: half of them may fit.
         half = len(held) >> 1
         yield from _joined(held[:half])
         yield from _joined(held[half:])
@@ -115,6 +115,6 @@ def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
 
 
 def _nbytes(array: Array) -> int:
-    """Return the bytes of the buffers, used or not; dictionaries not counted. O(buffers)."""
+    """Return the bytes of the buffers, used or not, without dictionaries. O(buffers)."""
     own = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
     return own + sum(map(_nbytes, array.children))

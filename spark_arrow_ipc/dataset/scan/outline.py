@@ -1,15 +1,17 @@
-"""The outline of a file: everything that planning a read needs of it, from one open.
+"""The outline of a file: all that a plan needs to know of it, from one open.
 
 Strategy
 --------
-A file's outline is its schema, the bytes of its record batches, its statistics, and for what may have to be cut the
-rows of large record batches, or where the messages of a stream lie. It is read from the footer and few headers, never
-from a body. How a data set is cut into input partitions then follows from outlines alone (`splits.plan_splits`).
+An outline is a file's schema, the bytes of its record batches, and its statistics; and if the file may be cut, the
+rows of large record batches, or the index of a stream. It is read from the footer and a few headers, never from a body.
+The input partitions of a data set are computed from outlines alone (`splits.plan_splits`).
 
 Which headers are needed depends on the size of a split, and that on all files. So an outline is read with a size up to
-which nothing will be cut (`OutlineOptions.cut_above`); one that is too low costs some headers, and changes no plan.
+which nothing will be cut (`OutlineOptions.cut_above`); a size that is too low reads more headers, and the plan stays
+the same.
 
-An outline never raises: a file that cannot be opened has an outline that says why, since only some readers of it mind.
+Reading an outline never raises: the outline of a file that cannot be opened holds the error, since only some callers
+need the file.
 """
 
 from __future__ import annotations
@@ -36,29 +38,29 @@ __all__ = ["Outline", "OutlineOptions", "Outlines", "each_file", "read_outline"]
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
 _UNREADABLE: Final = (ArrowIpcError, OSError)
-"""Errors of a file; the task that reads it raises them, where planning does not."""
+"""Errors of a file. Where the plan does not raise them, the task that reads the file does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What planning knows of one file.
+    """What a plan knows of one file.
 
     Parameters
     ----------
     schema
-        Of the whole file; None where it cannot be opened.
+        Of the whole file; None if it cannot be opened.
     block_nbytes
         Bytes of each record batch; None for a stream, and for a file that cannot be opened.
     stream
-        Where the messages of a stream lie; None for a file, and for a stream that is not cut.
+        The positions of a stream's messages; None for a file, and for a stream that is not cut.
     statistics
-        Of the record batches; None where the file has none, or they were not asked for.
+        Of the record batches; None if the file has none, or they were not requested.
     wanted_share
-        The part of the first record batch's bytes that the wanted columns need, 1 where that is not known.
+        The part of the first record batch's bytes that the wanted columns need; 1 if unknown.
     block_rows
-        Rows of each record batch that is large and can be cut between its rows.
+        Rows of each large record batch that can be cut between its rows, by its number.
     error
-        Why the file cannot be opened or, where there is a schema, why it cannot be cut.
+        Why the file cannot be opened or, if there is a schema, why it cannot be cut.
     """
 
     schema: Schema | None = None
@@ -72,7 +74,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class OutlineOptions:
-    """What outlines are to tell.
+    """What outlines are read with.
 
     Parameters
     ----------
@@ -81,13 +83,13 @@ class OutlineOptions:
     limits
         Budgets for each file.
     with_statistics
-        Whether statistics are read.
+        Whether to read statistics.
     recover
-        Whether a file that lost its end has a schema. Its record batches are never cut then.
+        Whether to read the schema of a truncated file. Its record batches are never cut then.
     cut_above
-        Record batches and streams of more bytes may have to be cut: their rows, or where their messages lie, are read.
+        Record batches and streams of more bytes may be cut, so their rows or the index of the stream are read.
     share_above
-        Of larger files `Outline.wanted_share` is read.
+        `Outline.wanted_share` is read of files of more bytes.
     """
 
     columns: Columns | None = None
@@ -104,37 +106,37 @@ class Outlines:
     Parameters
     ----------
     options
-        What outlines are to tell.
+        What outlines are read with.
     """
 
     def __init__(self, options: OutlineOptions) -> None:
         self._options = options
         self._schemas: dict[Schema, Schema] = {}
         self.by_path: dict[str, Outline] = {}
-        """All that were read."""
+        """All outlines that were read."""
 
     def read(self, file: DataFile, *, cut_above: float | None = None) -> Outline:
-        """Return the outline of a file, from memory where it was read before.
+        """Return the outline of a file, and remember it.
 
         Parameters
         ----------
         file
             As it was listed.
         cut_above
-            In place of that of the options, where a better one is known by now.
+            In place of that of the options, if a better one is known by now.
         """
         outline = self.by_path.get(file.path)
         if outline is None:
             options = self._options if cut_above is None else replace(self._options, cut_above=cut_above)
             outline = read_outline(file, options)
-            if outline.schema is not None:  # most files have the same, and there may be many files
+            if outline.schema is not None:  # most files have the same schema: keep it once
                 schema = self._schemas.setdefault(outline.schema, outline.schema)
                 outline = replace(outline, schema=schema)
             self.by_path[file.path] = outline
         return outline
 
     def read_all(self, files: Sequence[DataFile], *, cut_above: float | None = None) -> None:
-        """Read the outlines of files; parameters as for `read`."""
+        """Read the outlines of files, as `read` does."""
 
         def read(file: DataFile) -> None:
             self.read(file, cut_above=cut_above)
@@ -143,7 +145,7 @@ class Outlines:
 
 
 def each_file(call: Callable[[DataFile], None], files: Sequence[DataFile]) -> None:
-    """Call for each file once, for many at a time where opening one waits for its storage; raise the first error."""
+    """Call for each file once, in parallel on slow storage; raise the first error."""
     # A path that was given twice is listed twice, and two threads would open it.
     each(call, list({file.path: file for file in files}.values()))
 
@@ -156,7 +158,7 @@ def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
     file
         As it was listed.
     options
-        What the outline is to tell.
+        What the outline is read with.
     """
     try:
         with error_context(path=file.path), closing(file.open()) as source:
@@ -170,7 +172,7 @@ def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
 
 
 class _Shared:
-    """A `ByteSource` that several readers use one after the other; its owner closes it."""
+    """A `ByteSource` for several readers, one after the other; its owner closes it."""
 
     def __init__(self, source: ByteSource) -> None:
         self.path = source.path
@@ -180,7 +182,7 @@ class _Shared:
         self.read_ranges = source.read_ranges
 
     def close(self) -> None:
-        """Do nothing: the next reader needs the source."""
+        """Leave the source open for the next reader."""
 
 
 def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Outline:
@@ -212,9 +214,9 @@ def _outline_stream(reader: ipc.StreamReader) -> Outline:
 def _wanted(
     source: ByteSource, options: OutlineOptions, large: Sequence[int], *, wants_share: bool
 ) -> tuple[float, dict[int, int]]:
-    """Return the share of bytes that the wanted columns need, and the rows of record batches that can be cut.
+    """Return `Outline.wanted_share` and `Outline.block_rows`.
 
-    What cannot be learnt is left out: the task that reads the file says why.
+    Errors are suppressed: the task that reads the file raises them.
     """
     share = 1.0
     rows: dict[int, int] = {}

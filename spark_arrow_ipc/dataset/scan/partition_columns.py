@@ -1,10 +1,10 @@
-"""Hive partition columns: what a file's path says, as constant columns behind the file's own.
+"""Add the hive partition values of a file's path as constant columns.
 
 Strategy
 --------
-One slot of each value is built when a file is opened, and repeated to as many slots as the longest batch so far
-needs; every batch takes a slice of that. A column that the file has under the same name gives way to the one of the
-path, as in Spark.
+One slot of each value is built when a file is opened, and repeated to the length of the longest batch so far; every
+batch takes a slice of that. Partition columns follow the columns of the file. If the file has a column of the same
+name, the value of the path replaces it, as in Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 __all__ = ["CONSTANT_SLOTS", "PartitionColumns", "repeated"]
 
 CONSTANT_SLOTS: Final = 1 << 20
-"""Most slots that a constant column is made of: longer batches are sliced before columns are added."""
+"""Most slots of a constant column; longer batches are sliced before columns are added."""
 
 _REPEATED: Final = (Role.VALIDITY, Role.OFFSETS, Role.DATA, Role.BYTES)
 
@@ -47,7 +47,7 @@ class PartitionColumns:
             raise ValueError(f"expected {len(fields)} partition values, found {len(values)}")
         own = list(schema.fields)
         self._positions: list[int] = []
-        """Where each partition column goes: in place of a column of the file, or behind all."""
+        """Position of each partition column: that of the file's column of the same name, or after all."""
         names = {field.name: i for i, field in reversed(list(enumerate(own)))}
         for field in fields:
             position = names.get(field.name, len(own))
@@ -60,9 +60,9 @@ class PartitionColumns:
         self.schema = Schema(tuple(own), schema.custom_metadata, schema.endianness)
 
     def add(self, batch: RecordBatch) -> RecordBatch:
-        """Return the batch with the partition columns. O(columns), save where it is the longest so far.
+        """Return the batch with the partition columns.
 
-        The batch has at most `CONSTANT_SLOTS` rows.
+        O(columns), unless it is the longest batch so far. The batch has at most `CONSTANT_SLOTS` rows.
         """
         length = batch.num_rows
         if length > self._length:
@@ -76,9 +76,7 @@ class PartitionColumns:
 
 
 def repeated(slot: Array, length: int) -> Array:
-    """Return an array of `length` slots that all hold what the one slot of an array without children holds.
-
-    O(bytes).
+    """Return an array of `length` copies of the one slot of a flat array. O(bytes).
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The record batches of a file as a scan reads them: small ones together, large ones in pieces.
+"""Read the record batches of a file: small ones together, large ones in pieces.
 
-A batch of gigabytes, as it comes about where a table is written in one go, would need its size in memory, and page
-faults for all of it. Where its rows can be read apart it comes in pieces that reuse a few megabytes.
+A table that was written in one go is one batch of gigabytes. Reading it whole would need its size in memory, and page
+faults for all of it; if its rows can be read separately it is read in pieces that reuse a few megabytes.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
 __all__ = ["LARGE_NBYTES", "PIECE_NBYTES", "BlockRows", "Blocks", "read_run", "whole_batches"]
 
 LARGE_NBYTES: Final = 32 << 20
-"""A record batch with a larger body comes in pieces."""
+"""A record batch with a larger body is read in pieces."""
 
 PIECE_NBYTES: Final = 4 << 20
-"""Bytes of a piece, about; of very many columns more, so that no read is tiny."""
+"""Approximate bytes of a piece. A piece of very many columns is larger, so that no read is tiny."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """Rows of one block of a file, or of several neighbours; or the blocks that are skipped at this place.
+    """Rows of one or more neighbouring blocks of a file; or blocks that are skipped.
 
     Parameters
     ----------
     batch
         The rows; None for blocks that are skipped.
     counts
-        How many rows are of the first block, of the next one, and so on; skipped rows count as well.
+        Number of rows of the first block, of the next one, and so on; also of skipped blocks.
     blocks_ended
-        Number of blocks that end with these rows: all of them, or 0 for a piece that is not the last of its block.
+        Number of blocks that end with these rows; 0 for a piece that is not the last of its block.
     """
 
     batch: RecordBatch | None
@@ -57,16 +57,16 @@ def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None
     reader
         The open file.
     blocks
-        Their numbers.
+        Numbers of the record batches.
     rows
-        Of the one record batch that `blocks` has, the rows from the first to the second (exclusive); None for all.
+        Start and stop of the rows, if `blocks` is one record batch; None for all rows.
     below_rows
-        Batches of fewer rows come together where they can.
+        Batches of fewer rows are joined if possible.
 
     Raises
     ------
     ArrowIpcError
-        As `ipc.FileReader.read_batch`, once all batches before the broken one came.
+        As `ipc.FileReader.read_batch`, after all batches before the broken one.
     """
     for in_pieces, run in groupby(blocks, lambda i: rows is not None or reader.blocks[i].body_nbytes > LARGE_NBYTES):
         numbers = list(run)
@@ -78,7 +78,7 @@ def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None
 
 
 def whole_batches(batches: Iterator[tuple[RecordBatch, tuple[int, ...]]]) -> Blocks:
-    """Yield batches that have all rows of as many blocks as they have rows of."""
+    """Yield the batches of `ipc.FileReader.read_joined`, each of whole blocks."""
     return (BlockRows(batch, counts, len(counts)) for batch, counts in batches)
 
 

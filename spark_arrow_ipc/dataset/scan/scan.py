@@ -1,15 +1,14 @@
-"""Reading the file ranges of one input partition, one record batch at a time.
+"""Read the file ranges of one input partition, one record batch at a time.
 
 Strategy
 --------
-A task gets ranges and opens their files one after the other, each when it is reached and none twice. What was true
-at planning is checked before the first byte is used and again after the last: a file that is gone, has another size
-or another modification time is a `FileChangedError`, never other data in silence. Errors name the file and the block.
+A task opens the files of its ranges one after the other, each once. Size and modification time are compared with the
+plan's before the first byte is used and again after the last: a file that is gone or differs is a `FileChangedError`,
+never other data in silence. Errors name the file and the block.
 
-`scan` yields a `ScannedFile` for each range, because whoever conforms the data compiles its plan once a schema and
-not once a batch. Its batches are read as they are asked for; ones of few rows are joined with their neighbours
-(`scanned`), and hive partition columns stand behind the file's own (`partition_columns`). What is put up with, and
-said of it, stands in `faults`. What the batches become is not known here.
+`scan` yields a `ScannedFile` for each range, so that the caller can compile its plan once per schema and not once per
+batch. Batches are read lazily. `read_blocks` reads them, `join_small` joins those of few rows, `partition_columns` adds
+the hive partition columns, and `error_policy` decides which errors are skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +24,16 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
-from spark_arrow_ipc.dataset.scan import error_policy as f
+from spark_arrow_ipc.dataset.scan.error_policy import (
+    CORRUPT,
+    STRICT,
+    ErrorPolicy,
+    read_on,
+    report_missing,
+    report_rest,
+    report_skipped,
+    rows_of,
+)
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
@@ -47,12 +55,12 @@ _DEFAULT_LIMITS: Final = ipc.Limits()
 
 @dataclass(frozen=True, slots=True)
 class SelectedBlocks:
-    """Which record batches of a file are read.
+    """The record batches of a file that are read.
 
     Parameters
     ----------
     keeps
-        Whether the record batch of a number is.
+        Whether the record batch of a number is read.
     row_counts
         Rows of all record batches of the file.
     """
@@ -62,12 +70,12 @@ class SelectedBlocks:
 
 
 SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "SelectedBlocks | None"]
-"""Says which record batches of an open file are read; None for all."""
+"""Selects the record batches of an open file to read; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """How files are read, beside what of them.
+    """How files are read.
 
     Parameters
     ----------
@@ -76,22 +84,22 @@ class ScanOptions:
     limits
         Budgets for each file.
     joined_rows
-        Batches of fewer rows are joined with their neighbours until they have so many; 0: never.
+        Batches of fewer rows are joined with their neighbours until they reach this number; 0: never.
     memory_map
-        Files are mapped instead of read; `open_mapped` says what that risks.
-    faults
-        What is put up with.
+        Map files instead of reading them; `open_mapped` describes the risks.
+    error_policy
+        Which errors of files are skipped.
     planned_at
-        When the read was planned, for the error of a file that changed since.
+        When the read was planned, for the message of `FileChangedError`.
     select_blocks
-        Says which record batches of a file are read; all where it is None, or says None.
+        Selects the record batches of a file to read; all if it is None or returns None.
     """
 
     validation: Validation = Validation.FULL
     limits: ipc.Limits = _DEFAULT_LIMITS
     joined_rows: int = JOINED_ROWS
     memory_map: bool = False
-    faults: f.Faults = f.NONE
+    error_policy: ErrorPolicy = STRICT
     planned_at: datetime | None = None
     select_blocks: SelectBlocks | None = None
 
@@ -101,18 +109,18 @@ _DEFAULT_OPTIONS: Final = ScanOptions()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScannedFile:
-    """One range of an open file; usable until the next one is asked for.
+    """One range of an open file; usable until the next one is requested.
 
     Parameters
     ----------
     range
-        What of the file is read.
+        The part of the file that is read.
     schema
-        The file's schema, projected to the columns that were asked for, and the partition columns.
+        The file's schema, projected to the requested columns, with the partition columns.
     batches
-        The rows of the range, read as they are asked for. An iterator: once.
+        The rows of the range, read lazily. Can be iterated once.
     rows_before
-        Returns how many rows of the file come before the range; reads headers where the range does not say.
+        Returns the number of rows of the file before the range; reads headers if necessary.
     """
 
     range: FileRange
@@ -128,9 +136,9 @@ def scan(
     partition_fields: Sequence[t.Field] = (),
     options: ScanOptions = _DEFAULT_OPTIONS,
 ) -> Generator[ScannedFile, None, None]:
-    """Yield each range with its schema and its record batches; the file is closed when the next one is asked for.
+    """Yield each range with its schema and batches; its file is closed after it.
 
-    Memory: one record batch or a piece of it, or twice what is joined, and the dictionaries of the projected columns
+    Memory: one record batch or a piece of it, or twice a joined batch, and the dictionaries of the projected columns
     of one file. Closing the iterator closes the file.
 
     Parameters
@@ -138,19 +146,19 @@ def scan(
     ranges
         As `plan_splits` gives them.
     columns
-        What to read of each file; all by default.
+        Of each file; all by default.
     partition_fields
-        Of the hive partition columns, whose values the ranges carry. They stand behind the file's columns, or in
-        place of those that have their names.
+        Of the hive partition columns, whose values the ranges hold. They follow the file's columns, or replace
+        those of the same name.
     options
         How to read.
 
     Raises
     ------
     FileChangedError
-        A file is not the one that was planned.
+        A file is gone, or differs from the one that was planned.
     InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
-        What reading a file can say, with its path.
+        A file cannot be read; the error has its path.
     """
     for part in ranges:
         with ExitStack() as stack, error_context(path=part.path):
@@ -166,7 +174,7 @@ _Reader: TypeAlias = ipc.FileReader | ipc.StreamReader
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opened:
-    """A file that is being scanned: its reader, its state when it was opened, and what of it was recovered."""
+    """A file that is being scanned, with its status at opening."""
 
     reader: _Reader
     before: Status
@@ -174,36 +182,36 @@ class _Opened:
 
 
 def _open(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
-    """Return the open file of a range, or None where it is skipped, which is said."""
+    """Open the file of a range; None if it is skipped, with a warning."""
     try:
         return _open_planned(part, columns, options)
     except FileNotFoundError as error:
-        if options.faults.ignore_missing_files:
-            f.report_missing(part.path)
+        if options.error_policy.ignore_missing_files:
+            report_missing(part.path)
             return None
         raise _changed(part, "it is gone", options) from error
-    except f.CORRUPT as error:
-        if not options.faults.ignore_corrupt_files or isinstance(error, PermissionError):
+    except CORRUPT as error:
+        if not options.error_policy.ignore_corrupt_files or isinstance(error, PermissionError):
             raise
-        f.report_skipped(part.path, error, "ignoreCorruptFiles")
+        report_skipped(part.path, error, "ignoreCorruptFiles")
         return None
 
 
 class _OtherFileError(FileNotFoundError):
-    """At this place is not the file that was planned; the text says what differs."""
+    """The file at this path is not the one that was planned; the message has why."""
 
 
 def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:
-    """Return the file that was planned, wherever it lies; FileNotFoundError if it is gone."""
+    """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
 
     def open_at(place: str) -> _Opened | None:
-        found = LOCAL.status(place)
-        if found is None:
+        status = LOCAL.status(place)
+        if status is None:
             raise FileNotFoundError(place)
-        change = _change(part, found)
+        change = _change(part, status)
         if change is not None:
             raise _OtherFileError(change)
-        return _open_at(place, found, columns, options)
+        return _open_at(place, status, columns, options)
 
     try:
         return open_where_it_lies(part, open_at)
@@ -211,20 +219,20 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
         raise _changed(part, str(error), options) from None
 
 
-def _open_at(place: str, found: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
+def _open_at(place: str, status: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
     def opens() -> Openable:
         return open_mapped(place) if options.memory_map else place
 
     validation, limits = options.validation, options.limits
-    if not options.faults.recover:
+    if not options.error_policy.recover:
         reader = ipc.open(opens(), columns=columns, validation=validation, limits=limits)
-        return _Opened(reader, found, None)
+        return _Opened(reader, status, None)
     recovered = open_recovered(opens, columns=columns, validation=validation, limits=limits)
     if recovered.reader is None:
         assert recovered.lost is not None
-        f.report_skipped(place, recovered.lost, "recover")
+        report_skipped(place, recovered.lost, "recover")
         return None
-    return _Opened(recovered.reader, found, recovered if recovered.lost is not None else None)
+    return _Opened(recovered.reader, status, recovered if recovered.lost is not None else None)
 
 
 def _scanned(
@@ -244,14 +252,14 @@ def _with_constants(batches: Iterator[ScannedBatch], constants: PartitionColumns
         if rows <= CONSTANT_SLOTS:
             yield replace(scanned, batch=constants.add(batch))
             continue
-        # Only a batch that was not joined has so many rows: it is of one block.
+        # Only a batch that was not joined has this many rows, so they are of one block.
         for first in range(0, rows, CONSTANT_SLOTS):
             part = constants.add(batch.slice(first, min(CONSTANT_SLOTS, rows - first)))
             yield ScannedBatch(part, scanned.first_block, scanned.first_row + first, (part.num_rows,))
 
 
 def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[ScannedBatch]:
-    """Yield the batches of a range in the order of the file, as far as the error policy allows."""
+    """Yield the batches of a range in the order of the file, by the error policy."""
 
     def read(number: int) -> Blocks:
         return _read(opened, part, number, options)
@@ -261,21 +269,21 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
 
     first_row = 0
     with error_context(path=part.path):
-        for number, rows in f.read_on(read, part.start or 0, policy):
+        for number, rows in read_on(read, part.start or 0, policy):
             if rows.batch is not None:
                 yield ScannedBatch(rows.batch, number, first_row, rows.counts)
             first_row += sum(rows.counts)
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
-        f.report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
-    # A file that was removed meanwhile was read whole all the same: this process held it open.
+        report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
+    # A file that was removed meanwhile was still read to its end: this process held it open.
     after = LOCAL.status(opened.before.path)
     if after is not None and after != opened.before:
         raise _changed(part, "it was written to while it was read", options)
 
 
 def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -> Blocks:
-    """Read the record batches of a range from one on."""
+    """Return the record batches of a range from a number on."""
     reader, below_rows = opened.reader, options.joined_rows
     if part.start is None or part.stop is None:
         if isinstance(reader, ipc.FileReader):
@@ -311,29 +319,32 @@ def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, below_ro
 
 
 def _go_on(opened: _Opened, part: FileRange, number: int, error: Exception, options: ScanOptions) -> int | None:
-    """Decide on a broken record batch: the number to go on with, None to end the range; or raise the error.
+    """Return the number to go on with after an error, or None; or raise the error.
 
-    What is left out is reported.
+    The policy of `read_on`. Warns of the record batches that are skipped.
     """
     reader, recovered = opened.reader, opened.recovered
     is_lost = recovered is not None and isinstance(error, BEYOND_RECOVERY)
     if is_lost and isinstance(reader, ipc.FileReader):
-        # What this batch needs was lost with the file's end; the next one may not need it.
-        f.report_rest(part.path, range(number, number + 1), f.rows_of(reader, [number]), error, "recover")
+        # The dictionary of this batch was lost with the file's end; the next batch may not need it.
+        report_rest(part.path, range(number, number + 1), rows_of(reader, [number]), error, "recover")
         return number + 1
-    if not options.faults.ignore_corrupt_files and not is_lost:
+    if not options.error_policy.ignore_corrupt_files and not is_lost:
         raise error
     blocks, rows = _rest(reader, part, number)
-    why = "ignoreCorruptFiles" if options.faults.ignore_corrupt_files else "recover"
-    f.report_rest(part.path, blocks, rows, error, why)
+    why = "ignoreCorruptFiles" if options.error_policy.ignore_corrupt_files else "recover"
+    report_rest(part.path, blocks, rows, error, why)
     return None
 
 
 def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | None]:
-    """Return the record batches of a range from a broken one on, and their rows where the headers tell."""
+    """Return the record batches of a range from a broken one on, and their rows.
+
+    The rows are None if a header cannot be read.
+    """
     if isinstance(reader, ipc.FileReader):
         blocks = range(number, len(reader) if part.stop is None else part.stop)
-        return blocks, f.rows_of(reader, blocks)
+        return blocks, rows_of(reader, blocks)
     try:
         index = reader.index(keeps_broken=True)
     except (ArrowIpcError, OSError):
@@ -352,10 +363,10 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
     return 0
 
 
-def _change(part: FileRange, found: Status) -> str | None:
-    if found.nbytes != part.nbytes:
-        return f"it has {found.nbytes:,} bytes, it had {part.nbytes:,}"
-    if found.mtime_ns != part.mtime_ns:
+def _change(part: FileRange, status: Status) -> str | None:
+    if status.nbytes != part.nbytes:
+        return f"it has {status.nbytes:,} bytes, it had {part.nbytes:,}"
+    if status.mtime_ns != part.mtime_ns:
         return "its modification time differs"
     return None
 

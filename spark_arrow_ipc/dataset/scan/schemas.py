@@ -1,4 +1,4 @@
-"""The schema of a data set: that of its first file, or each distinct one of all files, from their outlines."""
+"""The schema of a data set: of its first file, or each distinct one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.scan import error_policy as f
+from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines, each_file
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.ipc.constants import Validation
@@ -17,17 +17,19 @@ from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 __all__ = ["distinct_schemas", "first_schema", "project"]
 
 
-def first_schema(files: Sequence[DataFile], outlines: Outlines, faults: f.Faults = f.NONE) -> tuple[DataFile, Schema]:
+def first_schema(
+    files: Sequence[DataFile], outlines: Outlines, policy: ErrorPolicy = STRICT
+) -> tuple[DataFile, Schema]:
     """Return the first file and its schema. Opens that file.
 
-    Files that `faults` allows to skip are skipped; the scan warns of them.
+    Files that the policy skips are skipped without a warning; the scan warns of them.
 
     Raises
     ------
     NoFilesError
-        There is no file, or all are skipped.
+        There is no file, or all files are skipped.
     FileChangedError
-        The file is gone since it was listed.
+        The file was removed after it was listed.
     InvalidArrowError, UnsupportedError, LimitError, OSError
         The file cannot be opened.
     """
@@ -36,14 +38,16 @@ def first_schema(files: Sequence[DataFile], outlines: Outlines, faults: f.Faults
         outline = outlines.read(file)
         if outline.schema is not None:
             return file, outline.schema
-        error = _skipped(outline, faults)
+        error = _skipped(outline, policy)
     raise _no_schema(error)
 
 
 def distinct_schemas(
-    files: Sequence[DataFile], outlines: Outlines, faults: f.Faults = f.NONE
+    files: Sequence[DataFile], outlines: Outlines, policy: ErrorPolicy = STRICT
 ) -> list[tuple[DataFile, Schema]]:
-    """Return each schema that a file has, with the first file that has it, in the order of the files. Opens all.
+    """Return each distinct schema with its first file, in the order of the files.
+
+    Opens all files.
 
     Parameters and errors as for `first_schema`.
     """
@@ -52,7 +56,7 @@ def distinct_schemas(
     def read(file: DataFile) -> None:
         outline = outlines.read(file)
         if outline.schema is None:
-            errors.append(_skipped(outline, faults))
+            errors.append(_skipped(outline, policy))
 
     each_file(read, files)  # which stops at the first error
     first: dict[Schema, DataFile] = {}
@@ -66,7 +70,7 @@ def distinct_schemas(
 
 
 def project(schema: Schema, columns: Columns) -> Schema:
-    """Return the schema of some columns of a file, as a reader of those columns has it.
+    """Return the schema that a reader of these columns of a file has.
 
     Raises
     ------
@@ -76,10 +80,10 @@ def project(schema: Schema, columns: Columns) -> Schema:
     return SelectedColumns(number_dictionaries(schema), columns, Validation.FULL, ipc.Limits()).schema
 
 
-def _skipped(outline: Outline, faults: f.Faults) -> Exception:
-    """Return why a file is skipped; raise it where that is not allowed."""
+def _skipped(outline: Outline, policy: ErrorPolicy) -> Exception:
+    """Return the error of a skipped file; raise it if the policy does not skip it."""
     assert outline.error is not None
-    if not faults.skips(outline.error):
+    if not policy.skips(outline.error):
         raise outline.error
     return outline.error
 
@@ -87,6 +91,6 @@ def _skipped(outline: Outline, faults: f.Faults) -> Exception:
 def _no_schema(error: Exception | None) -> NoFilesError:
     if error is None:
         return NoFilesError("there is no file to take the schema from")
-    none_left = NoFilesError("none of the files can be read, so that there is no schema")
+    none_left = NoFilesError("none of the files can be read, so there is no schema")
     none_left.__cause__ = error
     return none_left

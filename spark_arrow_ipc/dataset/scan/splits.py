@@ -1,10 +1,10 @@
-"""How files become input partitions: large files are cut between their blocks, small ones are packed together.
+"""Plan input partitions: cut large files between blocks, pack small files.
 
 Strategy
 --------
 Spark's arithmetic (``FilePartition.maxSplitBytes`` and ``getFilePartitions``) over Arrow's blocks, from the sizes of
-files and the outlines of those that are larger than a split (`outline`). Nothing is opened here. A record batch that
-is larger than a split is cut between its rows, where those can be read apart.
+files and the outlines of those that are larger than a split (`outline`). Opens no file. A record batch that is larger
+than a split is cut between its rows, if they can be read separately.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from spark_arrow_ipc.ipc.stream_index import StreamIndex
 __all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "SplitOptions", "cut_above", "larger_than_split", "plan_splits"]
 
 MAX_PARTITION_BYTES: Final = 128 << 20
-"""Bytes of an input partition at most: the default of ``spark.sql.files.maxPartitionBytes``."""
+"""Most bytes of an input partition: the default of ``spark.sql.files.maxPartitionBytes``."""
 
 OPEN_COST_BYTES: Final = 4 << 20
 """Estimated cost of opening a file, in bytes read in the same time: ``spark.sql.files.openCostInBytes``."""
 
 _UNEVENNESS: Final = 1.1
-"""How much heavier than its fair share a range may be so that ranges hold equally many record batches."""
+"""A range of an equal number of record batches may have this many times its fair share of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SplitOptions:
     open_cost_bytes
         Estimated cost of opening a file, in bytes that could be read in the same time.
     min_partitions
-        Partitions that are aimed at where there is enough to read; the CPUs of this machine by default.
+        Number of partitions to aim at if there are enough bytes; the CPUs of this machine by default.
 
     Raises
     ------
@@ -68,9 +68,9 @@ class SplitOptions:
                 raise ValueError(f"{name}: expected at least {least}, found {value}")
 
     def split_bytes(self, total: int) -> int:
-        """Return the bytes of a split, rising with `total`: bytes of all files, each with `open_cost_bytes` added."""
+        """Return the bytes of a split, from those of all files and of opening them."""
         aim = (os.cpu_count() or 1) if self.min_partitions is None else self.min_partitions
-        # Rounded up: one byte less would cut a lone file into one range more than it should have.
+        # Rounded up: one byte less would cut a single file into one range too many.
         return max(1, min(self.max_partition_bytes, max(self.open_cost_bytes, -(-total // aim))))
 
 
@@ -78,14 +78,14 @@ _DEFAULT_OPTIONS: Final = SplitOptions()
 
 
 def cut_above(split_bytes: int, share: float = 1.0) -> int:
-    """Return a size up to which nothing is cut, where `share` of all bytes is read."""
+    """Return the size up to which nothing is cut, if `share` of all bytes is read."""
     return int(split_bytes / share) - 1  # one byte less, since the division rounds
 
 
 def larger_than_split(
     files: Sequence[DataFile], options: SplitOptions = _DEFAULT_OPTIONS, *, share: float = 1.0
 ) -> tuple[list[DataFile], int]:
-    """Return the files whose outlines `plan_splits` needs, and the `cut_above` with which to read them."""
+    """Return the files whose outlines `plan_splits` needs, and their `cut_above`."""
     sizes = [file.nbytes if share == 1 else ceil(share * file.nbytes) for file in files]
     split_bytes = options.split_bytes(sum(sizes) + len(sizes) * options.open_cost_bytes)
     large = [file for file, nbytes in zip(files, sizes, strict=True) if nbytes > split_bytes]
@@ -111,16 +111,16 @@ def plan_splits(
     Parameters
     ----------
     files
-        As they were listed.
+        As listed.
     options
         How large input partitions are.
     outlines
-        By path; of all files that are larger than a split, and not in `kept`.
+        By path: of each file that is larger than a split and not in `kept`.
     kept
-        By path the bytes of each record batch, 0 for those that are skipped. A file of which nothing is kept is left
-        out, and others count as what is kept of them.
+        By path: the bytes of each record batch of a file, 0 for those that are skipped. A file counts with its kept
+        bytes, and is left out if there are none.
     share
-        Part of the bytes of each record batch that will be read, above 0: a projection makes fewer ranges.
+        Part of each record batch's bytes that will be read, above 0: a projection makes fewer ranges.
     skips_broken
         Whether a large file that is broken or gone is one range, instead of an error.
 
@@ -159,7 +159,7 @@ _UNKNOWN: Final = Outline()
 
 
 def _sizes(outline: Outline, *, skips_broken: bool) -> Sequence[int] | None:
-    """Return the bytes of each record batch of a large file, or None where it is not to be cut."""
+    """Return the bytes of each record batch of a large file; None if it is not cut."""
     if outline.error is not None:
         if skips_broken and isinstance(outline.error, InvalidArrowError | FileChangedError):
             return None
@@ -170,7 +170,7 @@ def _sizes(outline: Outline, *, skips_broken: bool) -> Sequence[int] | None:
 
 
 def _ranges(file: DataFile, sizes: Sequence[int], parts: int, stream: StreamIndex | None) -> list[FileRange]:
-    """Return a file's ranges, at most `parts`; what is skipped at either end is in none."""
+    """Return at most `parts` ranges, without skipped record batches at either end."""
     start = next((i for i, nbytes in enumerate(sizes) if nbytes), 0)
     stop = next((i + 1 for i in reversed(range(len(sizes))) if sizes[i]), 0)
     return [
@@ -185,7 +185,7 @@ def _ranges(file: DataFile, sizes: Sequence[int], parts: int, stream: StreamInde
 def _cut_batches(
     ranges: list[FileRange], sizes: Sequence[int], split_bytes: float, block_rows: Mapping[int, int]
 ) -> list[FileRange]:
-    """Return the ranges, those of one record batch that is larger than a split cut between its rows."""
+    """Cut ranges of one record batch that is larger than a split between its rows."""
     cut: list[FileRange] = []
     for part in ranges:
         first = part.start
@@ -202,14 +202,14 @@ def _cut_batches(
 
 
 def _cut(sizes: Sequence[int], parts: int) -> list[tuple[int, int]]:
-    """Return at most `parts` contiguous ranges of blocks, none empty, of about the same bytes.
+    """Return at most `parts` contiguous ranges of blocks of about the same bytes.
 
     Blocks of about one size are cut by count: the ranges then differ by one block at most. Where that would make a
     range heavier than its fair share by more than a tenth and a block, they are cut at the bytes.
     """
     blocks = len(sizes)
     parts = min(parts, blocks)
-    if parts == 0:  # no record batch: the one range still carries the schema and its checks
+    if parts == 0:  # no record batch: one range still checks the file
         return [(0, 0)]
     ends = [0, *accumulate(sizes)]
     by_count = list(pairwise(i * blocks // parts for i in range(parts + 1)))
@@ -230,7 +230,7 @@ def _cut(sizes: Sequence[int], parts: int) -> list[tuple[int, int]]:
 def _pack(
     weighed: Sequence[tuple[int, FileRange]], split_bytes: int, open_cost_bytes: int
 ) -> tuple[tuple[FileRange, ...], ...]:
-    """Return Spark's next-fit decreasing packing: a partition is closed by the first range that does not fit."""
+    """Pack as Spark does: the first range that does not fit closes a partition."""
     partitions: list[tuple[FileRange, ...]] = []
     current: list[FileRange] = []
     filled = 0

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
-from spark_arrow_ipc.dataset.scan.error_policy import Faults
+from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.statistics.collect import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
@@ -156,9 +156,9 @@ class ReadOptions:
     )
 
     @property
-    def faults(self) -> Faults:
-        """The error policy of the scan."""
-        return Faults(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
+    def error_policy(self) -> ErrorPolicy:
+        """Which errors of files the scan skips."""
+        return ErrorPolicy(self.ignore_corrupt_files, self.ignore_missing_files, self.recover)
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> ReadOptions:

@@ -1,1 +1,1 @@
-"""Reading into Spark: plan the input partitions on the driver, yield Arrow batches on executors."""
+"""Reading into Spark: plan on the driver, yield Arrow batches on executors."""

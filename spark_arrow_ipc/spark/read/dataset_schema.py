@@ -1,10 +1,10 @@
-"""What a read is about: its files with their partitions, and the schema that Spark gets for them.
+"""The files of a read, their partition columns, and the schema that Spark gets.
 
 Strategy
 --------
 The driver asks twice, in two processes: for a schema, and for the input partitions of a schema that may be the
-user's own. Each of them lists the paths once, and reads the outline of a file once. The columns of the files come
-first, those that only paths tell after them (`hive.merged_fields`), and the option `columns` chooses among all.
+user's own. Each time the paths are listed once and each outline is read once. The columns of the files come first,
+then the partition columns (`hive.merged_fields`); the option `columns` chooses among all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def list_dataset(options: ReadOptions) -> Tree:
-    """Return everything that lies under the paths of a read. The only listing of a plan.
+    """List all files under the paths of a read. A plan calls this once.
 
     Raises
     ------
@@ -53,16 +53,16 @@ def list_dataset(options: ReadOptions) -> Tree:
 
 
 def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partitioning:
-    """Return the files of a read with the columns and values that their paths tell.
+    """Return the files of a read with their partition columns and values.
 
     Parameters
     ----------
     tree
-        As `list_dataset` gives it.
+        From `list_dataset`.
     options
         Of the read.
     infer
-        Whether the columns get the types that their values look like; else all are strings, to be typed by `typed`.
+        Whether to infer the types of the columns from their values; otherwise all are strings, for `typed`.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
 
 
 def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
-    """Return the partitions with the types that a schema asks for.
+    """Cast the partition columns to the types of a schema.
 
     Raises
     ------
@@ -89,28 +89,29 @@ def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
 
 
 def read_spark_schema(options: ReadOptions) -> s.StructType:
-    """Return the schema that Spark gets: of the first file or of all united, and of the paths; all nullable.
+    """Return the schema that Spark gets, with all fields nullable.
 
-    Lists the paths once and opens one file, or with ``mergeSchema`` each.
+    The columns of the first file, or with ``mergeSchema`` of all files, and the partition columns. Lists the paths
+    once, and opens one file, or with ``mergeSchema`` all.
 
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        An option is wrong, there is nothing to read, the first file is broken, or files do not unite.
+        An option is wrong, there is no file, the first file is broken, or schemas cannot be merged.
     """
     tree = list_dataset(options)
     return dataset_schema(tree, Outlines(OutlineOptions(recover=options.recover)), options)
 
 
 def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.StructType:
-    """Return the schema that Spark gets of files that are listed already.
+    """Return the schema that Spark gets, of files that are already listed.
 
     Parameters
     ----------
     tree
-        As `list_dataset` gives it.
+        From `list_dataset`.
     outlines
-        Read of the first file, or with ``mergeSchema`` of all.
+        Of the files; that of the first is read, or with ``mergeSchema`` all.
     options
         Of the read.
 
@@ -121,15 +122,15 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
     """
     partitioning = partition_files(tree, options, infer=options.partition_type_inference)
     if options.merge_schema:
-        schemas = distinct_schemas(partitioning.files, outlines, options.faults)
+        schemas = distinct_schemas(partitioning.files, outlines, options.error_policy)
     else:
-        schemas = [first_schema(partitioning.files, outlines, options.faults)]
+        schemas = [first_schema(partitioning.files, outlines, options.error_policy)]
     own = _united(schemas, partitioning, options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
     else:
-        # Positions are counted in the first file.
+        # Positions are those of the first file.
         whole = _chosen(options.columns, own, of_paths, schemas[0][1], partitioning)
     if not options.metadata_columns:
         return whole
@@ -140,7 +141,7 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
 def _united(
     schemas: Sequence[tuple[DataFile, Schema]], partitioning: Partitioning, options: ReadOptions
 ) -> s.StructType:
-    """Return the columns of files that count: those of the option `columns`, or all; not what paths tell."""
+    """Return the files' own columns: those of the option `columns`, or all."""
     select = None
     if options.columns is not None:
         select = select_referenced(options.columns, partitioning.fields, skips_absent=options.merge_schema)
@@ -156,8 +157,8 @@ def _united(
     return only
 
 
-def _instant(text: str | None, time_zone: str | None) -> int | None:
-    return None if text is None else parse_modified(text, time_zone)
+def _instant(value: str | None, time_zone: str | None) -> int | None:
+    return None if value is None else parse_modified(value, time_zone)
 
 
 def _chosen(

@@ -1,10 +1,10 @@
-"""`METADATA_COLUMNS`: where a row is from, as columns that ``metadataColumns=true`` adds.
+"""The columns of ``metadataColumns=true``: file, block and position of a row.
 
 Strategy
 --------
-Spark gives a Python source no ``_metadata`` column, so these stand among the others, under names that begin with an
-underscore. A batch of a scan knows its file and its blocks; the values of a column are one constant a file, or made
-with a few numpy calls a batch.
+Spark has no ``_metadata`` column for a Python source, so these are ordinary columns whose names begin with an
+underscore. A batch of a scan knows its file and its blocks; the values of a column are one constant for a file, or a
+few numpy calls for a batch.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["METADATA_COLUMNS", "MetadataColumn", "RowsOf", "check_clash", "metad
 
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """Where the rows of a batch are from.
+    """The file and the positions that the rows of a batch are from.
 
     Parameters
     ----------
     range
-        The file, and what of it is read.
+        The part of the file that is read.
     rows_before
         Rows of the file before the range.
     scanned
-        The batch as it was read.
+        The batch as the scan yields it.
     first, count
-        Which of its rows these are: a large batch is cut for Spark.
+        Position of the first row in that batch, and number of rows: a large batch is cut for Spark.
     """
 
     range: FileRange
@@ -58,7 +58,7 @@ class MetadataColumn:
     type
         In Spark.
     values
-        Gives the value of each row of a batch, or one for all.
+        Returns an array with the value of each row, or one value for all rows.
     meaning
         For the documentation.
     """
@@ -68,7 +68,7 @@ class MetadataColumn:
     meaning: str
 
     def array(self, rows: RowsOf, name: str) -> pa.Array:
-        """Return the column of a batch in the type that Spark expects."""
+        """Return the values for a batch, in the type that Spark expects."""
         to = expected_type(self.type, name)
         values = self.values(rows)
         if isinstance(values, np.ndarray):
@@ -102,27 +102,29 @@ METADATA_COLUMNS: Mapping[str, MetadataColumn] = {
     "_block": MetadataColumn(s.IntegerType(), _blocks, "number of the record batch in the file, from 0"),
     "_row_index": MetadataColumn(s.LongType(), _row_indices, "number of the row in the file, from 0"),
 }
-"""By name, in the order in which they stand behind all others."""
+"""By name, in the order in which they follow all other columns."""
 
 
 def metadata_schema() -> s.StructType:
-    """Return the columns as Spark gets them."""
+    """Return the Spark schema of the columns."""
     return s.StructType([s.StructField(name, column.type) for name, column in METADATA_COLUMNS.items()])
 
 
 def check_clash(names: Sequence[str]) -> None:
-    """Raise where a column of the files or paths has the name of one of these, letters' case aside.
+    """Raise if the data has a column with the name of a metadata column.
+
+    Names are compared without regard to case.
 
     Raises
     ------
     OptionError
-        The text has the name.
+        The message has the name.
     """
     own = {name.lower() for name in METADATA_COLUMNS}
     clashes = [name for name in names if name.lower() in own]
     if clashes:
         raise OptionError(
-            f"metadataColumns=true adds a column {clashes[0]!r}, and the data has one; leave one out with the option "
+            f"metadataColumns=true adds a column {clashes[0]!r}, and the data has one; choose others with the option "
             "columns, or do without metadataColumns"
         )
 

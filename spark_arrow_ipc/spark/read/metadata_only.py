@@ -1,6 +1,6 @@
-"""The table of record batches that ``metadataOnly=true`` gives: a row a block, from headers alone.
+"""The reader of ``metadataOnly=true``: one row per record batch, from headers.
 
-``sum(rows)`` counts a lake without reading it.
+``sum(rows)`` counts the rows of a lake without reading their values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BLOCK_SCHEMA: Final = s.StructType([
     s.StructField("compression", s.StringType()),
     s.StructField("statistics", s.MapType(s.StringType(), _SUMMARY)),
 ])  # fmt: skip
-"""The columns of the table. `statistics` is by column; a file without any has null."""
+"""The columns of the table. `statistics` is a map by column name, null for a file without statistics."""
 
 _FILES_A_TASK: Final = 1_000
 _ROWS_A_BATCH: Final = 10_000
@@ -54,19 +54,19 @@ class _BlockPartition(InputPartition):  # type: ignore[misc]  # PySpark is not t
 
 
 class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
-    """Reads the headers of files.
+    """Yields a row of `BLOCK_SCHEMA` for each record batch.
 
     Parameters
     ----------
     schema
-        Columns of `BLOCK_SCHEMA`, in any order.
+        Some columns of `BLOCK_SCHEMA`, in any order.
     options
         Of the read.
 
     Raises
     ------
     ColumnNotFoundError, SchemaMismatchError
-        The table has no such column, or it is of another type.
+        The table has no such column, or one of another type.
     """
 
     def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
@@ -80,7 +80,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
                 )
 
     def partitions(self) -> list[_BlockPartition]:
-        """Return the input partitions; no file is opened."""
+        """Plan the input partitions. Opens no file."""
         files = partition_files(list_dataset(self._options), self._options, infer=False).files
         tasks = max(self._options.min_partition_num or 1, -(-len(files) // _FILES_A_TASK))
         size = -(-len(files) // tasks)
@@ -100,18 +100,18 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         yield self._batch(rows)
 
     def _rows(self, file: DataFile) -> list[dict[str, Any]]:
-        """Return the rows of one file; what the options allow to be skipped is skipped aloud."""
-        faults = self._options.faults
+        """Return the rows of one file; none if the error policy skips it, with a warning."""
+        policy = self._options.error_policy
         limits = ipc.Limits(max_batch_bytes=self._options.max_batch_bytes)
         try:
             with error_context(path=file.path):
                 return [_row(file, block) for block in file_blocks(file.open(), limits=limits)]
         except FileNotFoundError as error:
-            if not faults.ignore_missing_files:
+            if not policy.ignore_missing_files:
                 raise FileChangedError("the file is gone since this read was planned; read the path again") from error
             report_missing(file.path)
         except CORRUPT as error:
-            if not faults.ignore_corrupt_files:
+            if not policy.ignore_corrupt_files:
                 raise
             report_skipped(file.path, error, "ignoreCorruptFiles")
         return []

@@ -1,4 +1,4 @@
-"""The last step of a read: rows that match, and columns that say where they are from, in the order of Spark's schema."""
+"""The final step of a read: filter rows, add metadata columns, reorder columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["compile_output"]
 
 Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
-"""From a conformed batch and where its rows are from to what Spark gets; None where no row is left."""
+"""Turns a conformed batch and the origin of its rows into the batch for Spark; None if no row is left."""
 
 
 def compile_output(
@@ -28,20 +28,20 @@ def compile_output(
     conformed: pa.Schema,
     selection: RowSelection | None,
 ) -> Output:
-    """Return what makes batches of Spark's schema of conformed ones.
+    """Compile the final step: filter rows, add metadata columns, reorder columns.
 
     Parameters
     ----------
     schema
-        What Spark expects.
+        Of the batches that Spark expects.
     own
-        Its columns that are in files and paths: the first of each conformed batch.
+        Its columns from files and paths: the first columns of each conformed batch.
     added
-        Its columns of `METADATA_COLUMNS`, by the names that Spark uses.
+        Names of its metadata columns, in Spark's spelling.
     conformed
-        Schema of the conformed batches: `own`, and what is read for the predicate alone.
+        Schema of the conformed batches: `own`, then the columns that only the predicate needs.
     selection
-        Which rows are kept; all where it is None.
+        Selects the rows; None for all.
     """
     if not added and selection is None:
         return lambda batch, _rows: batch
@@ -49,7 +49,7 @@ def compile_output(
     names = [*own.names, *added]
     order = [names.index(name) for name in schema.names]
     fields = [expected.field(name) for name in added]
-    # What is read for the predicate alone stands behind all that is given to Spark.
+    # Columns that only the predicate needs follow all columns for Spark.
     wide = pa.schema([*list(conformed)[: len(own)], *fields, *list(conformed)[len(own) :]])
     row_filter = None
     if selection is not None:

@@ -1,11 +1,15 @@
-"""The input partitions of a read: which files, cut where, and which of their rows.
+"""Plan a read: its input partitions, their file ranges, the selection of rows.
 
 Strategy
 --------
-The paths are listed once. Then outlines are read, each by one open, and only of files that need one: the first file
-where `where` names columns that Spark did not ask for, whose types it tells; the largest, for the share of its bytes
-that is read; with `where` all, if they are few, for the record batches that may match; else those that are larger than
-a split. What tasks do follows from the outlines.
+The paths are listed once. Then outlines are read, each with one open, and only of the files that need one:
+
+- the first file, for the types of columns that only `where` names;
+- the largest file, for the share of its bytes that is read;
+- with `where` all files, if they are few, for the record batches that may match;
+- without, the files that are larger than a split.
+
+The splits are computed from the outlines.
 """
 
 from __future__ import annotations
@@ -35,24 +39,24 @@ __all__ = ["PartitionPlan", "plan_partitions"]
 
 
 _MOST_OPENED: Final = 1_000
-"""Files whose outlines are read for `where` before tasks are made: about 2 ms each."""
+"""Most files whose outlines are read for `where` on the driver: about 2 ms each."""
 
 _LEAST_SHARE: Final = 1 / 16
-"""Of a file's bytes that a task counts with, since each record batch costs something, however little is read of it."""
+"""Least share of a file's bytes to count with, since each record batch has a fixed cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What the tasks of a read do.
+    """The plan of a read, for its tasks.
 
     Parameters
     ----------
     splits
         File ranges of each input partition.
     fields
-        Columns that the files' paths tell; their values are in the ranges.
+        The partition columns; their values are in the ranges.
     selection
-        Which rows are given to Spark; None for all.
+        Selects the rows for Spark; None for all.
     """
 
     splits: tuple[tuple[FileRange, ...], ...]
@@ -61,12 +65,12 @@ class PartitionPlan:
 
 
 def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
-    """Return the plan of a read. Lists the paths once, and opens no file twice.
+    """Plan a read. Lists the paths once, and opens no file twice.
 
     Parameters
     ----------
     own
-        Columns of files and paths that Spark asked for.
+        Requested columns, without metadata columns.
     options
         Of the read.
 
@@ -76,43 +80,43 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
         As `list_dataset`, `typed`, `Where`, `dataset_schema` and `plan_splits`.
     """
     tree = list_dataset(options)
-    found = partition_files(tree, options, infer=False)
+    partitioning = partition_files(tree, options, infer=False)
     where = None if options.where is None else Where.parse(options.where, own)
     missing = () if where is None else where.missing
-    outlines = Outlines(_outline_options(own, missing, found, options))
+    outlines = Outlines(_outline_options(own, missing, partitioning, options))
     selection = None
     if where is not None:
         extra: Sequence[s.StructField] = ()
         if missing:
             extra = dataset_schema(tree, outlines, replace(options, columns=missing, metadata_columns=False)).fields
         selection = where.bind(own, extra, options.time_zone)
-        found = selected_files(selection, typed(found, s.StructType([*own.fields, *extra])))
+        partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     else:
-        found = typed(found, own)
-    return PartitionPlan(_splits(found, selection, outlines, options), found.fields, selection)
+        partitioning = typed(partitioning, own)
+    return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection)
 
 
 def _splits(
-    found: Partitioning, selection: RowSelection | None, outlines: Outlines, options: ReadOptions
+    partitioning: Partitioning, selection: RowSelection | None, outlines: Outlines, options: ReadOptions
 ) -> tuple[tuple[FileRange, ...], ...]:
     split = _split_options(options)
     kept: Mapping[str, Sequence[int]] = {}
-    if selection is not None and len(found.files) <= _MOST_OPENED:
-        share = _share(found.files, outlines, 0, options)
-        kept = _kept(found, selection, outlines, split, share)
+    if selection is not None and len(partitioning.files) <= _MOST_OPENED:
+        share = _share(partitioning.files, outlines, 0, options)
+        kept = _kept(partitioning, selection, outlines, split, share)
     else:
-        large, most = larger_than_split(found.files, split)
-        share = _share(found.files, outlines, most, options)
+        large, most = larger_than_split(partitioning.files, split)
+        share = _share(partitioning.files, outlines, most, options)
         if share < 1:
-            large, most = larger_than_split(found.files, split, share=share)
+            large, most = larger_than_split(partitioning.files, split, share=share)
         outlines.read_all(large, cut_above=most)
     return plan_splits(
-        found.files,
+        partitioning.files,
         split,
         outlines=outlines.by_path,
         kept=kept,
         share=share,
-        skips_broken=options.faults.skips_any,
+        skips_broken=options.error_policy.skips_any,
     )
 
 
@@ -121,10 +125,10 @@ def _split_options(options: ReadOptions) -> SplitOptions:
 
 
 def _outline_options(
-    own: s.StructType, missing: Sequence[tuple[str, ...]], found: Partitioning, options: ReadOptions
+    own: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> OutlineOptions:
     return OutlineOptions(
-        columns=_columns(own, missing, found, options),
+        columns=_columns(own, missing, partitioning, options),
         limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
         with_statistics=options.where is not None,
         recover=options.recover,
@@ -134,11 +138,11 @@ def _outline_options(
 
 
 def _columns(
-    own: s.StructType, missing: Sequence[tuple[str, ...]], found: Partitioning, options: ReadOptions
+    own: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> SelectColumns:
-    """Return the columns of a file that its task reads, by names alone: types are not known yet."""
-    asked = select_asked(options.columns, own, found.fields, skips_absent=options.merge_schema)
-    others = select_referenced(missing, found.fields, skips_absent=options.merge_schema)
+    """Return the columns that a task reads, by name: types are not known yet."""
+    asked = select_asked(options.columns, own, partitioning.fields, skips_absent=options.merge_schema)
+    others = select_referenced(missing, partitioning.fields, skips_absent=options.merge_schema)
 
     def select(schema: Schema) -> list[ColumnPath]:
         return [*asked(schema), *others(schema)]
@@ -147,9 +151,9 @@ def _columns(
 
 
 def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, options: ReadOptions) -> float:
-    """Return which part of the files' bytes is read, by the largest one's first record batch.
+    """Return the share of bytes that is read, estimated from the largest file.
 
-    All of it is assumed where no file is worth a look, and where the file is a stream or cannot be opened, which the
+    From its first record batch; 1 if all files are small, or the largest is a stream or cannot be opened, which the
     task that reads it raises.
     """
     largest = max(files, key=lambda file: file.nbytes, default=None)
@@ -159,23 +163,23 @@ def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, option
 
 
 def _kept(
-    found: Partitioning, selection: RowSelection, outlines: Outlines, split: SplitOptions, share: float
+    partitioning: Partitioning, selection: RowSelection, outlines: Outlines, split: SplitOptions, share: float
 ) -> dict[str, Sequence[int]]:
-    """Return by path the bytes of each record batch, 0 for those that cannot match, of files with statistics."""
+    """Read outlines; return `kept` for `plan_splits`, of files with statistics."""
     kept: dict[str, Sequence[int]] = {}
     total = 0
 
     def read(file: DataFile) -> None:
         nonlocal total
-        # Splits rise with the bytes that are kept of all files: those known by now make a lower bound. Two threads
-        # that add at once may lose one of the sums, which leaves a lower bound as well.
+        # The bytes of a split rise with the kept bytes of all files, so those known by now give a lower bound. If two
+        # threads add at once one sum may be lost, which is still a lower bound.
         outline = outlines.read(file, cut_above=cut_above(split.split_bytes(total), share))
-        sizes = selection.kept_sizes(outline, file.partition, found.fields)
+        sizes = selection.kept_sizes(outline, file.partition, partitioning.fields)
         if sizes is not None:
             kept[file.path] = sizes
         nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))
         if nbytes:
             total += nbytes + split.open_cost_bytes
 
-    each_file(read, found.files)
+    each_file(read, partitioning.files)
     return kept

@@ -1,9 +1,9 @@
-"""Choose the columns of a file to read: those of the option `columns`, and of these what Spark asked for.
+"""Choose the columns of a file, from the option `columns` and Spark's schema.
 
 Strategy
 --------
-Files of one directory may differ in the order of their columns, so a path is resolved against each file's own
-schema, by the rules of `arrow.column_path`. A user's ``.schema(subset)`` is a projection, down into structs.
+Files of one directory may differ in the order of their columns, so paths are resolved against the schema of each file,
+by the rules of `arrow.column_path`. A user's ``.schema(subset)`` is a projection, also of the fields of structs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_
 from spark_arrow_ipc.arrow.schema import Schema
 
 SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
-"""From a file's schema to the columns to read, as `ipc.open` takes it."""
+"""Callback from a file's schema to the columns to read, for `ipc.open`."""
 
 
 def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) -> int | None:
-    """Return the position of the partition column that a path names, or None for a column of the files."""
+    """Return the position of a path's partition column; None for the files' columns."""
     if isinstance(path, tuple) and len(path) == 1:
         (path,) = path
     if not isinstance(path, str) or not partition_fields:
@@ -33,7 +33,7 @@ def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) ->
 def select_referenced(
     paths: Sequence[ColumnPath], partition_fields: Sequence[t.Field] = (), *, skips_absent: bool = False
 ) -> SelectColumns:
-    """Return a callback that resolves the option `columns` against the schema of a file.
+    """Return a callback that resolves the option `columns` in the schema of a file.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def select_referenced(
     partition_fields
         Columns that are not in the files.
     skips_absent
-        Whether a file need not have all of them.
+        Whether to skip columns that a file does not have.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
 
@@ -59,20 +59,20 @@ def select_asked(
     *,
     skips_absent: bool = False,
 ) -> SelectColumns:
-    """Return a callback that resolves the columns Spark asked for, among those of the option `columns`.
+    """Return a callback that resolves the columns of Spark's schema.
 
     Parameters
     ----------
     paths
         Of the option `columns`, or None.
     asked
-        What Spark asked for.
+        The schema that Spark asked for.
     partition_fields, skips_absent
         As for `select_referenced`.
     """
     if paths is not None and not skips_absent:
         return select_referenced(paths, partition_fields)
-    # Of files that differ each is asked by name: positions are those of the first.
+    # Files may differ, so columns are resolved by name: positions are those of the first file.
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
@@ -89,14 +89,14 @@ def select_needed(
     *,
     skips_absent: bool = False,
 ) -> SelectColumns:
-    """Return a callback that resolves all that is read of a file: the columns of `select_asked`, then `extra`.
+    """Return a callback that resolves the columns of `select_asked`, then `extra`.
 
     Parameters
     ----------
     paths, asked, partition_fields, skips_absent
         As for `select_asked`.
     extra
-        Columns that only the option `where` names.
+        Columns that only the option `where` needs.
     """
     own = select_asked(paths, asked, partition_fields, skips_absent=skips_absent)
     if not extra:
@@ -106,14 +106,14 @@ def select_needed(
 
 
 def _below(type_: t.DataType, asked: s.DataType, path: str | None, *, skips_absent: bool) -> Iterator[tuple[int, ...]]:
-    """Yield the paths below a column that is asked for: into structs, and elsewhere the whole column."""
+    """Yield the paths to the requested fields of a struct, or to a whole column."""
     if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or (path and not asked.fields):
         yield ()
         return
     names = [field.name for field in type_.fields]
     positions = find_columns(names, asked.names, path, absent=-1 if skips_absent else None)
     present = [(position, field) for position, field in zip(positions, asked.fields, strict=True) if position >= 0]
-    if path and not present:  # nothing of the struct is there, and still it is null or not
+    if path and not present:  # the file has none of the fields, and the validity of the struct is needed
         yield ()
     for position, field in present:
         here = field.name if path is None else f"{path}.{field.name}"

@@ -1,4 +1,4 @@
-"""The batch reader: plans input partitions on the driver, yields conformed batches on executors."""
+"""The batch reader: plan on the driver, yield conformed batches on executors."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
 
 @dataclass(frozen=True)
 class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """What one Spark task reads.
+    """The file ranges that one Spark task reads.
 
     Parameters
     ----------
     ranges
-        Ranges of record batches of files.
+        Read in this order.
     partition_fields
-        Columns that the files' paths tell; their values are in the ranges.
+        The partition columns; their values are in the ranges.
     planned_at
         When the read was planned.
     selection
-        Which rows are given to Spark; None for all.
+        Selects the rows for Spark; None for all.
     """
 
     ranges: tuple[FileRange, ...]
@@ -53,12 +53,12 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
 
 
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
-    """Reads the columns of one Spark schema.
+    """Reads files into batches of one Spark schema.
 
     Parameters
     ----------
     schema
-        What Spark expects, to the last nullability: ours, or the user's ``.schema(...)``.
+        The exact schema that Spark expects: from `read_spark_schema`, or the user's ``.schema(...)``.
     options
         Of the read.
     """
@@ -71,8 +71,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
 
     def partitions(self) -> list[ArrowIpcInputPartition]:
-        """Return the input partitions; few files are opened, and none of their bodies is read."""
-        # Only drivers plan: executors start sooner without what listing and predicates need.
+        """Plan the input partitions. Opens few files, and reads no bodies."""
+        # Only drivers plan: executors start faster without the modules of listing and predicates.
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
@@ -83,10 +83,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
 
-        Memory: one record batch of a file and what it is conformed to. Files are opened one after the other and
-        closed when Spark stops pulling.
+        Memory: one record batch of a file and its conformed copy. Files are opened one after the other, and closed
+        when Spark closes the iterator.
         """
-        # Spark turns an empty list of partitions into one partition of None.
+        # Spark turns an empty list of partitions into one partition that is None.
         if not isinstance(partition, ArrowIpcInputPartition):
             return
         tune_worker()
@@ -107,7 +107,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 validation=options.validation,
                 limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
                 memory_map=options.memory_map,
-                faults=options.faults,
+                error_policy=options.error_policy,
                 planned_at=partition.planned_at,
                 select_blocks=_select_blocks(selection, fields),
             ),
@@ -117,7 +117,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 yield from self._rows(file, needed, selection)
 
     def _rows(self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None) -> Iterator[PyArrowBatch]:
-        """Yield the rows of one range as Spark gets them."""
+        """Yield the batches of one range, in Spark's schema."""
         with error_context(path=file.range.path):
             plan = compile_conform(file.schema, needed, self._options)
             finish = compile_output(self._schema, self._own, self._added, plan.schema, selection)

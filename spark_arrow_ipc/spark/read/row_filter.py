@@ -1,12 +1,13 @@
-"""`compile_filter`: the rows of conformed batches for which a predicate is true, and no others.
+"""Compile a bound predicate into a filter of pyarrow batches.
 
 Strategy
 --------
-A predicate that was bound to Spark's types becomes a function over record batches that hold exactly the values that
-Spark would see, built of pyarrow's kernels: a few calls a batch, no Python a value. A mask is three-valued like SQL
-(null is unknown), and only rows of true stay.
+A predicate that is bound to Spark's types becomes a function over conformed batches, which hold the exact values that
+Spark would see. It is composed of pyarrow's kernels: a few calls for a batch, no Python for a value. A mask is
+three-valued as in SQL (null is unknown), and only rows whose mask is true are kept.
 
-IEEE comparisons of pyarrow know nothing of Spark's order of NaN: a range without an upper end takes NaN in.
+In Spark NaN is greater than all other numbers, in pyarrow's IEEE comparisons it is not: a range without an upper bound
+includes NaN.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 __all__ = ["RowFilter", "compile_filter", "predicate_fields"]
 
 Mask = Callable[[pa.RecordBatch], Any]
-"""Gives the truth of each row: a boolean array, or a scalar for all rows."""
+"""Evaluates a predicate on a batch: a boolean array, or one scalar for all rows."""
 
 _EXACT: Final = Context(prec=100)
 _PLAIN_COLLATION: Final = "UTF8_BINARY"
@@ -58,11 +59,11 @@ class RowFilter:
     Parameters
     ----------
     mask
-        Gives the truth of each row of a batch.
+        Evaluates the predicate on a batch.
     output
-        How many of the first columns are kept; None for all.
+        Number of the first columns to keep; None for all.
     schema
-        Of what comes out.
+        Of the filtered batches.
     """
 
     mask: Mask
@@ -70,9 +71,9 @@ class RowFilter:
     schema: pa.Schema
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Return the rows that match, or None where none does.
+        """Return the rows that match, or None if there are none.
 
-        A batch that matches as a whole is given back as it is, its columns beyond the output dropped.
+        If all rows match, nothing is copied.
         """
         mask = self.mask(batch)
         kept = batch if self.output is None else batch.select(range(self.output))
@@ -84,7 +85,7 @@ class RowFilter:
         if matching == batch.num_rows:
             return kept
         if not kept.num_columns:
-            # Only a struct knows how many rows there are without columns.
+            # Only a struct array has a length without columns.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), matching, [None]))
         return kept.filter(mask)
 
@@ -96,19 +97,19 @@ def compile_filter(
     output: int | None = None,
     positions: Mapping[str, int] | None = None,
 ) -> RowFilter:
-    """Return the filter of batches of a schema.
+    """Compile the filter of batches of a schema.
 
     Parameters
     ----------
     bound
         The predicate, bound to the columns of `schema`.
     schema
-        Of the conformed batches; holds every column of ``bound_columns(bound)``.
+        Of the conformed batches; has every column of ``bound_columns(bound)``.
     output
-        How many columns to keep: those behind were read for the predicate alone. All by default.
+        Number of the first columns to keep: only the predicate needs the others. All by default.
     positions
-        Where the predicate's columns are, by their first name, where that is not what the schema calls them: a
-        struct may be there twice, with other fields for the output than for the predicate.
+        Positions of the predicate's columns by their first name; those of the schema's names by default. A struct
+        may be there twice, with other fields for the output than for the predicate.
     """
     kept = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
     places = {name: i for i, name in reversed(list(enumerate(schema.names)))} if positions is None else positions
@@ -116,9 +117,9 @@ def compile_filter(
 
 
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:
-    """Return the columns of a Spark schema as `bind` takes them.
+    """Return the columns of a Spark schema as Arrow fields, for `bind`.
 
-    A collated string and a variant get types that nothing compares with, so that they can only be null or not.
+    A collated string and a variant get types that cannot be compared, so a predicate can only test them for null.
     """
     return tuple(_predicate_field(field.name, field.dataType) for field in spark_schema.fields)
 
@@ -136,7 +137,7 @@ def _predicate_field(name: str, spark_type: s.DataType) -> t.Field:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the columns of a predicate are: a schema, and the position in it of each first name."""
+    """A schema, and the position in it of each first name of a predicate's columns."""
 
     schema: pa.Schema
     positions: Mapping[str, int]
@@ -147,7 +148,7 @@ def _compile(bound: BoundPredicate, source: Source) -> Mask:
 
 
 def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
-    """Return what gives a column of a batch, and its type."""
+    """Return a callback that returns a column of a batch, and the column's type."""
     first = source.positions[column.path[0]]
     type_ = source.schema.field(first).type
     below: list[int] = []
@@ -160,7 +161,7 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
 
 
 def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
-    """Return a value in the unit of its type as pyarrow's."""
+    """Return the pyarrow scalar of a value in the unit of its type."""
     if pa.types.is_decimal(type_):
         return pa.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)
     if pa.types.is_boolean(type_):
@@ -183,7 +184,7 @@ _FALSE: Final = pa.scalar(value=False)
 
 
 def _for_values(array: pa.Array, truth: pa.Scalar) -> Any:
-    """Return a truth for all slots that are not null."""
+    """Return the truth value for all slots that are not null, unknown for the others."""
     return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
 
 
@@ -235,8 +236,8 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
 
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
-        found = parts[0](array)
-        return found if len(parts) == 1 else pc.and_(found, parts[1](array))
+        truth = parts[0](array)
+        return truth if len(parts) == 1 else pc.and_(truth, parts[1](array))
 
     return mask
 
@@ -245,14 +246,14 @@ def _one_of(bound: OneOf, source: Source) -> Mask:
     get, type_ = _column(bound.column, source)
     values = bound.values
     if pa.types.is_floating(type_) and 0.0 in values:
-        # The kernel hashes bits: it does not know that the two zeros are equal.
+        # The kernel hashes bits, so the two zeros are not equal to it.
         values = (*(value for value in values if value != 0), 0.0, -0.0)
     options = pc.SetLookupOptions(value_set=_scalars(values, type_))
 
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
-        found = pc.is_in(array, options=options)
-        return pc.if_else(array.is_valid(), found, _UNKNOWN) if array.null_count else found
+        truth = pc.is_in(array, options=options)
+        return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
 
     return mask
 
@@ -273,10 +274,10 @@ def _like(bound: Like, source: Source) -> Mask:
 
     def mask(batch: pa.RecordBatch) -> Any:
         array = get(batch)
-        found = parts[0](array)
+        truth = parts[0](array)
         for part in parts[1:]:
-            found = pc.and_(found, part(array))
-        return found
+            truth = pc.and_(truth, part(array))
+        return truth
 
     return mask
 
@@ -299,7 +300,7 @@ _NAN_COMPARE: Final[Mapping[Operator, Callable[[pa.Array, pa.Array], pa.Array]]]
     Operator.GT: lambda left, right: pc.and_(left, pc.invert(right)),
     Operator.GE: lambda left, _right: left,
 }
-"""What a comparison says where at least one side is NaN, from which side is."""
+"""The result of a comparison if at least one side is NaN, from the masks of which sides are."""
 
 
 def _pair(bound: Pair, source: Source) -> Mask:
@@ -311,13 +312,13 @@ def _pair(bound: Pair, source: Source) -> Mask:
 
     def mask(batch: pa.RecordBatch) -> Any:
         left, right = (_cast(get(batch), common) for get in (get_left, get_right))
-        found = compare(left, right)
+        truth = compare(left, right)
         if pa.types.is_floating(common):
             nans = pc.is_nan(left), pc.is_nan(right)
-            found = pc.if_else(pc.or_(*nans), _NAN_COMPARE[bound.operator](*nans), found)
+            truth = pc.if_else(pc.or_(*nans), _NAN_COMPARE[bound.operator](*nans), truth)
         if not is_null_safe:
-            return found
-        return pc.or_(pc.fill_null(found, _FALSE), pc.and_(left.is_null(), right.is_null()))
+            return truth
+        return pc.or_(pc.fill_null(truth, _FALSE), pc.and_(left.is_null(), right.is_null()))
 
     return mask
 
@@ -355,10 +356,10 @@ def _connected(connect: Callable[[Any, Any], Any], start: pa.Scalar) -> Callable
         parts = [_compile(part, source) for part in bound.parts]
 
         def mask(batch: pa.RecordBatch) -> Any:
-            found = parts[0](batch) if parts else start
+            truth = parts[0](batch) if parts else start
             for part in parts[1:]:
-                found = connect(found, part(batch))
-            return found
+                truth = connect(truth, part(batch))
+            return truth
 
         return mask
 

@@ -1,12 +1,12 @@
-"""The option `where`, from its string to the rows that are given to Spark.
+"""The option `where`: parse and bind it, skip files and blocks, filter rows.
 
 Strategy
 --------
-On the driver the predicate is bound to the columns as Spark sees them: those that were asked for, and of those that
-only the predicate names what they naturally are (`Where`). It then skips whole files by the values that their paths
-tell, and record batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the
-file's statistics (`select_blocks`), and rows of conformed batches (``spark/read/row_filter.py``). What is read for the
-predicate alone stands after the columns that were asked for and never reaches Spark.
+On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
+only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
+batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the file's statistics
+(`select_blocks`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
+requested columns and never reach Spark.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ __all__ = ["RowSelection", "Where", "selected_files"]
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """A predicate that knows its columns.
+    """A predicate that is bound to its columns.
 
     Parameters
     ----------
     bound
         The predicate.
     extra
-        Columns that are read for it alone; they stand behind those that Spark asked for.
+        Columns that only the predicate needs; they follow the requested columns.
     positions
-        Where its columns are among both, by their names.
+        Positions of its columns among both, by name.
     """
 
     bound: BoundPredicate
@@ -57,14 +57,14 @@ class RowSelection:
     positions: dict[str, int]
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
-        """Return the filter of batches.
+        """Compile the filter of rows.
 
         Parameters
         ----------
         schema
-            Of the batches: columns that Spark asked for, `added` others, and those that are read for the predicate.
+            Of the batches: requested columns, metadata columns, and `extra`.
         own, added
-            How many of each of the first two there are.
+            Number of requested columns and of metadata columns.
         """
         positions = {name: i if i < own else i + added for name, i in self.positions.items()}
         return compile_filter(self.bound, schema, output=own + added, positions=positions)
@@ -72,14 +72,16 @@ class RowSelection:
     def select_blocks(
         self, reader: ipc.FileReader, values: Sequence[object], fields: Sequence[Field]
     ) -> SelectedBlocks | None:
-        """Return which record batches of a file may hold a row that matches; None where nothing is known.
+        """Select the record batches that may have a matching row.
+
+        None without statistics.
 
         Parameters
         ----------
         reader
             The open file.
         values, fields
-            Of the columns that the file's path tells.
+            Of the partition columns.
         """
         statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
         if statistics is None:
@@ -87,21 +89,23 @@ class RowSelection:
         return SelectedBlocks(self._block_filter(reader.schema, statistics, values, fields), statistics.row_counts)
 
     def kept_sizes(self, outline: Outline, values: Sequence[object], fields: Sequence[Field]) -> tuple[int, ...] | None:
-        """Return the bytes of each record batch of a file, 0 for those that cannot match; None where nothing is known.
+        """Return the bytes of each record batch, 0 for those that cannot match.
+
+        None without statistics.
 
         Parameters
         ----------
         outline
             Of the file, with its statistics.
         values, fields
-            Of the columns that the file's path tells.
+            Of the partition columns.
         """
         if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
             return None
         try:
             keeps = self._block_filter(outline.schema, outline.statistics, values, fields)
             return tuple(nbytes * keeps(i) for i, nbytes in enumerate(outline.block_nbytes))
-        except ArrowIpcError:  # which the task that reads the file raises
+        except ArrowIpcError:  # raised by the task that reads the file
             return None
 
     def _block_filter(
@@ -113,12 +117,12 @@ class RowSelection:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The option `where`, read but not yet bound to the types of its columns.
+    """The option `where`, parsed and not yet bound to the types of its columns.
 
     Parameters
     ----------
     predicate
-        The predicate.
+        Parsed.
     missing
         Paths of its columns that Spark did not ask for.
     """
@@ -127,16 +131,16 @@ class Where:
     missing: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def parse(cls, text: str, asked: s.StructType) -> Where:
+    def parse(cls, sql: str, asked: s.StructType) -> Where:
         """Parse the option `where` of a read of the columns `asked`.
 
         Raises
         ------
         OptionError
-            The string is no predicate.
+            The string is not a predicate.
         """
         with error_context(field_path="where"):
-            predicate = parse(text)
+            predicate = parse(sql)
         positions = {column.path: _position(asked, column.path) for column in p.columns(predicate)}
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
@@ -148,9 +152,9 @@ class Where:
         Parameters
         ----------
         asked
-            What Spark asked for.
+            The columns that Spark asked for.
         extra
-            The columns of `missing` as they naturally are.
+            The columns of `missing`, in the types of the files.
         time_zone
             The option `timeZone`.
 
@@ -159,7 +163,7 @@ class Where:
         OptionError
             The predicate does not fit its columns' types.
         ColumnNotFoundError
-            A column is not there.
+            A column does not exist.
         """
         positions: dict[str, int] = {}
         fields: dict[str, s.StructField] = {}
@@ -177,7 +181,10 @@ class Where:
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
-    """Return the files whose paths do not already say that no row matches. One evaluation for each partition."""
+    """Skip the files whose partition values rule out a match.
+
+    One evaluation per partition.
+    """
     names = [field.name for field in partitioning.fields]
     if not names:
         return partitioning
@@ -192,12 +199,12 @@ def selected_files(selection: RowSelection, partitioning: Partitioning) -> Parti
 
 
 def _position(asked: s.StructType, path: Sequence[str]) -> int | None:
-    """Return the position of the column that a path begins with, or None where it does not lead to its end."""
+    """Return the position of a path's first column; None if the path does not exist."""
     first = None
     type_: s.DataType = asked
     for name in path:
         if not isinstance(type_, s.StructType):
-            break  # the binder says what is wrong
+            break  # the binder raises the error
         (position,) = find_columns(type_.names, [name], absent=-1)
         if position < 0:
             return None

@@ -10,7 +10,7 @@ import pytest
 from split_files import split_files
 
 from spark_arrow_ipc.dataset.scan import scan as scan_module
-from spark_arrow_ipc.dataset.scan.error_policy import Faults
+from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import (
@@ -26,11 +26,11 @@ from spark_arrow_ipc.storage.local import LOCAL
 pa = pytest.importorskip("pyarrow")
 
 MAKERS = {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}
-IGNORE_CORRUPT = Faults(ignore_corrupt_files=True)
-IGNORE_MISSING = Faults(ignore_missing_files=True)
-RECOVER = Faults(recover=True)
-BOTH = Faults(ignore_corrupt_files=True, ignore_missing_files=True)
-ALL = Faults(ignore_corrupt_files=True, ignore_missing_files=True, recover=True)
+IGNORE_CORRUPT = ErrorPolicy(ignore_corrupt_files=True)
+IGNORE_MISSING = ErrorPolicy(ignore_missing_files=True)
+RECOVER = ErrorPolicy(recover=True)
+BOTH = ErrorPolicy(ignore_corrupt_files=True, ignore_missing_files=True)
+ALL = ErrorPolicy(ignore_corrupt_files=True, ignore_missing_files=True, recover=True)
 
 
 def write(path, kind="file", first=0, rows=100, step=10):
@@ -45,8 +45,8 @@ def whole(path, **more):
     return FileRange(str(path), found.st_size, found.st_mtime_ns, **more)
 
 
-def values(ranges, faults, **options):
-    found = scan(ranges, options=ScanOptions(faults=faults, **options))
+def values(ranges, policy, **options):
+    found = scan(ranges, options=ScanOptions(error_policy=policy, **options))
     return [value for file in found for scanned in file.batches for value in scanned.batch.to_pydict()["a"]]
 
 
@@ -140,12 +140,12 @@ def test_recover_yields_what_is_whole_and_says_what_is_not(tmp_path, caplog, kin
     path = Path(write(tmp_path / "x", kind))
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(InvalidArrowError):
-        values([whole(path)], Faults())
+        values([whole(path)], ErrorPolicy())
     found = values([whole(path)], RECOVER)
     assert [*range(len(found))] == found
     assert len(found) >= (100 if cut == 5 else 60)
     (warning,) = said(caplog)
-    assert f"{path}: skipped what lies behind its last whole record batch, as recover asks: " in warning
+    assert f"{path}: skipped the bytes after its last complete record batch, as recover asks: " in warning
 
 
 def test_recover_reads_sound_files_without_a_word(tmp_path, caplog):
@@ -189,7 +189,7 @@ def test_random_damage_never_costs_a_row_without_a_word(tmp_path, caplog, kind):
         data[random_.randrange(len(data))] ^= 1 << random_.randrange(8)
         path.write_bytes(data)
         caplog.clear()
-        options = ScanOptions(faults=IGNORE_CORRUPT, joined_rows=random_.choice([0, 1000]))
+        options = ScanOptions(error_policy=IGNORE_CORRUPT, joined_rows=random_.choice([0, 1000]))
         rows = 0
         # What this package does not read is no damage, and not ignored.
         with suppress(UnsupportedError, LimitError):
@@ -202,12 +202,12 @@ def test_a_published_file_is_found_where_it_still_lies(tmp_path):
     path, staged = tmp_path / "x.arrow", write(tmp_path / "x.staged")
     found = LOCAL.status(staged)
     part = FileRange(str(path), found.nbytes, found.mtime_ns, staged=staged)
-    assert [*range(100)] == values([part], Faults())
+    assert [*range(100)] == values([part], ErrorPolicy())
     Path(staged).rename(path)
-    assert [*range(100)] == values([part], Faults())
+    assert [*range(100)] == values([part], ErrorPolicy())
     path.unlink()
     with pytest.raises(FileChangedError, match="it is gone"):
-        values([part], Faults())
+        values([part], ErrorPolicy())
 
 
 def test_a_file_that_is_renamed_while_it_is_opened_is_found(tmp_path, monkeypatch):
@@ -223,14 +223,14 @@ def test_a_file_that_is_renamed_while_it_is_opened_is_found(tmp_path, monkeypatc
 
     monkeypatch.setattr(scan_module.ipc, "open", late)
     part = FileRange(str(path), found.nbytes, found.mtime_ns, staged=str(staged))
-    assert [*range(100)] == values([part], Faults())
+    assert [*range(100)] == values([part], ErrorPolicy())
 
 
 def test_an_older_file_of_the_same_name_does_not_hide_the_published_one(tmp_path):
     path, staged = write(tmp_path / "x.arrow", rows=10), write(tmp_path / "x.staged", first=5)
     found = LOCAL.status(staged)
     part = FileRange(path, found.nbytes, found.mtime_ns, staged=staged)
-    assert [*range(5, 105)] == values([part], Faults())
+    assert [*range(5, 105)] == values([part], ErrorPolicy())
 
 
 def test_rows_before_a_range_are_known(tmp_path):
@@ -248,4 +248,4 @@ def test_a_file_touched_after_planning_stays_an_error_when_mapped(tmp_path):
     part = whole(write(tmp_path / "x"))
     os.utime(part.path, ns=(1, 1))
     with pytest.raises(FileChangedError):
-        values([part], Faults(), memory_map=True)
+        values([part], ErrorPolicy(), memory_map=True)

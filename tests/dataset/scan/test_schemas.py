@@ -6,7 +6,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
-from spark_arrow_ipc.dataset.scan.error_policy import Faults
+from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, first_schema, project
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
@@ -55,35 +55,35 @@ def damaged(tmp_path):
 
 SKIPPED = [
     # what is tolerated, the file whose schema it is
-    (Faults(ignore_missing_files=True, ignore_corrupt_files=True), "3"),
-    (Faults(ignore_missing_files=True, recover=True), "2"),
+    (ErrorPolicy(ignore_missing_files=True, ignore_corrupt_files=True), "3"),
+    (ErrorPolicy(ignore_missing_files=True, recover=True), "2"),
 ]
 
 
-@pytest.mark.parametrize(("faults", "name"), SKIPPED, ids=["ignored", "recovered"])
-def test_files_that_cannot_be_opened_are_skipped_where_that_is_allowed(damaged, faults, name):
-    file, schema = first_schema(damaged, outlines(faults.recover), faults)
+@pytest.mark.parametrize(("policy", "name"), SKIPPED, ids=["ignored", "recovered"])
+def test_files_that_cannot_be_opened_are_skipped_where_that_is_allowed(damaged, policy, name):
+    file, schema = first_schema(damaged, outlines(policy.recover), policy)
     assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
-    ((file, schema),) = distinct_schemas(damaged, outlines(faults.recover), faults)
+    ((file, schema),) = distinct_schemas(damaged, outlines(policy.recover), policy)
     assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
 
 
 FATAL = [
-    (Faults(ignore_corrupt_files=True), FileChangedError),
-    (Faults(recover=True), FileChangedError),
-    (Faults(ignore_missing_files=True), InvalidArrowError),
+    (ErrorPolicy(ignore_corrupt_files=True), FileChangedError),
+    (ErrorPolicy(recover=True), FileChangedError),
+    (ErrorPolicy(ignore_missing_files=True), InvalidArrowError),
 ]
 
 
-@pytest.mark.parametrize(("faults", "error"), FATAL, ids=["gone", "gone, recovering", "broken"])
-def test_files_that_cannot_be_opened_are_errors_elsewhere(damaged, faults, error):
+@pytest.mark.parametrize(("policy", "error"), FATAL, ids=["gone", "gone, recovering", "broken"])
+def test_files_that_cannot_be_opened_are_errors_elsewhere(damaged, policy, error):
     for of in (first_schema, distinct_schemas):
         with pytest.raises(error):
-            of(damaged, outlines(faults.recover), faults)
+            of(damaged, outlines(policy.recover), policy)
 
 
 def test_where_all_are_skipped_there_is_no_schema(damaged):
-    both = Faults(ignore_missing_files=True, ignore_corrupt_files=True)
+    both = ErrorPolicy(ignore_missing_files=True, ignore_corrupt_files=True)
     for of in (first_schema, distinct_schemas):
         with pytest.raises(NoFilesError, match="none of the files can be read"):
             of(damaged[:2], outlines(), both)

@@ -41,8 +41,8 @@ def rows(ranges, name="a", options=ALONE):
     ]
 
 
-def planned(path, nbytes, open_cost_bytes=10, **faults):
-    return pickle.loads(pickle.dumps(split_files([path], nbytes, open_cost_bytes, **faults)))
+def planned(path, nbytes, open_cost_bytes=10, **options):
+    return pickle.loads(pickle.dumps(split_files([path], nbytes, open_cost_bytes, **options)))
 
 
 @pytest.mark.parametrize("options", [ALONE, ScanOptions()], ids=["alone", "joined"])
@@ -102,7 +102,7 @@ def test_errors_of_a_range_name_the_block_of_the_stream(tmp_path):
         [rows(part) for part in partitions]
 
 
-def test_a_cut_stream_stops_planning_unless_faults_are_put_up_with(tmp_path):
+def test_a_cut_stream_stops_planning_unless_broken_files_are_skipped(tmp_path):
     path = tmp_path / "x.arrows"
     write(path, pa.table({"a": range(10_000)}).to_batches(max_chunksize=1000))
     path.write_bytes(path.read_bytes()[:-100])
