@@ -28,7 +28,7 @@ def with_nulls(values, every):
 
 
 def columns(every):
-    """A column of each type that has a layout of its own; `every` so many slots is null."""
+    """A column of each type that has a layout of its own; every `every`-th slot is null."""
     i = range(ROWS)
     day = dt.date(2020, 1, 1)
     return {
@@ -133,7 +133,7 @@ def messages(data):
 FAULTS = [
     # name, which buffer of (validity, offsets, bytes), where in it, what is put there
     ("value offsets that fall", 1, 8, struct.pack("<i", 1 << 20)),
-    ("value offsets behind the bytes", 1, 4 * STEP, struct.pack("<i", 1 << 20)),
+    ("value offsets after the bytes", 1, 4 * STEP, struct.pack("<i", 1 << 20)),
     ("negative value offsets", 1, 4, struct.pack("<i", -7)),
     ("bytes that are not UTF-8", 2, 0, b"\xff\xfe"),
     ("a null count that is wrong", 0, 0, b"\x00"),

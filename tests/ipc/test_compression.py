@@ -88,7 +88,7 @@ BROKEN = [
     ("lz4: no frame", LZ4, prefixed(N, b""), f"a frame of {N:,} uncompressed bytes, found no bytes"),
     ("lz4: a cut frame", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-20]), "and the frame goes on"),
     ("lz4: no end mark", LZ4, prefixed(N, FRAMES[LZ4](TEXT)[:-4]), "and the frame goes on"),
-    ("lz4: bytes behind", LZ4, prefixed(N, FRAMES[LZ4](TEXT) + b"more"), "one LZ4 frame, found 4 bytes after it"),
+    ("lz4: bytes after", LZ4, prefixed(N, FRAMES[LZ4](TEXT) + b"more"), "one LZ4 frame, found 4 bytes after it"),
     ("lz4: two frames", LZ4, prefixed(2 * N, FRAMES[LZ4](TEXT) * 2), "uncompressed bytes"),
     ("lz4: a raw block", LZ4, prefixed(N, lz4.block.compress(TEXT, store_size=False)), "the LZ4 frame is broken"),
     ("lz4: zstd inside", LZ4, prefixed(N, FRAMES[ZSTD](TEXT)), "the LZ4 frame is broken"),
@@ -101,7 +101,7 @@ BROKEN = [
     ("zstd: nothing declared, no size inside", ZSTD, prefixed(0, unsized_zstd(TEXT)), "0 uncompressed bytes"),
     ("zstd: no frame", ZSTD, prefixed(N, b""), "found no bytes"),
     ("zstd: a cut frame", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT)[:-5]), "zstd"),
-    ("zstd: bytes behind", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + b"more"), "zstd"),
+    ("zstd: bytes after", ZSTD, prefixed(N, FRAMES[ZSTD](TEXT) + b"more"), "zstd"),
     ("zstd: two frames", ZSTD, prefixed(N, two_zstd_frames(TEXT)), "zstd"),
     ("zstd: lz4 inside", ZSTD, prefixed(N, FRAMES[LZ4](TEXT)), "the zstd frame is broken"),
     ("zstd: a wrong checksum", ZSTD, prefixed(N, checked_zstd(TEXT)[:-4] + b"1234"), "the zstd frame is broken"),
@@ -109,11 +109,11 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("codec", "data", "text"), [c[1:] for c in BROKEN], ids=[c[0] for c in BROKEN])
-def test_broken_buffer_is_named(codec, data, text):
+@pytest.mark.parametrize(("codec", "data", "says"), [c[1:] for c in BROKEN], ids=[c[0] for c in BROKEN])
+def test_broken_buffer_is_named(codec, data, says):
     with pytest.raises(InvalidBodyError) as caught:
         decompress(codec, data, BUDGET)
-    assert text in str(caught.value)
+    assert says in str(caught.value)
 
 
 BOMBS = [
@@ -126,9 +126,9 @@ BOMBS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("codec", "data", "error", "text"), [c[1:] for c in BOMBS], ids=[c[0] for c in BOMBS])
-def test_bomb_is_refused_before_it_bursts(codec, data, error, text):
-    with pytest.raises(error, match=text):
+@pytest.mark.parametrize(("codec", "data", "error", "says"), [c[1:] for c in BOMBS], ids=[c[0] for c in BOMBS])
+def test_bomb_is_refused_before_it_bursts(codec, data, error, says):
+    with pytest.raises(error, match=says):
         decompress(codec, data, BUDGET)
 
 

@@ -116,7 +116,7 @@ def cuts(content):
 
 
 def mutations(content, name, count):
-    """Yield (what, damaged) for so many single bytes, always the same ones."""
+    """Yield (what, damaged) for a sample of single bytes, always the same ones."""
     rng = np.random.default_rng([SEED, NAMES.index(name)])
     for _ in range(count):
         at = int(rng.integers(len(content)))
@@ -142,7 +142,7 @@ def test_file_that_ends_early_is_refused(name):
 
 
 def message_ends(content):
-    """Return where a stream may end: behind the schema and behind each other message."""
+    """Return the places where a stream may end: after the schema and after each other message."""
     ends, at = set(), 0
     while at < len(content):
         prefix = framing.decode_prefix(memoryview(content)[at : at + 8], at)
@@ -375,7 +375,7 @@ def open_files():
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files in /proc")
-def test_file_that_nobody_closes_is_closed():
+def test_an_unclosed_file_is_closed_when_it_is_collected():
     before = open_files()
     for _ in range(20):
         ipc.open(DATA / "integers.arrow")

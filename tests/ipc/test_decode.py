@@ -38,8 +38,8 @@ WRONG = {
     "a buffer of less than nothing": (NODES, changed(BUFFERS, 1, [8, -8]), InvalidBodyError, "field a: .* buffer 1 of -8 bytes at 8 "),
     "the most negative size": (NODES, changed(BUFFERS, 1, [8, -LARGEST - 1]), InvalidBodyError, "buffer 1 of -9,223"),
     "a buffer before the body": (NODES, changed(BUFFERS, 2, [-8, 8]), InvalidBodyError, "field b: .* buffer 2 of 8 bytes at -8 "),
-    "a buffer that ends behind the body": (NODES, changed(BUFFERS, 3, [88, 73]), InvalidBodyError, "buffer 3 of 73 bytes at 88"),
-    "a buffer behind the body": (NODES, changed(BUFFERS, 3, [168, 0]), InvalidBodyError, "buffer 3 of 0 bytes at 168"),
+    "a buffer that ends after the body": (NODES, changed(BUFFERS, 3, [88, 73]), InvalidBodyError, "buffer 3 of 73 bytes at 88"),
+    "a buffer after the body": (NODES, changed(BUFFERS, 3, [168, 0]), InvalidBodyError, "buffer 3 of 0 bytes at 168"),
     "an end beyond 64 bits": (NODES, changed(BUFFERS, 3, [88, LARGEST]), InvalidBodyError, "buffer 3 of 9,223"),
     "a buffer between two words": (NODES, changed(BUFFERS, 3, [84, 72]), InvalidBodyError, "buffer 3 of 72 bytes at 84"),
 }  # fmt: skip

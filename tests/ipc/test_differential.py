@@ -104,7 +104,7 @@ def test_verdict(what, ours, theirs, difference, verdict):
 
 
 def test_a_worker_that_dies_costs_its_case_only(cases, monkeypatch):
-    """The outcome of the case says how; those behind it are done by the next worker."""
+    """The outcome of the case says how; those after it are done by the next worker."""
     program = (
         "import json, os, sys\n"
         "for n in json.load(sys.stdin):\n"

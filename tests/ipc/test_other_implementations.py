@@ -173,7 +173,7 @@ def contents_of(path):
 
 
 def counted(found):
-    """Return how many of each way ended how."""
+    """Count the outcomes of each way."""
     ways = Counter((case.form, case.codec or "none", outcome) for case, outcome in found.items())
     return [f"{count:>5}  {form}, compression {codec}: {outcome}" for (form, codec, outcome), count in ways.items()]
 

@@ -112,7 +112,7 @@ def test_selection_keeps_the_numbers_of_what_stays(columns, paths, positions):
     assert (19, 34, 2) == (plan.nodes, plan.buffers, plan.variadics)
     assert not plan.is_whole
     assert ({7, 9} if "d" in paths else set()) == set(plan.dictionaries)
-    # Each step's children, with theirs, are the steps behind it.
+    # Each step's children, with theirs, are the steps after it.
     assert len(plan.steps) == len(plan.fields) + sum(step.children for step in plan.steps)
 
 

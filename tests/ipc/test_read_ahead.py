@@ -76,3 +76,12 @@ def test_small_messages_make_pieces_grow_and_a_large_one_ends_it():
 def test_memory_is_not_read_ahead():
     source = open_source(DATA)
     assert source is read_ahead(source)
+
+
+def test_ranges_come_from_the_piece_or_from_the_source():
+    source, file = ahead_of(piece_nbytes=1000)
+    source.read_at(0, 1)
+    assert [DATA[5:9], DATA[990:1000]] == source.read_ranges([(5, 4), (990, 10)])
+    assert 1 == file.reads
+    assert [DATA[5:9], DATA[5000:5010]] == source.read_ranges([(5, 4), (5000, 10)])
+    assert 3 == file.reads

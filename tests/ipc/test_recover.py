@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, InvalidDictionaryError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, InvalidDictionaryError, UnsupportedError
 from spark_arrow_ipc.ipc.recover import open_recovered
 
 pa = pytest.importorskip("pyarrow")
@@ -103,7 +103,7 @@ def test_what_has_no_schema_gives_nothing_and_what_is_no_arrow_is_an_error(data,
 
 
 def test_a_batch_whose_dictionary_is_lost_says_so():
-    """Our own files have their dictionaries behind the batches."""
+    """Our own files have their dictionaries after the batches."""
     schema = Schema.of([t.field("d", t.dictionary(t.int8, t.utf8)), t.field("a", t.int64)])
     batches = [RecordBatch.from_pylist([{"d": "red", "a": i}], schema) for i in range(3)]
     sink = io.BytesIO()
@@ -144,3 +144,39 @@ def test_columns_and_files_are_handled_as_by_open(tmp_path):
     assert [str(i) for i in range(30)] == [value for batch in found for value in batch.to_pydict()["b"]]
     assert str(path) in str(found.lost)
     found.close()
+
+
+def two_batches():
+    sink = io.BytesIO()
+    table = pa.table({"s": ["first", "second"]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=1):
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def test_a_cut_stream_is_checked_in_full():
+    """The caller asks for structural validation, which a sound stream gets."""
+    data = two_batches()[:-30]
+    rows, lost = recovered(data, validation="structural")
+    assert [[{"s": "first"}]] == rows
+    assert isinstance(lost, InvalidArrowError)
+    damaged = data.replace(b"first", b"\xffirst")
+    opened = open_recovered(lambda: damaged, validation="structural")
+    with pytest.raises(InvalidArrowError, match="UTF-8"):
+        list(opened)
+
+
+def test_a_stream_that_cannot_seek_is_closed_and_refused():
+    class Pipe:
+        def __init__(self):
+            self.read = io.BytesIO(two_batches()).read
+
+    with pytest.raises(UnsupportedError, match="needs a source that can seek"):
+        open_recovered(Pipe)
+
+
+def test_bytes_without_a_whole_schema_are_closed_as_well():
+    opened = open_recovered(lambda: two_batches()[:20])
+    opened.close()
+    assert (None, None) == (opened.reader, opened.batches)

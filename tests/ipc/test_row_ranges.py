@@ -14,7 +14,7 @@ ROWS = 1000
 
 
 def values(kind, seed=1):
-    """Return values with nulls at every depth, empty texts and lists among them."""
+    """Return values with nulls at every depth, empty strings and lists among them."""
     r = random.Random(seed)
 
     def some(make, nulls=0.2):

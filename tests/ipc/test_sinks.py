@@ -1,6 +1,7 @@
 """A path takes its name when it is finished; a file object is flushed and left open."""
 
 import io
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,10 @@ def test_a_file_object_stays_open():
     assert b"new" == file.getvalue()
     sink.discard()
     assert not sink.file.closed
+
+
+def test_a_discarded_device_stays():
+    sink = PathSink("/dev/null")
+    sink.file.write(b"new")
+    sink.discard()
+    assert Path("/dev/null").is_char_device()

@@ -54,7 +54,7 @@ GUESSES = [
     ("a negative length", struct.pack("<i", -7) + bytes(12), "the bytes f9 ff ff ff"),
     ("noise", bytes(range(128, 144)), "the bytes 80 81 82 83"),
     ("a length that is too small", struct.pack("<i", 8) + bytes(12), "the bytes 08 00 00 00"),
-    ("a length behind the end", LEGACY_HEAD, "the bytes 78 00 00 00"),
+    ("a length beyond the end", LEGACY_HEAD, "the bytes 78 00 00 00"),
 ]
 
 

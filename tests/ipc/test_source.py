@@ -199,3 +199,25 @@ def test_what_is_no_source_is_a_type_error(wrong):
 def test_a_path_that_is_not_there_stays_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         open_source(tmp_path / "no.arrow")
+
+
+def test_a_source_of_single_ranges_is_enough():
+    """Callers' sources from before `read_ranges`: the ranges are read one after another."""
+    whole = open_source(DATA)
+
+    class Single:
+        path, nbytes = "remote", len(DATA)
+        read_at, read_up_to, close = whole.read_at, whole.read_up_to, whole.close
+
+    source = open_source(Single())
+    assert ("remote", len(DATA)) == (source.path, source.nbytes)
+    assert [DATA[:8], DATA[100:108]] == [bytes(data) for data in source.read_ranges([(0, 8), (100, 8)])]
+    assert DATA[4:9] == bytes(source.read_up_to(4, 5))
+    source.close()
+
+
+def test_bytes_are_peeked_twice_and_then_read():
+    source = open_source(Pipe(DATA))
+    assert DATA[:16] == bytes(source.peek(16)) == bytes(source.peek(16))
+    assert DATA[:4] == bytes(source.peek(4))
+    assert DATA[:32] == bytes(source.read_at(0, 32))

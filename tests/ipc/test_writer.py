@@ -11,78 +11,32 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import ArrowIpcError
 
 pa = pytest.importorskip("pyarrow")
 
-import arrow_cases  # noqa: E402 - needs pyarrow
 import arrow_from_pyarrow as convert  # noqa: E402 - needs pyarrow
+from writer_cases import (  # noqa: E402 - needs pyarrow
+    ENCODED,
+    EVERY_TYPE,
+    INTS,
+    OPTIONS,
+    REPLACED,
+    VARIANTS,
+    WORDS,
+    batch_for,
+    encoded,
+    every_type,
+    ints,
+    pyarrow_reader,
+    read_by_pyarrow,
+    same,
+    written,
+)
 
+pa = pytest.importorskip("pyarrow")
 ROWS = 11
-"""Slots of every array of arrow_cases."""
-
-
-def written(batches, schema=None, **options):
-    file = io.BytesIO()
-    ipc.write(file, batches, schema, ipc.WriteOptions(**options))
-    return file.getvalue()
-
-
-def pyarrow_reader(data):
-    return pa.ipc.open_file(data) if data[:6] == b"ARROW1" else pa.ipc.open_stream(data)
-
-
-def read_by_pyarrow(data):
-    table = pyarrow_reader(data).read_all()
-    table.validate(full=True)
-    return table
-
-
-# Every type, read by others
-
-
-def every_type():
-    arrays = dict(arrow_cases.ARRAYS)
-    schema = pa.schema([pa.field(name, array.type) for name, array in arrays.items()])
-    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
-
-
-EVERY_TYPE = every_type()
-SLICED = [EVERY_TYPE.slice(*place) for place in arrow_cases.SLICES]
-
-VARIANTS = [
-    ("file", {}),
-    ("stream", {"format": "stream"}),
-    ("lz4", {"compression": "lz4"}),
-    ("lz4 9", {"compression": "lz4", "compression_level": 9}),
-    ("zstd", {"compression": "zstd"}),
-    ("zstd 19", {"compression": "zstd", "compression_level": 19}),
-    ("zstd stream", {"format": "stream", "compression": "zstd"}),
-    ("alignment 8", {"alignment": 8}),
-    ("alignment 16", {"alignment": 16, "compression": "lz4"}),
-    ("alignment 32", {"alignment": 32, "format": "stream"}),
-    ("legacy framing", {"legacy_framing": True}),
-    ("legacy framing, stream", {"legacy_framing": True, "format": "stream", "alignment": 8}),
-    ("V4", {"metadata_version": "V4"}),
-    ("V4, legacy framing", {"metadata_version": "V4", "legacy_framing": True, "format": "stream"}),
-]
-OPTIONS = pytest.mark.parametrize("options", [case[1] for case in VARIANTS], ids=[case[0] for case in VARIANTS])
-
-
-def batch_for(options):
-    if options.get("metadata_version") != "V4":
-        return EVERY_TYPE
-    return EVERY_TYPE.select([name for name in EVERY_TYPE.schema.names if not name.startswith("run_end")])
-
-
-def same(expected, found):
-    """Compare values; a dictionary-encoded column by what it stands for, a dictionary may be written longer."""
-    assert expected.schema.equals(found.schema, check_metadata=True)
-    assert expected.num_rows == found.num_rows
-    for name, left, right in zip(expected.schema.names, expected.columns, found.columns, strict=True):
-        assert left.to_pylist() == right.to_pylist(), name
 
 
 @OPTIONS
@@ -90,16 +44,6 @@ def test_pyarrow_reads_every_type(options):
     batch = batch_for(options)
     data = written([convert.batch_from_pyarrow(batch)], **options)
     same(pa.Table.from_batches([batch]), read_by_pyarrow(data))
-
-
-@pytest.mark.parametrize("name", EVERY_TYPE.schema.names)
-def test_slices_are_written_as_what_they_show(name):
-    column = EVERY_TYPE.select([name])
-    slices = [column.slice(*place) for place in arrow_cases.SLICES]
-    for options in ({}, {"compression": "zstd"}):
-        for one in slices:
-            data = written([convert.batch_from_pyarrow(one)], **options)
-            same(pa.Table.from_batches([one]), read_by_pyarrow(data))
 
 
 @OPTIONS
@@ -113,8 +57,6 @@ def test_our_reader_reads_them_too(options):
 
 
 POLARS_LACKS = ("sparse_union", "dense_union", "interval", "run_end", "list_view", "map", "duration", "decimal256", "decimal32", "decimal64", "fixed_size_list_0", "fixed_size_binary_0", "float16", "dictionary_uint8", "month")  # fmt: skip
-
-
 POLARS_TYPES = {"date64": pa.timestamp("ms")}
 
 
@@ -145,9 +87,6 @@ def test_nanoarrow_reads_a_stream():
         data = written([convert.batch_from_pyarrow(batch)], format="stream", **options)
         with input_stream.from_readable(data) as stream:
             same(pa.Table.from_batches([batch]), pa.table(nanoarrow.ArrayStream(stream)))
-
-
-# Shapes
 
 
 EMPTY_SHAPES = [
@@ -184,34 +123,6 @@ def test_a_schema_alone_has_to_be_given():
         written([])
 
 
-INTS = Schema.of([t.field("a", t.int32), t.field("b", t.utf8)])
-
-
-def ints(first, count):
-    values = range(first, first + count)
-    return RecordBatch.from_pydict({"a": values, "b": [f"text {i}" for i in values]}, INTS)
-
-
-@pytest.mark.parametrize("alignment", [8, 16, 32, 64])
-@pytest.mark.parametrize("compression", [None, "lz4"])
-@pytest.mark.parametrize("legacy_framing", [False, True])
-def test_every_buffer_is_aligned_and_every_padding_is_zero(alignment, compression, legacy_framing):
-    data = written(
-        [ints(0, 5), ints(5, 200)], alignment=alignment, compression=compression, legacy_framing=legacy_framing
-    )
-    with ipc.open_file(data) as reader:
-        for i, block in enumerate(reader.blocks):
-            body = block.byte_offset + block.metadata_nbytes
-            assert (0, 0) == (body % alignment, block.body_nbytes % alignment)
-            end = 0
-            for start, nbytes in reader.read_header(i).buffers.tolist():
-                assert 0 == start % alignment
-                assert not any(data[body + end : body + start]), "padding"
-                end = start + nbytes
-            assert not any(data[body + end : body + block.body_nbytes]), "padding"
-    read_by_pyarrow(data)
-
-
 def test_a_file_is_a_stream_between_its_magic_and_its_footer():
     """Columnar.rst: "IPC File Format"."""
     batches = [ints(0, 5), ints(5, 10)]
@@ -240,21 +151,6 @@ def test_compression_makes_smaller_and_levels_differ():
     assert sizes[1] < sizes[0] / 1.3
 
 
-def test_each_buffer_is_written_once_and_no_longer_than_needed():
-    """A slice writes its own bytes, not those of what it was cut from."""
-    whole, part = ints(0, 100_000), ints(0, 100_000).slice(50_000, 100)
-    assert len(written([part])) < len(written([whole])) / 100
-
-
-def test_validity_without_nulls_is_left_out():
-    column = Array(t.int32, 9, 0, (memoryview(b"\xff\xff"), memoryview(bytes(36))))
-    with ipc.open_file(written([RecordBatch(Schema.of([t.field("a", t.int32)]), (column,), 9)])) as reader:
-        assert [[0, 0], [0, 36]] == reader.read_header(0).buffers.tolist()
-
-
-# Custom metadata
-
-
 def test_custom_metadata_arrives_at_pyarrow():
     schema = Schema.of([t.field("a", t.int8, custom_metadata={"unit": "m"})], {"who": "us"})
     for kind in ("file", "stream"):
@@ -271,20 +167,6 @@ def test_custom_metadata_arrives_at_pyarrow():
         assert {"batch": "first"} == pairs
         with ipc.open(file.getvalue()) as ours:
             assert kind == "stream" or (("end", "yes"),) == ours.custom_metadata
-
-
-# Dictionaries
-
-WORDS = t.dictionary(t.int8, t.utf8)
-ENCODED = Schema.of([t.field("d", WORDS)])
-
-
-def encoded(dictionary, *indices):
-    values = from_pylist.array(indices, t.int8)
-    column = Array(
-        WORDS, len(indices), values.null_count, values.buffers, (), from_pylist.array(list(dictionary), t.utf8)
-    )
-    return RecordBatch(ENCODED, (column,), len(indices))
 
 
 GROWING = [
@@ -309,65 +191,12 @@ def test_a_dictionary_that_grows_is_written_as_deltas(kind, compression, parts, 
             assert [(0, delta) for delta in deltas] == [(header.id, header.is_delta) for header in headers]
 
 
-REPLACED = [("ab", (0, 1)), ("ba", (0, 1)), ("ba", (1,)), ("ac", (1,)), ("a", (0,))]
-
-
 def test_a_dictionary_is_replaced_in_a_stream():
     data = written([encoded(words, *indices) for words, indices in REPLACED], format="stream")
     expected = ["a", "b", "b", "a", "a", "c", "a"]
     assert expected == [word for batch in pa.ipc.open_stream(data) for word in batch.column(0).to_pylist()]
     with ipc.open(data) as reader:
         assert expected == [row["d"] for batch in reader for row in batch.to_pylist()]
-
-
-@pytest.mark.parametrize(("policy", "deltas"), [("unify", [False]), ("delta", [False, True])])
-def test_a_file_has_one_dictionary_whatever_batches_bring(policy, deltas):
-    """Indices are given anew; polars does not know deltas, so one dictionary is the default."""
-    data = written([encoded(words, *indices) for words, indices in REPLACED], dictionaries=policy)
-    expected = ["a", "b", "b", "a", "a", "c", "a"]
-    assert expected == read_by_pyarrow(data)["d"].to_pylist()
-    with ipc.open(data) as reader:
-        assert expected == [row["d"] for batch in reader for row in batch.to_pylist()]
-        headers = [reader.read_dictionary_header(i) for i in range(len(reader.dictionary_blocks))]
-    assert [(0, delta) for delta in deltas] == [(header.id, header.is_delta) for header in headers]
-    if policy == "unify":
-        polars = pytest.importorskip("polars")
-        assert expected == polars.read_ipc(io.BytesIO(data))["d"].to_list()
-
-
-def test_deltas_of_a_stream_extend_what_batches_bring():
-    data = written([encoded(words, *indices) for words, indices in REPLACED], format="stream", dictionaries="delta")
-    expected = ["a", "b", "b", "a", "a", "c", "a"]
-    assert expected == read_by_pyarrow(data)["d"].to_pylist()
-
-
-def test_more_values_than_indices_can_count_is_refused_and_the_writer_is_sound():
-    many = [chr(0x4E00 + i) for i in range(100)]
-    file = io.BytesIO()
-    with ipc.create(file, ENCODED) as writer:
-        writer.write(encoded(many, 99))
-        with pytest.raises(ValueError, match="d: the batches bring 200 different values, and its indices count 128"):
-            writer.write(encoded([chr(0x5E00 + i) for i in range(100)], 0))
-        writer.write(encoded(many[::-1], 0))
-    assert [many[99], many[99]] == read_by_pyarrow(file.getvalue())["d"].to_pylist()
-    with ipc.open(file.getvalue()) as reader:
-        assert 100 == reader.read_dictionary_header(0).data.length
-
-
-def test_dictionaries_of_several_batches_inside_dictionaries_are_unified():
-    outer = t.dictionary(t.int16, t.struct([("w", WORDS), ("n", t.int32)]))
-    schema = Schema.of([t.field("o", t.list_(outer))])
-    rows = [
-        [[{"w": "x", "n": 1}, None], [], [{"w": "y", "n": 1}, {"w": "x", "n": 1}]],
-        [[{"w": "z", "n": 1}, {"w": "y", "n": 1}], [{"w": None, "n": 2}]],
-    ]
-    batches = [RecordBatch.from_pydict({"o": part}, schema) for part in rows]
-    for options in ({}, {"dictionaries": "delta"}, {"format": "stream"}, {"format": "stream", "dictionaries": "delta"}):
-        data = written(batches, **options)
-        with ipc.open(data) as reader:
-            assert rows == [batch.to_pydict()["o"] for batch in reader], options
-        if "dictionaries" not in options:  # pyarrow does not know deltas of nested dictionaries
-            assert rows[0] + rows[1] == read_by_pyarrow(data)["o"].to_pylist(), options
 
 
 def test_dictionaries_inside_dictionaries_come_first():
@@ -380,9 +209,6 @@ def test_dictionaries_inside_dictionaries_come_first():
         assert rows == read_by_pyarrow(data)["o"].to_pylist()
         with ipc.open(data) as reader:
             assert rows == next(iter(reader)).to_pydict()["o"]
-
-
-# All or nothing
 
 
 def sinks(directory):
@@ -455,7 +281,7 @@ def test_a_file_object_that_was_given_up_is_no_file():
 
 
 class Full(io.BytesIO):
-    """A file object that has room for so many bytes."""
+    """A file object that has room for `room` bytes."""
 
     def __init__(self, room):
         super().__init__()
@@ -547,8 +373,6 @@ def test_what_is_no_sink_is_a_type_error(wrong):
         ipc.create(wrong, INTS)
 
 
-# Schemas and options
-
 MISMATCHES = [
     ("a column less", [("a", t.int32)], "expected a batch of 2 columns, found 1"),
     ("a column more", [("a", t.int32), ("b", t.utf8), ("c", t.int8)], "expected a batch of 2 columns, found 3"),
@@ -558,13 +382,13 @@ MISMATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "text"), [c[1:] for c in MISMATCHES], ids=[c[0] for c in MISMATCHES])
-def test_a_batch_of_another_schema_is_refused_and_the_file_goes_on(fields, text):
+@pytest.mark.parametrize(("fields", "message"), [c[1:] for c in MISMATCHES], ids=[c[0] for c in MISMATCHES])
+def test_a_batch_of_another_schema_is_refused_and_the_file_goes_on(fields, message):
     schema = Schema.of([t.field(*field) for field in fields])
     batch = RecordBatch(schema, tuple(from_pylist.array([], field[1]) for field in fields), 0)
     file = io.BytesIO()
     with ipc.create(file, INTS) as writer:
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises(ValueError, match=message):
             writer.write(batch)
         writer.write(ints(0, 3))
     assert 3 == read_by_pyarrow(file.getvalue()).num_rows
@@ -582,9 +406,9 @@ WRONG_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "text"), WRONG_OPTIONS, ids=[text for _, text in WRONG_OPTIONS])
-def test_options_that_cannot_be_are_refused(options, text):
-    with pytest.raises(ValueError, match=text):
+@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS, ids=[message for _, message in WRONG_OPTIONS])
+def test_options_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         ipc.WriteOptions(**options)
 
 
@@ -621,3 +445,15 @@ def test_what_a_disk_lost_is_found_before_the_file_takes_its_name(tmp_path):
     with pytest.raises((OSError, ArrowIpcError)):
         writer.close()
     assert (b"before", ["x.arrow"]) == (path.read_bytes(), [file.name for file in tmp_path.iterdir()])
+
+
+@pytest.mark.parametrize("options", [{}, {"dictionaries": "delta"}, {"format": "stream"}], ids=repr)
+def test_a_batch_beyond_the_size_of_the_file_is_not_written(options):
+    file = io.BytesIO()
+    with ipc.create(file, ENCODED, ipc.WriteOptions(**options)) as writer:
+        assert writer.write(encoded("ab", 0, 1), within=100_000)
+        before = writer.nbytes
+        assert not writer.write(encoded("cd", 1, 0), within=before)
+        assert before == writer.nbytes
+        assert writer.write(encoded("ef", 1, 0), within=100_000)
+    assert ["a", "b", "f", "e"] == read_by_pyarrow(file.getvalue())["d"].to_pylist()

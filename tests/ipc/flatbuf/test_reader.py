@@ -45,8 +45,8 @@ DAMAGES = [
     ("root far outside", patched(0, "<I", 0xFFFFFFFF), "the root table's offset"),
     ("vtable before the buffer", patched(12, "<i", 13), "the vtable of KeyValue within"),
     ("vtable far before the buffer", patched(12, "<i", 0x7FFFFFFF), "the vtable of KeyValue within"),
-    ("vtable behind the buffer", patched(12, "<i", -26), "the vtable of KeyValue within"),
-    ("vtable far behind the buffer", patched(12, "<i", -0x80000000), "the vtable of KeyValue within"),
+    ("vtable after the buffer", patched(12, "<i", -26), "the vtable of KeyValue within"),
+    ("vtable far after the buffer", patched(12, "<i", -0x80000000), "the vtable of KeyValue within"),
     ("vtable at an odd place", patched(12, "<i", 7), "a vtable of KeyValue"),
     ("vtable of odd size", patched(4, "<H", 7), "a vtable of KeyValue"),
     ("vtable too short", patched(4, "<H", 2), "a vtable of KeyValue"),
@@ -310,3 +310,15 @@ def test_noise_in_every_word_is_contained(name):
             damaged = bytearray(data)
             struct.pack_into("<I", damaged, i, word)
             read_all(damaged, table)
+
+
+def test_a_view_says_where_it_is():
+    view = reader.root(builder.build(tables.KEY_VALUE, {"key": "a"}), tables.KEY_VALUE)
+    assert f"<KeyValue at byte {view.byte_offset}>" == repr(view)
+
+
+def test_a_single_table_may_exceed_the_budget():
+    data = builder.build(tables.RECORD_BATCH, {"length": 1, "compression": {"codec": 1}})
+    view = reader.root(data, tables.RECORD_BATCH, max_tables=1)
+    with pytest.raises(LimitError, match="max_tables"):
+        view.table("compression")

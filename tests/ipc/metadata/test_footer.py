@@ -41,7 +41,7 @@ BROKEN = [
     ("no metadata", [(8, 0, 8)], [], "metadata of 0 bytes"),
     ("a negative body", [(8, 100, -8)], [], "body of -8"),
     ("between two words", [(12, 100, 8)], [], "byte offset 12"),
-    ("an end behind the footer", [(8, 100, 8), (800, 193, 8)], [], "record batch 1: "),
+    ("an end after the footer", [(8, 100, 8), (800, 193, 8)], [], "record batch 1: "),
     ("a sum beyond 64 bits", [(8, 100, MOST)], [], "body of 9,223"),
     ("a dictionary outside", [], [(1008, 100, 8)], "dictionary batch 0: "),
     ("two that share bytes", [(8, 100, 8), (112, 100, 8)], [], "record batch 1: expected a block"),
