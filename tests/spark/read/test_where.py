@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 import where_cases as cases
 from pyspark.errors import PySparkException
-from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset import spark_datetime_text
@@ -186,50 +185,3 @@ def test_what_spark_refuses_is_refused(one_row, text):
         one_row.filter(text).collect()
     with pytest.raises(Exception, match=r"option where|there is no"):
         bind(parse(text), predicate_fields(one_row.schema), ZONE)
-
-
-def test_types_that_nothing_compares_with():
-    schema = s.StructType(
-        [
-            s.StructField("c", s.StringType("UTF8_LCASE")),
-            s.StructField("v", s.VariantType()),
-            s.StructField("n", s.StructType([s.StructField("c", s.StringType("UNICODE"))])),
-        ]
-    )
-    fields = predicate_fields(schema)
-    for text in ("c = 'a'", "c IN ('a')", "c LIKE 'a%'", "n.c < 'a'", "v = 1"):
-        with pytest.raises(OptionError, match=r"with a collation|variant"):
-            bind(parse(text), fields)
-    assert bind(parse("c IS NULL AND v IS NOT NULL"), fields)
-
-
-def compiled(text, batch, **options):
-    return compile_filter(bind(parse(text), bridge.schema_from_pyarrow(batch.schema).fields), batch.schema, **options)
-
-
-def test_nothing_is_copied_where_all_rows_match():
-    assert compiled("l IS NULL OR l <> 7", NUMBERS).filter(NUMBERS) is NUMBERS
-    assert compiled("TRUE", NUMBERS).filter(NUMBERS) is NUMBERS
-
-
-def test_nothing_comes_where_no_row_matches():
-    assert compiled("l = 7", NUMBERS).filter(NUMBERS) is None
-    assert compiled("NULL", NUMBERS).filter(NUMBERS) is None
-    assert compiled("TRUE", NUMBERS).filter(NUMBERS.slice(0, 0)) is None
-
-
-def test_columns_behind_the_output_are_dropped():
-    found = compiled("b = 5", NUMBERS, output=2)
-    assert found.schema.names == ["l", "i"]
-    assert found.filter(NUMBERS).to_pydict() == {"l": [5], "i": [5]}
-    assert compiled("b > -200", NUMBERS.slice(0, 4), output=1).filter(NUMBERS.slice(0, 4)).schema.names == ["l"]
-    none = compiled("b = 5", NUMBERS, output=0).filter(NUMBERS)
-    assert (none.num_rows, none.num_columns) == (1, 0)
-
-
-def test_a_struct_may_be_there_once_more_for_the_predicate():
-    whole = pa.array([{"x": 1, "y": 2}, {"x": 3, "y": 4}, None])
-    batch = pa.record_batch([pa.array([{"x": 1}, {"x": 3}, None]), whole], ["n", "n again"])
-    bound = bind(parse("n.y > 2"), [t.field("n", bridge.type_from_pyarrow(whole.type))])
-    kept = compile_filter(bound, batch.schema, output=1, positions={"n": 1}).filter(batch)
-    assert kept.to_pydict() == {"n": [{"x": 3}]}

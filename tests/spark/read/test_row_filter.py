@@ -1,0 +1,111 @@
+"""A bound predicate keeps rows of pyarrow batches as SQL does; the oracle is Python's own arithmetic."""
+
+import math
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate import bound as bound_module
+from spark_arrow_ipc.dataset.predicate.bind import bind
+from spark_arrow_ipc.dataset.predicate.expressions import Operator
+from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.read import row_filter as row_filter_module
+from spark_arrow_ipc.spark.read.row_filter import compile_filter, predicate_fields
+
+NUMBERS = pa.record_batch({name: pa.array([-200, 0, 5, 9, None], type_) for name, type_ in (
+    ("l", pa.int64()), ("i", pa.int32()), ("b", pa.int16()),
+)})  # fmt: skip
+FLOATS = pa.record_batch({"x": [1.0, math.nan, None, -0.0, math.inf], "y": [math.nan, math.nan, 1.0, 0.0, 1.0]})
+STRINGS = pa.record_batch({"s": ["ab", "aba", "", None, "b"]})
+
+
+def test_each_predicate_has_a_row_and_each_operator_a_kernel():
+    assert set(get_args(bound_module.BoundPredicate)) == set(row_filter_module._COMPILE)
+    assert set(Operator) == set(row_filter_module._COMPARE) == set(row_filter_module._NAN_COMPARE)
+
+
+KEPT = [
+    # the batch, a predicate, positions of the rows it keeps
+    (NUMBERS, "l > 0", [2, 3]),
+    (NUMBERS, "NOT l > 0", [0, 1]),
+    (NUMBERS, "l BETWEEN 0 AND 5", [1, 2]),
+    (NUMBERS, "l IN (5, 9, 7)", [2, 3]),
+    (NUMBERS, "l <=> NULL", [4]),
+    (NUMBERS, "l = i AND b < 0", [0]),
+    (NUMBERS, "l IS NULL OR l = 0", [1, 4]),
+    (NUMBERS, "l > 100 OR NULL", []),
+    # NaN is equal to itself and greater than all other numbers, and the zeros are equal
+    (FLOATS, "x > 1", [1, 4]),
+    (FLOATS, "x = 'NaN'", [1]),
+    (FLOATS, "x < 'NaN'", [0, 3, 4]),
+    (FLOATS, "x = y", [1, 3]),
+    (FLOATS, "x <= y", [0, 1, 3]),
+    (FLOATS, "x > y", [4]),
+    (FLOATS, "x <> y", [0, 4]),
+    (FLOATS, "x IN (0D, 1D)", [0, 3]),
+    (STRINGS, "s LIKE 'a%'", [0, 1]),
+    (STRINGS, "s LIKE 'ab%ba'", []),
+    (STRINGS, "s LIKE 'ab%a'", [1]),
+    (STRINGS, "s LIKE '%b%'", [0, 1, 4]),
+    (STRINGS, "s < 'ab'", [2]),
+]
+
+
+@pytest.mark.parametrize(("batch", "predicate", "rows"), KEPT, ids=[case[1] for case in KEPT])
+def test_rows_are_kept_as_in_sql(batch, predicate, rows):
+    kept = compiled(predicate, batch).filter(batch)
+    expected = batch.take(pa.array(rows, pa.int64()))
+    # repr, since NaN is not equal to itself
+    assert repr(expected.to_pylist()) == repr([] if kept is None else kept.to_pylist())
+
+
+def test_types_that_nothing_compares_with():
+    schema = s.StructType(
+        [
+            s.StructField("c", s.StringType("UTF8_LCASE")),
+            s.StructField("v", s.VariantType()),
+            s.StructField("n", s.StructType([s.StructField("c", s.StringType("UNICODE"))])),
+        ]
+    )
+    fields = predicate_fields(schema)
+    for predicate in ("c = 'a'", "c IN ('a')", "c LIKE 'a%'", "n.c < 'a'", "v = 1"):
+        with pytest.raises(OptionError, match=r"with a collation|variant"):
+            bind(parse(predicate), fields)
+    assert bind(parse("c IS NULL AND v IS NOT NULL"), fields)
+
+
+def compiled(text, batch, **options):
+    return compile_filter(bind(parse(text), bridge.schema_from_pyarrow(batch.schema).fields), batch.schema, **options)
+
+
+def test_nothing_is_copied_where_all_rows_match():
+    assert compiled("l IS NULL OR l <> 7", NUMBERS).filter(NUMBERS) is NUMBERS
+    assert compiled("TRUE", NUMBERS).filter(NUMBERS) is NUMBERS
+
+
+def test_without_a_matching_row_there_is_no_batch():
+    assert compiled("l = 7", NUMBERS).filter(NUMBERS) is None
+    assert compiled("NULL", NUMBERS).filter(NUMBERS) is None
+    assert compiled("TRUE", NUMBERS).filter(NUMBERS.slice(0, 0)) is None
+
+
+def test_columns_after_the_output_are_dropped():
+    row_filter = compiled("b = 5", NUMBERS, output=2)
+    assert row_filter.schema.names == ["l", "i"]
+    assert row_filter.filter(NUMBERS).to_pydict() == {"l": [5], "i": [5]}
+    assert compiled("b > -200", NUMBERS.slice(0, 4), output=1).filter(NUMBERS.slice(0, 4)).schema.names == ["l"]
+    none = compiled("b = 5", NUMBERS, output=0).filter(NUMBERS)
+    assert (none.num_rows, none.num_columns) == (1, 0)
+
+
+def test_a_struct_may_be_there_once_more_for_the_predicate():
+    whole = pa.array([{"x": 1, "y": 2}, {"x": 3, "y": 4}, None])
+    batch = pa.record_batch([pa.array([{"x": 1}, {"x": 3}, None]), whole], ["n", "n again"])
+    bound = bind(parse("n.y > 2"), [t.field("n", bridge.type_from_pyarrow(whole.type))])
+    kept = compile_filter(bound, batch.schema, output=1, positions={"n": 1}).filter(batch)
+    assert kept.to_pydict() == {"n": [{"x": 3}]}
