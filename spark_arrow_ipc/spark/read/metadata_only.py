@@ -108,7 +108,9 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
                 return [_row(file, block) for block in file_blocks(file.open(), limits=limits)]
         except FileNotFoundError as error:
             if not policy.ignore_missing_files:
-                raise FileChangedError("the file is gone since this read was planned; read the path again") from error
+                raise FileChangedError(
+                    "the file is gone since this read was planned; read the path again", path=file.path
+                ) from error
             report_missing(file.path)
         except CORRUPT as error:
             if not policy.ignore_corrupt_files:

@@ -1,0 +1,69 @@
+"""The final step of a read filters rows, adds metadata columns and reorders columns."""
+
+import itertools
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import RecordBatch, Schema
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
+from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf, metadata_schema
+from spark_arrow_ipc.spark.read.output import compile_output
+from spark_arrow_ipc.spark.read.where import Where
+
+OWN = s.StructType([s.StructField("a", s.LongType()), s.StructField("b", s.StringType())])
+EXTRA = s.StructType([s.StructField("c", s.LongType())])
+BLOCK = next(field for field in metadata_schema().fields if field.name == "_block")
+VALUES = {"a": [1, 2, 3], "b": ["x", None, "z"], "c": [10, 20, 30], "_block": [7, 7, 7]}
+ROWS = RowsOf(FileRange("/a.arrow", 1, 1), 0, ScannedBatch(RecordBatch(Schema(()), (), 3), 7, 0, (3,)), 0, 3)
+
+
+def batch_of(schema):
+    return pa.RecordBatch.from_pydict({name: VALUES[name] for name in schema.names}, expected_arrow_schema(schema))
+
+
+def finish(asked, where=None):
+    """Spark's batch of a conformed one, for a schema with columns of OWN and perhaps `_block`."""
+    schema = s.StructType([BLOCK if name == "_block" else OWN[name] for name in asked])
+    own = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
+    added = [name for name in asked if name in METADATA_COLUMNS]
+    selection = None
+    if where is not None:
+        parsed = Where.parse(where, own)
+        missing = [path[0] for path in parsed.missing]
+        selection = parsed.bind(own, [field for field in (*OWN.fields, *EXTRA.fields) if field.name in missing], None)
+    conformed = batch_of(s.StructType([*own.fields, *(() if selection is None else selection.extra)]))
+    batch = compile_output(schema, own, added, conformed.schema, selection)(conformed, ROWS)
+    return conformed, expected_arrow_schema(schema), batch
+
+
+ORDERS = [*itertools.permutations(["a", "b", "_block"]), ("b",), ("_block",), ("_block", "a")]
+KEPT = [
+    # the predicate, positions of the rows that it keeps
+    (None, [0, 1, 2]),
+    ("a >= 2", [1, 2]),
+    ("c > 20", [2]),
+    ("b IS NULL", [1]),
+    ("a < 10 AND c < 100", [0, 1, 2]),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=",".join)
+@pytest.mark.parametrize(("where", "kept"), KEPT, ids=[str(case[0]) for case in KEPT])
+def test_batches_have_sparks_schema_and_the_rows_that_match(order, where, kept):
+    _, schema, batch = finish(order, where)
+    assert schema == batch.schema
+    assert {name: [VALUES[name][i] for i in kept] for name in order} == batch.to_pydict()
+
+
+def test_a_batch_that_needs_nothing_is_not_touched():
+    conformed, _, batch = finish(["a", "b"])
+    assert conformed is batch
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=",".join)
+def test_without_a_matching_row_there_is_no_batch(order):
+    assert finish(order, "c > 30")[2] is None

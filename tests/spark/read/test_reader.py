@@ -1,0 +1,126 @@
+"""The batch reader without Spark: what it plans is pickled, read again, and has Spark's exact schema."""
+
+import os
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from arrow_files import write
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError
+from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
+from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+
+FINE = {"maxPartitionBytes": "2k", "openCostInBytes": "1", "minPartitionNum": "1"}
+TABLE = pa.table({"id": range(1000), "name": [f"n{i}" for i in range(1000)]})
+
+
+@pytest.fixture
+def lake(tmp_path):
+    for k in (1, 2):
+        (tmp_path / f"k={k}").mkdir()
+        write(tmp_path / f"k={k}" / "a.arrow", TABLE, rows=100)
+    return tmp_path
+
+
+def reader_of(path, schema=None, **options):
+    parsed = ReadOptions.parse({"path": str(path), **options})
+    return ArrowIpcBatchReader(read_spark_schema(parsed) if schema is None else schema, parsed)
+
+
+def batches(reader):
+    """Batches as executors read them: reader and partitions are sent there."""
+    sent = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    return [batch for partition in sent[1] for batch in sent[0].read(partition)]
+
+
+def ids(found):
+    return sorted(value for batch in found for value in batch["id"].to_pylist())
+
+
+READS = {
+    "everything": ({}, ["id", "name", "k"], 2 * [*range(1000)]),
+    "some columns": ({"columns": "k,id"}, ["k", "id"], 2 * [*range(1000)]),
+    "some rows": ({"where": "k = 2 AND id < 150"}, ["id", "name", "k"], [*range(150)]),
+    "metadata columns": (
+        {"metadataColumns": "true", "columns": "id"},
+        ["id", "_file_path", "_file_size", "_file_modification_time", "_block", "_row_index"],
+        2 * [*range(1000)],
+    ),
+}
+
+
+@pytest.mark.parametrize("splits", [{}, FINE], ids=["large splits", "small splits"])
+@pytest.mark.parametrize("name", READS)
+def test_the_partitions_of_a_plan_give_each_row_once(lake, name, splits):
+    options, names, expected = READS[name]
+    reader = reader_of(lake, **options, **splits)
+    found = batches(reader)
+    assert sorted(expected) == ids(found)
+    schema = expected_arrow_schema(read_spark_schema(ReadOptions.parse({"path": str(lake), **options})))
+    assert names == schema.names
+    assert {schema} == {batch.schema for batch in found}
+
+
+def test_small_splits_make_more_partitions(lake):
+    assert 1 == len(reader_of(lake, minPartitionNum="1").partitions())
+    assert len(reader_of(lake, **FINE).partitions()) > 10
+
+
+def test_rows_are_numbered_by_block_and_file_also_in_parts_of_files(lake):
+    for batch in batches(reader_of(lake, metadataColumns="true", **FINE)):
+        assert batch["id"] == batch["_row_index"].cast(pa.int64())
+        assert [i // 100 for i in batch["id"].to_pylist()] == batch["_block"].to_pylist()
+
+
+def test_a_schema_of_ones_own_selects_and_casts_partitions(lake):
+    schema = s.StructType([s.StructField("k", s.StringType()), s.StructField("id", s.LongType())])
+    found = batches(reader_of(lake, schema))
+    assert {expected_arrow_schema(schema)} == {batch.schema for batch in found}
+    assert {"1", "2"} == {value for batch in found for value in batch["k"].to_pylist()}
+
+
+def test_an_empty_plan_gives_no_rows(lake):
+    """Spark makes one partition of None of an empty list of them."""
+    reader = reader_of(lake, where="k = 3")
+    assert [] == reader.partitions()
+    assert [] == list(reader.read(None))
+
+
+def test_a_file_is_closed_when_its_reader_stops(lake):
+    def open_names():
+        links = Path("/proc/self/fd").iterdir()
+        return {link.readlink().name for link in links if link.exists()}
+
+    reader = reader_of(lake, minPartitionNum="1")
+    rows = reader.read(reader.partitions()[0])
+    assert "a.arrow" not in open_names()
+    next(rows)
+    assert "a.arrow" in open_names()
+    rows.close()
+    assert "a.arrow" not in open_names()
+
+
+def test_a_file_that_changed_after_the_plan_is_named_with_its_time(lake):
+    reader = reader_of(lake, minPartitionNum="1")
+    (partition,) = reader.partitions()
+    path = lake / "k=1" / "a.arrow"
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(FileChangedError, match=f"planned at {partition.planned_at:%Y-%m-%d}") as caught:
+        list(reader.read(partition))
+    assert str(path) == caught.value.path
+
+
+def test_an_error_names_the_file_and_the_block(lake):
+    path = lake / "k=2" / "a.arrow"
+    data = bytearray(path.read_bytes())
+    position = data.rindex(b"n500")  # the first one is in padding of the block before
+    data[position] = 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InvalidArrowError) as caught:
+        batches(reader_of(lake))
+    assert (str(path), 5) == (caught.value.path, caught.value.block_number)
