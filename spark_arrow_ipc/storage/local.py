@@ -42,6 +42,9 @@ _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links."""
 
+_ATTEMPTS: Final = 10
+"""How often a directory is made again whose parent disappears; a parent that is a dangling link never appears."""
+
 _BUFFER_NBYTES: Final = 1 << 13
 """Small buffers are combined into writes of this size; larger ones are written as they are."""
 
@@ -171,12 +174,12 @@ class LocalStorage:
 
     def make_directory(self, directory: str) -> None:
         """Make a directory and its parents."""
-        while True:
-            try:
+        for _ in range(_ATTEMPTS):
+            # A job that ends may delete an empty parent between two steps of makedirs.
+            with suppress(FileNotFoundError):
                 os.makedirs(directory, exist_ok=True)
-            except FileNotFoundError:  # a job that ends deleted an empty parent between two steps of makedirs
-                continue
-            return
+                return
+        os.makedirs(directory, exist_ok=True)
 
     def delete_directory_if_empty(self, directory: str) -> None:
         """Delete a directory if it is empty, and keep it if that fails."""

@@ -75,3 +75,22 @@ def test_directory_without_fsync_is_tolerated_and_an_io_error_is_not(tmp_path, m
     monkeypatch.setattr(os, "fsync", refuse(5))
     with pytest.raises(OSError, match="Input/output"):
         LOCAL.sync(str(tmp_path))
+
+
+def test_a_directory_below_a_dangling_link_is_an_error_and_no_endless_loop(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError):
+        LOCAL.make_directory(str(tmp_path / "link" / "x"))
+
+
+def test_a_directory_whose_parent_disappears_is_made_again(tmp_path, monkeypatch):
+    real, calls = os.makedirs, iter([FileNotFoundError(2, "gone"), None])
+
+    def makedirs(path, **options):
+        if error := next(calls, None):
+            raise error
+        real(path, **options)
+
+    monkeypatch.setattr(os, "makedirs", makedirs)
+    LOCAL.make_directory(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
