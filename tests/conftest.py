@@ -15,10 +15,9 @@ MOST_PROCESSES = 4
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
     """Run the whole suite in several processes, each file in one of them; a run of named files stays in this one."""
-    if hasattr(config, "workerinput"):
-        return  # a worker runs this hook as well, and would start workers of its own without end
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # it has the same arguments, and must not start more of them
+    # A worker runs this hook with the same arguments, and would start workers of its own without end.
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ or hasattr(config, "workerinput")
     if is_worker or not whole or not config.pluginmanager.hasplugin("xdist"):
         return
     option = config.option
