@@ -55,7 +55,7 @@ def said(caplog):
 
 
 def spoil(path, number):
-    """Make the text of record batch `number` something else than UTF-8."""
+    """Make a string of record batch `number` invalid UTF-8."""
     data = bytearray(Path(path).read_bytes())
     # The last place that holds it: pyarrow's padding repeats the beginning of what follows.
     at = data.rindex(f"text {number * 10}".encode())
@@ -76,7 +76,7 @@ def test_the_rest_of_a_corrupt_file_is_skipped_and_counted(tmp_path, caplog, kin
 
 
 @pytest.mark.parametrize("kind", ["file", "stream"])
-def test_without_the_option_a_corrupt_file_is_an_error_behind_its_sound_rows(tmp_path, caplog, kind):
+def test_without_the_option_a_corrupt_file_is_an_error_after_its_sound_rows(tmp_path, caplog, kind):
     path = write(tmp_path / "x", kind)
     spoil(path, 6)
     scanning = scan([whole(path)])
@@ -121,7 +121,7 @@ def test_a_missing_file_is_skipped_or_a_changed_one(tmp_path, caplog):
         values([gone, good], IGNORE_CORRUPT)
 
 
-def test_a_changed_file_is_an_error_whatever_is_put_up_with(tmp_path):
+def test_a_changed_file_is_an_error_under_each_policy(tmp_path):
     part = whole(write(tmp_path / "x"))
     write(tmp_path / "x", rows=200)
     planned_at = dt.datetime(2026, 11, 20, 22, 10, 5, tzinfo=dt.UTC)

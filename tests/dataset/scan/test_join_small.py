@@ -92,15 +92,15 @@ def scanned(number, values, schema=NUMBERS):
 
 
 def test_bytes_bound_what_is_joined():
-    texts = Schema.of([t.field("s", t.utf8)])
-    found = join_small((scanned(i, ["x" * 1000] * 10, texts) for i in range(10)), 1_000_000, 35_000)
+    strings = Schema.of([t.field("s", t.utf8)])
+    found = join_small((scanned(i, ["x" * 1000] * 10, strings) for i in range(10)), 1_000_000, 35_000)
     assert [30, 30, 30, 10] == [one.batch.num_rows for one in found]
 
 
 def test_few_rows_of_many_bytes_come_alone():
-    texts = Schema.of([t.field("s", t.utf8)])
+    strings = Schema.of([t.field("s", t.utf8)])
     values = [["x"], ["y"], ["z" * ENOUGH_NBYTES], ["x"], ["y"]]
-    found = join_small((scanned(i, own, texts) for i, own in enumerate(values)), 100)
+    found = join_small((scanned(i, own, strings) for i, own in enumerate(values)), 100)
     assert [2, 1, 2] == [one.batch.num_rows for one in found]
 
 
@@ -198,12 +198,12 @@ print(rows, peak() - before)
 
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_a_big_batch_takes_its_own_memory_and_little_more(tmp_path, kind):
-    """In a process of its own, whose peak nobody else has raised."""
+    """In a process of its own, whose peak memory no other test has raised."""
     rows = BIG_NBYTES // 16
-    texts = pa.StringArray.from_buffers(
+    strings = pa.StringArray.from_buffers(
         rows, pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * 4), pa.py_buffer(b"text" * rows)
     )
-    table = pa.table({"a": np.arange(rows), "s": texts})
+    table = pa.table({"a": np.arange(rows), "s": strings})
     path = write(tmp_path / "x", table, [rows], kind)
     command = [sys.executable, "-c", READS_ONE_BIG_BATCH, path, str(SLICE_NBYTES)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)

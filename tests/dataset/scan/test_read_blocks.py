@@ -73,7 +73,7 @@ def test_ranges_of_rows_are_together_the_batch(tmp_path, options):
             assert opened[1][0] == 0
 
 
-def test_blocks_that_are_passed_over_count(tmp_path):
+def test_rows_of_skipped_blocks_count(tmp_path):
     file = write(tmp_path / "a.arrow")
     found = scanned(part(file), select_blocks=lambda *_: SelectedBlocks(lambda i: i in {3, 4}, LENGTHS))
     assert {(piece.first_block, piece.batch.num_rows > 0) for piece in found} == {(3, True), (4, True)}

@@ -107,12 +107,12 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("change", "text"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES])
-def test_file_that_changed_since_the_plan_is_not_read(tmp_path, change, text):
+@pytest.mark.parametrize(("change", "message"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES])
+def test_file_that_changed_since_the_plan_is_not_read(tmp_path, change, message):
     path = write(tmp_path / "x.arrow", 0, 25)
     part = whole(path)
     change(path)
-    with pytest.raises(FileChangedError, match=text) as caught:
+    with pytest.raises(FileChangedError, match=message) as caught:
         values([part])
     assert path == caught.value.path
     assert "read the path again" in str(caught.value)

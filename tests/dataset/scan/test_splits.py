@@ -255,7 +255,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_what_is_passed_over_is_in_no_range(case):
+def test_skipped_blocks_are_in_no_range(case):
     sizes, expected = KEPT[case]
     files = [DataFile(f"/{i}", 300 if kept is None else len(kept) * 100, 0) for i, kept in enumerate(sizes)]
     by_path = {file.path: kept for file, kept in zip(files, sizes, strict=True) if kept is not None}

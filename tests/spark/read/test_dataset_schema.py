@@ -22,14 +22,14 @@ def read(spark, path, schema=None, **options):
 
 
 def failure(frame_of):
-    """Return the text of what Spark raises when the rows of a frame are wanted."""
+    """Return the message of the error that Spark raises when it collects a frame."""
     with pytest.raises(PySparkException) as caught:
         frame_of().collect()
     return str(caught.value)
 
 
-def missing(text, words):
-    return [word for word in words if word not in text]
+def missing(message, words):
+    return [word for word in words if word not in message]
 
 
 def not_null(name, type_, **metadata):
@@ -133,8 +133,8 @@ NOT_NULL = {
 def test_a_null_where_the_user_asks_for_none_is_an_error(spark, broken, name):
     """It would be a wrong answer or a crash of the JVM."""
     schema, where = NOT_NULL[name]
-    text = failure(lambda: read(spark, broken, schema))
-    assert missing(text, ["SchemaMismatchError", f"{broken}: record batch 0", where, "NOT NULL"]) == [], text
+    message = failure(lambda: read(spark, broken, schema))
+    assert missing(message, ["SchemaMismatchError", f"{broken}: record batch 0", where, "NOT NULL"]) == [], message
 
 
 def test_not_null_is_given_where_there_is_no_null(spark, tmp_path):
@@ -208,9 +208,9 @@ def test_a_schema_that_does_not_fit_is_refused_before_a_value_is_read(spark, tmp
     """The error names file, column, both types, and an option that gives what was asked for."""
     array, schema, words = NARROW[name]
     path = arrow_files.write(tmp_path / "in.arrow", pa.table({"c": array}))
-    text = failure(lambda: read(spark, path, schema))
+    message = failure(lambda: read(spark, path, schema))
     error = "ColumnNotFoundError" if "ColumnNotFoundError" in words else "SchemaMismatchError"
-    assert missing(text, [f"{error}: {path}", *words]) == [], text
+    assert missing(message, [f"{error}: {path}", *words]) == [], message
 
 
 HOSTILE = {
@@ -341,13 +341,13 @@ def test_exactly_the_same_name_twice_is_an_error_at_planning(spark, twice, name)
     options, words = SAME_NAMES[name]
     with pytest.raises(PySparkException) as caught:
         read(spark, twice, **options)
-    text = str(caught.value)
-    assert missing(text, [f"SchemaMismatchError: {twice}", *words]) == [], text
+    message = str(caught.value)
+    assert missing(message, [f"SchemaMismatchError: {twice}", *words]) == [], message
 
 
 def test_a_name_that_stands_twice_is_no_reference(spark, twice):
-    text = failure(lambda: read(spark, twice, columns="a"))
-    assert missing(text, ["ColumnNotFoundError", twice, "#0 'a', #1 'a'", "by position"]) == [], text
+    message = failure(lambda: read(spark, twice, columns="a"))
+    assert missing(message, ["ColumnNotFoundError", twice, "#0 'a', #1 'a'", "by position"]) == [], message
 
 
 # (Options or schema, row.)

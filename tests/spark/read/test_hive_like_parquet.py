@@ -1,7 +1,7 @@
 """Listing and hive partitions against what `spark.read.parquet` makes of the same tree: the oracle is Spark itself.
 
-Meant to differ, and tested by name in `test_meant_to_differ`: times of day stay text, because only some versions of
-Spark infer them; years outside 1 to 9999 stay text; a timestamp has no zone unless one is given.
+Meant to differ, and tested by name in `test_meant_to_differ`: times of day stay strings, because only some versions of
+Spark infer them; years outside 1 to 9999 stay strings; a timestamp has no zone unless one is given.
 """
 
 import contextlib
@@ -98,13 +98,13 @@ def of_ours(root, paths, read, options, infer):
 
 
 def compared(spark, root, paths, read=("",), options=None, *, infer=True):
-    """Return what Spark and what this package makes of a tree."""
+    """Return the partitions of a tree, by Spark and by this package."""
     plant(root, paths)
     options = {key: value.replace("ROOT", str(root)) for key, value in (options or {}).items()}
     return of_spark(spark, root, read, options, infer), of_ours(root, paths, read, options, infer)
 
 
-def texts(*values):
+def strings(*values):
     return [f"k={value}/{i}.parquet" for i, value in enumerate(values)]
 
 
@@ -113,32 +113,32 @@ STAMP = "2020-01-02 03%3A04%3A05"
 
 # (What it is about, files, paths that are read, options.)
 TREES = [
-    ("null alone", texts(NULL)),
-    ("null and int", texts(NULL, 1)),
-    ("leading zeros, signs", texts("01", "-007", "+3")),
-    ("int and long", texts(1, 2147483648)),
-    ("int, long and huge", texts(1, 2147483648, 12345678901234567890)),
-    ("exponents are decimals", texts("1e3", 5)),
-    ("decimals of different width", texts("1e3", "12345678901234567890", "1234567890123456789012345678")),
-    ("39 digits are a double", texts("1" * 39)),
-    ("38 digits and an int", texts("1" * 38, 5)),
-    ("int and double", texts(1, "1.5")),
-    ("long and double are text", texts(1, "1.5", 3000000000)),
-    ("decimal and double are text", texts("1.5", "1e3")),
-    ("doubles of Java", texts("1d", "-2F", "NaN", "-Infinity", ".5", "0x1p3")),
-    ("blanks around a number", texts(" 1", "2 ")),
-    ("digits of another script", texts("١٢")),
-    ("digits of another script that a double cannot hold", texts("١٢", "1.5")),
-    ("date", texts("2020-01-02", "1582-10-10", NULL)),
-    ("no dates", texts("2020-1-2", "2020-02-30")),
-    ("date and int", texts("2020-01-02", "1")),
-    ("date and timestamp", texts("2020-01-02", STAMP)),
-    ("timestamps with one digit of a fraction", texts(STAMP, f"{STAMP}.5")),
-    ("timestamps with six digits of a fraction", texts(f"{STAMP}.123456")),
-    ("timestamp in no hour of the zone, and in two", texts("2021-03-14 02%3A30%3A00", "2021-11-07 01%3A30%3A00")),
-    ("timestamp with a T", texts("2020-01-02T03%3A04%3A05")),
-    ("escapes", texts("a%3Ab", "%41", "x%2Fy", "%E4", "é %20", "a=b")),
-    ("percent signs that escape nothing", texts("%", "%4", "%zz", "%-1", "a%")),
+    ("null alone", strings(NULL)),
+    ("null and int", strings(NULL, 1)),
+    ("leading zeros, signs", strings("01", "-007", "+3")),
+    ("int and long", strings(1, 2147483648)),
+    ("int, long and huge", strings(1, 2147483648, 12345678901234567890)),
+    ("exponents are decimals", strings("1e3", 5)),
+    ("decimals of different width", strings("1e3", "12345678901234567890", "1234567890123456789012345678")),
+    ("39 digits are a double", strings("1" * 39)),
+    ("38 digits and an int", strings("1" * 38, 5)),
+    ("int and double", strings(1, "1.5")),
+    ("long and double are strings", strings(1, "1.5", 3000000000)),
+    ("decimal and double are strings", strings("1.5", "1e3")),
+    ("doubles of Java", strings("1d", "-2F", "NaN", "-Infinity", ".5", "0x1p3")),
+    ("blanks around a number", strings(" 1", "2 ")),
+    ("digits of another script", strings("١٢")),
+    ("digits of another script that a double cannot hold", strings("١٢", "1.5")),
+    ("date", strings("2020-01-02", "1582-10-10", NULL)),
+    ("no dates", strings("2020-1-2", "2020-02-30")),
+    ("date and int", strings("2020-01-02", "1")),
+    ("date and timestamp", strings("2020-01-02", STAMP)),
+    ("timestamps with one digit of a fraction", strings(STAMP, f"{STAMP}.5")),
+    ("timestamps with six digits of a fraction", strings(f"{STAMP}.123456")),
+    ("timestamp in no hour of the zone, and in two", strings("2021-03-14 02%3A30%3A00", "2021-11-07 01%3A30%3A00")),
+    ("timestamp with a T", strings("2020-01-02T03%3A04%3A05")),
+    ("escapes", strings("a%3Ab", "%41", "x%2Fy", "%E4", "é %20", "a=b")),
+    ("percent signs that escape nothing", strings("%", "%4", "%zz", "%-1", "a%")),
     ("escaped name", ["a%3Ab=1/0.parquet"]),
     ("names that differ by case", ["K=1/0.parquet", "k=2/1.parquet"]),
     ("name that begins with _", ["_x=1/0.parquet"]),
@@ -161,30 +161,30 @@ TREES = [
     ("no partitions: nested files are not read", ["0.parquet", "foo/1.parquet"]),
     ("nested files only", ["foo/0.parquet"]),
     ("a partition is a root", ["k=1/0.parquet"], ["k=1"]),
-    ("partitions are roots", texts(1, 2), ["k=1", "k=2"]),
-    ("partitions are roots, base path", texts(1, 2), ["k=1", "k=2"], {"basePath": "ROOT"}),
-    ("a file is a root", texts(1), ["k=1/0.parquet"]),
-    ("a file is a root, base path", texts(1), ["k=1/0.parquet"], {"basePath": "ROOT/"}),
-    ("pattern", texts(1, 2), ["k=*"]),
-    ("pattern, base path", texts(1, 2, 3), ["k={1,[3-9]}"], {"basePath": "ROOT"}),
-    ("pattern of files", texts(1, 2), ["k=*/*.parquet"]),
+    ("partitions are roots", strings(1, 2), ["k=1", "k=2"]),
+    ("partitions are roots, base path", strings(1, 2), ["k=1", "k=2"], {"basePath": "ROOT"}),
+    ("a file is a root", strings(1), ["k=1/0.parquet"]),
+    ("a file is a root, base path", strings(1), ["k=1/0.parquet"], {"basePath": "ROOT/"}),
+    ("pattern", strings(1, 2), ["k=*"]),
+    ("pattern, base path", strings(1, 2, 3), ["k={1,[3-9]}"], {"basePath": "ROOT"}),
+    ("pattern of files", strings(1, 2), ["k=*/*.parquet"]),
     ("pattern of the outer level", ["k=1/j=1/0.parquet", "k=2/j=2/1.parquet"], ["k=*"]),
     ("base path elsewhere", ["k=1/0.parquet", "z/1.parquet"], ["k=1"], {"basePath": "ROOT/z"}),
-    ("base path that is none", texts(1), ["k=1"], {"basePath": "ROOT/absent"}),
-    ("base path that is a file", texts(1), ["k=1"], {"basePath": "ROOT/k=1/0.parquet"}),
+    ("base path that is none", strings(1), ["k=1"], {"basePath": "ROOT/absent"}),
+    ("base path that is a file", strings(1), ["k=1"], {"basePath": "ROOT/k=1/0.parquet"}),
     ("base path above a directory without =", ["q=5/foo/k=1/0.parquet"], ["q=5/foo/k=1"], {"basePath": "ROOT"}),
     ("root inside a partition", ["q=5/k=1/0.parquet"], ["q=5"]),
-    ("one root in another", texts(1, 2), ["", "k=1"]),
-    ("a file and its root", texts(1, 2), ["", "k=1/0.parquet"]),
-    ("one root twice", texts(1), ["", ""]),
+    ("one root in another", strings(1, 2), ["", "k=1"]),
+    ("a file and its root", strings(1, 2), ["", "k=1/0.parquet"]),
+    ("one root twice", strings(1), ["", ""]),
     ("one plain root twice", ["0.parquet"], ["", ""]),
     ("recursive", ["k=1/0.parquet", "foo/bar/1.parquet"], [""], {"recursiveFileLookup": "true"}),
     ("recursive, root twice", ["k=1/0.parquet", "k=2/1.parquet"], ["", "k=1"], {"recursiveFileLookup": "true"}),
     ("filtered files count for the type", ["k=1/a", "k=x/b"], [""], {"pathGlobFilter": "a*"}),
     ("filtered files count for conflicts", ["k=1/a", "j=1/b"], [""], {"pathGlobFilter": "a*"}),
-    ("filter of names of directories", texts(1), [""], {"pathGlobFilter": "k=1"}),
-    ("missing path", texts(1), ["k=1", "absent"], {"ignoreMissingFiles": "true"}),
-    ("pattern without match", texts(1), ["x*"]),
+    ("filter of names of directories", strings(1), [""], {"pathGlobFilter": "k=1"}),
+    ("missing path", strings(1), ["k=1", "absent"], {"ignoreMissingFiles": "true"}),
+    ("pattern without match", strings(1), ["x*"]),
     ("hidden files", ["_a.parquet", ".b.parquet", "c._COPYING_", "3.parquet"]),
 ]
 
@@ -282,9 +282,9 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "asked", "type_"), ASKED, ids=[f"{case[0]} as {case[1]}" for case in ASKED])
-def test_value_in_the_type_that_a_user_asks_for(spark, tmp_path, text, asked, type_):
-    plant(tmp_path, texts(text))
+@pytest.mark.parametrize(("string", "asked", "type_"), ASKED, ids=[f"{case[0]} as {case[1]}" for case in ASKED])
+def test_value_in_the_type_that_a_user_asks_for(spark, tmp_path, string, asked, type_):
+    plant(tmp_path, strings(string))
     column = "unix_micros(K)" if asked == "timestamp" else "K"
     expected = actual = REFUSED
     with contextlib.suppress(Exception):
@@ -341,7 +341,7 @@ def test_pattern_matches_what_it_matches_in_spark(spark, leaves, pattern):
     ids=str,
 )
 def test_times_of_modification_are_compared_as_in_spark(spark, tmp_path, options):
-    """In UTC: elsewhere Spark 4.3 adds the zone's offset to the file's time, though its text is an instant already."""
+    """In UTC: elsewhere Spark 4.3 adds the zone's offset to the file's time, though its value is an instant already."""
     noon = datetime(2024, 3, 9, 12, tzinfo=UTC).timestamp()
     for i, seconds in enumerate([noon - 50000, noon - 12 * 3600, noon - 3600, noon - 1, noon, noon + 1]):
         plant(tmp_path / f"k={i}", [f"{i}.parquet"])

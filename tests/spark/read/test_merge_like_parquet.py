@@ -69,7 +69,7 @@ def tree(seed):
 
 
 def plain(type_):
-    """Return a Spark type's text without what Parquet alone says."""
+    """Return a Spark type as a string, without details that only Parquet adds."""
     return type_.simpleString()
 
 

@@ -170,7 +170,7 @@ def planned(path, schema=None, **options):
 
 
 def ranges(partitions):
-    """Return what is read of each file, by its place in the data set."""
+    """Return the ranges of each file, by its name."""
     return sorted(
         (Path(part.path).name, part.start or 0, part.stop or 0, part.rows or (0, 0))
         for partition in partitions

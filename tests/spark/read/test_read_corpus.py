@@ -186,8 +186,8 @@ def test_spark_reads_what_the_file_holds(utc, name):
         error, words = refused
         with pytest.raises(PySparkException) as caught:
             frame_of().collect()
-        text = str(caught.value)
-        assert [word for word in (f"{error}: {entry.path}", *words) if word not in text] == [], text
+        message = str(caught.value)
+        assert [word for word in (f"{error}: {entry.path}", *words) if word not in message] == [], message
         return
     frame = frame_of()
     assert frame.columns == list(schema.names)
@@ -210,6 +210,6 @@ def comparable(value):
 
 
 def test_what_is_refused_is_in_the_corpus():
-    """A name that matches nothing would list an error that nobody sees."""
+    """A name that matches nothing would list an error that never occurs."""
     names = [entry.name for entry in corpus.entries(corpus.root()) if entry.expect == "ok"]
     assert [pattern for pattern in REFUSED if not any(re.search(pattern, name) for name in names)] == []

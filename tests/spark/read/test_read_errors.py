@@ -22,8 +22,8 @@ def reader(spark, **options):
     return spark.read.format("arrowipc").options(**options)
 
 
-def missing(text, words):
-    return [word for word in words if word not in text]
+def missing(message, words):
+    return [word for word in words if word not in message]
 
 
 def raised(act):
@@ -58,7 +58,7 @@ def copied(name):
     return lambda path: path.write_bytes((DATA / name).read_bytes())
 
 
-# (What lies at the path, the error, words of its text: what was found, what to do.) `load` raises them all.
+# (What lies at the path, the error, words of its message: the cause, and the next step.) `load` raises them all.
 UNREADABLE = {
     "a truncated file": (lambda path: cut(path, 20), "InvalidFramingError", ["the file is truncated", "copy or write it again"]),
     "a file of which only the magic is left": (copied("magic_only.arrow"), "InvalidFramingError", ["the file is truncated", "copy or write it again"]),
@@ -82,14 +82,14 @@ def test_what_cannot_be_read_is_refused_by_load(spark, tmp_path, name):
     make, error, words = UNREADABLE[name]
     path = tmp_path / "at"
     make(path)
-    text = raised(lambda: reader(spark).load(str(path)))
+    message = raised(lambda: reader(spark).load(str(path)))
     expected = [f"{error}: {path}: ", *(word.format(path=path, parent=tmp_path) for word in words)]
-    assert missing(text, expected) == [], text
+    assert missing(message, expected) == [], message
 
 
 def test_a_pattern_that_matches_nothing(spark, tmp_path):
-    text = raised(lambda: reader(spark).load(f"{tmp_path}/*.arrow"))
-    assert missing(text, [f"NoFilesError: {tmp_path}/*.arrow: ", "matches the pattern"]) == [], text
+    message = raised(lambda: reader(spark).load(f"{tmp_path}/*.arrow"))
+    assert missing(message, [f"NoFilesError: {tmp_path}/*.arrow: ", "matches the pattern"]) == [], message
 
 
 # (Options, words.)
@@ -109,8 +109,8 @@ OPTIONS = {
 def test_a_wrong_option_is_refused_by_load(spark, tmp_path, name):
     """Before a file is looked at; with the near miss, or what is expected and an example."""
     options, words = OPTIONS[name]
-    text = raised(lambda: reader(spark, **options).load(sound(tmp_path / "a.arrow")))
-    assert missing(text, ["OptionError: ", *words]) == [], text
+    message = raised(lambda: reader(spark, **options).load(sound(tmp_path / "a.arrow")))
+    assert missing(message, ["OptionError: ", *words]) == [], message
 
 
 def test_a_wrong_option_is_refused_with_a_schema_too(spark, tmp_path):
@@ -136,16 +136,16 @@ def test_a_column_that_does_not_exist_is_refused_by_load(spark, tmp_path, name):
     """With the columns that there are."""
     options, words = COLUMNS[name]
     path = sound(tmp_path / "a.arrow")
-    text = raised(lambda: reader(spark, **options).load(path))
-    assert missing(text, [f"ColumnNotFoundError: {path}: ", *words]) == [], text
+    message = raised(lambda: reader(spark, **options).load(path))
+    assert missing(message, [f"ColumnNotFoundError: {path}: ", *words]) == [], message
 
 
 def test_a_column_of_the_schema_that_does_not_exist_is_refused_when_it_is_read(spark, tmp_path):
     """Planning need not open the file, and the schema is the user's."""
     path = sound(tmp_path / "a.arrow")
     frame = reader(spark).schema("dely bigint").load(path)
-    text = raised(frame.collect)
-    assert missing(text, [f"ColumnNotFoundError: {path}: ", "'dely'", "'carrier', 'delay'"]) == [], text
+    message = raised(frame.collect)
+    assert missing(message, [f"ColumnNotFoundError: {path}: ", "'dely'", "'carrier', 'delay'"]) == [], message
 
 
 def test_a_large_broken_file_is_refused_at_planning_with_a_schema_too(spark, tmp_path):
@@ -154,8 +154,8 @@ def test_a_large_broken_file_is_refused_at_planning_with_a_schema_too(spark, tmp
     cut(path, 20)
     frame = reader(spark, maxPartitionBytes="64", openCostInBytes="1").schema("delay bigint").load(str(path))
     # Making an RDD plans the query and runs nothing.
-    text = raised(lambda: frame.rdd)
-    assert missing(text, [f"InvalidFramingError: {path}: ", "truncated"]) == [], text
+    message = raised(lambda: frame.rdd)
+    assert missing(message, [f"InvalidFramingError: {path}: ", "truncated"]) == [], message
 
 
 def rewrite(path):
@@ -182,13 +182,14 @@ def test_a_file_that_changes_after_planning_is_an_error(spark, tmp_path, name):
     frame = reader(spark).load(path)
     assert frame.count() == 2
     change(pathlib.Path(path))
-    text = raised(frame.count)
+    message = raised(frame.count)
     assert (
         missing(
-            text, [f"FileChangedError: {path}: ", "changed after this read was planned", "read the path again", *words]
+            message,
+            [f"FileChangedError: {path}: ", "changed after this read was planned", "read the path again", *words],
         )
         == []
-    ), text
+    ), message
 
 
 def test_the_path_that_is_read_again_has_the_new_rows(spark, tmp_path):
@@ -211,7 +212,7 @@ INDICES = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int8()), pa.array([
 VALUES = {
     "a key twice in a map": (MAPS, {}, "SchemaMismatchError", ["the key 'b' twice (slot 1)", "mapKeys=lastWins"]),
     "a decimal beyond its precision": (DECIMALS, {}, "InvalidBodyError", ["at most 4 digits", "the unscaled value 100000 in slot 1"]),
-    "text that is no UTF-8": (TEXTS, {}, "InvalidBodyError", ["UTF-8"]),
+    "a string that is not UTF-8": (TEXTS, {}, "InvalidBodyError", ["UTF-8"]),
     "an index beyond the dictionary": (INDICES, {}, "InvalidBodyError", ["7"]),
 }  # fmt: skip
 
@@ -222,8 +223,8 @@ def test_a_value_that_breaks_a_rule_is_refused_when_it_is_read(spark, tmp_path, 
     array, options, error, words = VALUES[name]
     path = arrow_files.write(tmp_path / "a.arrow", pa.table({"c": array, "n": pa.array(range(len(array)))}))
     frame = reader(spark, **options).load(path)
-    text = raised(frame.collect)
-    assert missing(text, [f"{error}: {path}: record batch 0, field c", *words]) == [], text
+    message = raised(frame.collect)
+    assert missing(message, [f"{error}: {path}: record batch 0, field c", *words]) == [], message
     assert reader(spark, columns="n").load(path).count() == len(array)
 
 
@@ -243,9 +244,9 @@ def test_a_null_key_in_a_map_is_refused_when_it_is_read(spark, tmp_path, rule, v
     offsets = memoryview(b"".join(n.to_bytes(4, "little") for n in (0, 1, 3)))
     schema = Schema.of([types.field("c", map_)])
     ipc.write(str(tmp_path / "a.arrow"), [RecordBatch(schema, (Array(map_, 2, 0, (None, offsets), (pairs,)),), 2)])
-    text = raised(reader(spark, mapKeys=rule, validation=validation).load(str(tmp_path / "a.arrow")).collect)
+    message = raised(reader(spark, mapKeys=rule, validation=validation).load(str(tmp_path / "a.arrow")).collect)
     words = [f"InvalidBodyError: {tmp_path}/a.arrow: record batch 0, field c", "expected map keys that are not null"]
-    assert missing(text, words) == [], text
+    assert missing(message, words) == [], message
 
 
 def test_a_stream_that_is_cut_in_a_body_is_refused_when_it_is_read(spark, tmp_path):
@@ -253,8 +254,10 @@ def test_a_stream_that_is_cut_in_a_body_is_refused_when_it_is_read(spark, tmp_pa
     path = tmp_path / "a.arrows"
     cut(path, 30, stream=True)
     frame = reader(spark).load(str(path))
-    text = raised(frame.collect)
-    assert missing(text, [f"InvalidFramingError: {path}: ", "it is truncated", "copy or write it again"]) == [], text
+    message = raised(frame.collect)
+    assert missing(message, [f"InvalidFramingError: {path}: ", "it is truncated", "copy or write it again"]) == [], (
+        message
+    )
 
 
 def test_a_second_file_that_is_broken_is_named(spark, tmp_path):
@@ -262,18 +265,18 @@ def test_a_second_file_that_is_broken_is_named(spark, tmp_path):
     sound(tmp_path / "d" / "a.arrow")
     copied("text.arrow")(tmp_path / "d" / "b.arrow")
     frame = reader(spark).load(str(tmp_path / "d"))
-    text = raised(frame.collect)
-    assert missing(text, [f"InvalidFramingError: {tmp_path}/d/b.arrow: ", "looks like text"]) == [], text
+    message = raised(frame.collect)
+    assert missing(message, [f"InvalidFramingError: {tmp_path}/d/b.arrow: ", "looks like text"]) == [], message
 
 
 def test_a_second_file_of_another_type_is_named(spark, tmp_path):
     sound(tmp_path / "d" / "a.arrow")
     path = arrow_files.write(tmp_path / "d" / "b.arrow", pa.table({"carrier": [1], "delay": [1]}))
-    text = raised(reader(spark).load(str(tmp_path / "d")).collect)
-    assert missing(text, [f"SchemaMismatchError: {path}: field carrier", "asks for string", "bigint"]) == [], text
+    message = raised(reader(spark).load(str(tmp_path / "d")).collect)
+    assert missing(message, [f"SchemaMismatchError: {path}: field carrier", "asks for string", "bigint"]) == [], message
 
 
 def test_a_batch_that_asks_for_too_much_memory_is_refused(spark, tmp_path):
     path = sound(tmp_path / "a.arrow")
-    text = raised(reader(spark, maxBatchBytes="16").load(path).collect)
-    assert missing(text, [f"LimitError: {path}: ", "max_batch_bytes"]) == [], text
+    message = raised(reader(spark, maxBatchBytes="16").load(path).collect)
+    assert missing(message, [f"LimitError: {path}: ", "max_batch_bytes"]) == [], message

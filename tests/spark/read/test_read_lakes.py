@@ -47,7 +47,7 @@ def lake(tmp_path_factory):
 DAY = dt.date
 
 
-def test_partitions_are_columns_behind_the_files(spark, lake):
+def test_partitions_are_columns_after_the_files(spark, lake):
     frame = read(spark, lake)
     assert "n int, year int, day date" == ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.schema)
     assert rows(frame) == [
@@ -176,16 +176,16 @@ def test_a_schema_of_ones_own_with_merged_files(spark, versions):
 
 
 def test_without_merging_a_file_that_does_not_fit_is_named(spark, versions):
-    text = raised(lambda: read(spark, versions).collect())
-    assert "2.arrow" in text or "3.arrow" in text
+    message = raised(lambda: read(spark, versions).collect())
+    assert "2.arrow" in message or "3.arrow" in message
 
 
 def test_a_conflict_names_both_files(spark, tmp_path):
     arrow_files.write(tmp_path / "1.arrow", pa.table({"a": [1]}))
     arrow_files.write(tmp_path / "2.arrow", pa.table({"a": ["x"]}))
-    text = raised(lambda: read(spark, tmp_path, mergeSchema="true"))
+    message = raised(lambda: read(spark, tmp_path, mergeSchema="true"))
     for part in ("SchemaMismatchError", "1.arrow", "2.arrow", "bigint", "string"):
-        assert part in text
+        assert part in message
 
 
 def test_merging_partitioned_files(spark, tmp_path):
@@ -213,8 +213,8 @@ def damaged(tmp_path):
 
 
 def test_a_broken_file_is_an_error(spark, damaged):
-    text = raised(lambda: read(spark, damaged).collect())
-    assert "2.arrow" in text or "3.arrow" in text
+    message = raised(lambda: read(spark, damaged).collect())
+    assert "2.arrow" in message or "3.arrow" in message
 
 
 def test_broken_files_are_ignored_when_asked(spark, damaged):
@@ -234,9 +234,9 @@ def test_a_missing_file(spark, tmp_path):
     frame = read(spark, tmp_path)
     assert frame.count() == 2
     pathlib.Path(tmp_path / "2.arrow").unlink()
-    text = raised(frame.collect)
+    message = raised(frame.collect)
     for part in ("FileChangedError", "2.arrow", "it is gone", "read the path again", "planned at"):
-        assert part in text, part
+        assert part in message, part
     assert rows(read(spark, tmp_path)) == [(1,)]
 
 
@@ -307,7 +307,7 @@ def test_one_large_batch_is_shared_by_tasks(spark, tmp_path, more):
 
 
 def test_taking_some_rows_is_quick(spark, tmp_path):
-    """Nothing behind the first batches is read: the file is broken there."""
+    """Nothing after the first batches is read: the file is broken there."""
     path = tmp_path / "1.arrow"
     arrow_files.write(path, pa.table({"n": pa.array(range(1_000_000), pa.int64())}), rows=20_000)
     content = bytearray(path.read_bytes())

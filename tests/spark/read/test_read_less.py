@@ -21,7 +21,7 @@ def read(spark, path, schema=None, **options):
 
 
 def rows(frame):
-    """Return the rows as sorted texts: NaN is equal to NaN there."""
+    """Return the rows as sorted strings, in which NaN is equal to NaN."""
     return sorted(str(tuple(row)) for row in frame.collect())
 
 
@@ -129,8 +129,8 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_predicate_is_an_error_before_anything_is_read(spark, lake, case):
     where, words = WRONG[case]
-    text = raised(lambda: read(spark, lake, where=where).collect())
-    assert words in text
+    message = raised(lambda: read(spark, lake, where=where).collect())
+    assert words in message
 
 
 def test_a_time_without_a_zone_is_understood_with_one(spark, lake):
@@ -139,7 +139,7 @@ def test_a_time_without_a_zone_is_understood_with_one(spark, lake):
 
 
 def test_blocks_that_cannot_match_are_not_read(spark, tmp_path):
-    """The bytes of all other blocks are damaged: whoever read them would fail."""
+    """The bytes of all other blocks are damaged: reading them would fail."""
     path = write_with_statistics(tmp_path / "a.arrow", table(), BLOCK)
     with ipc.open_file(path) as file:
         blocks = file.blocks

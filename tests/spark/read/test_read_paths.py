@@ -130,8 +130,8 @@ def wide(tmp_path_factory):
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_are_chosen_by_the_grammar_of_the_option(spark, wide, name):
-    text, expected = COLUMNS[name]
-    (row,) = read(spark, wide, columns=text).collect()
+    columns, expected = COLUMNS[name]
+    (row,) = read(spark, wide, columns=columns).collect()
     assert row.asDict(recursive=True) == expected
 
 

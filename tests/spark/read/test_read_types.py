@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 
 D = decimal.Decimal
 NY = dt.timezone(dt.timedelta(hours=-5))
-LONG = "a text that no view holds inline"
+LONG = "a string that no view holds inline"
 BEFORE = dt.datetime(1969, 12, 31, 23, 59, 59)
 EPOCH = dt.datetime(1970, 1, 1)
 ZONED = dt.datetime(1969, 12, 31, 19, tzinfo=NY)
@@ -136,7 +136,7 @@ LEAVES = {
     "arrow.uuid": (extended(pa.uuid(), pa.array([ID.bytes, None, bytes(16), b"\xff" * 16], pa.binary(16))), "string", [str(ID), None, str(uuid.UUID(int=0)), str(uuid.UUID(int=2**128 - 1))]),
     "arrow.bool8": (extended(pa.bool8(), pa.array([1, None, 0, -1], pa.int8())), "boolean", [True, None, False, True]),
     "arrow.json": (extended(pa.json_(), pa.array(['{"a":1}', None, "[]", "null"])), "string", ['{"a":1}', None, "[]", "null"]),
-    "an extension that nobody knows": (extended(pa.opaque(pa.int32(), "t", "v"), pa.array([1, None, 2, 3], pa.int32())), "int", [1, None, 2, 3]),
+    "an unknown extension": (extended(pa.opaque(pa.int32(), "t", "v"), pa.array([1, None, 2, 3], pa.int32())), "int", [1, None, 2, 3]),
 }  # fmt: skip
 """By name: an array of four slots, the Spark type, and the values."""
 
@@ -302,8 +302,8 @@ def test_a_value_that_spark_cannot_hold_is_named(spark, tmp_path, name):
     path = arrow_files.write(tmp_path / "in.arrow", pa.table({"c": array}))
     with pytest.raises(PySparkException) as caught:
         read(spark, path, **options).collect()
-    text = str(caught.value)
-    assert [w for w in (error, f"{path}: record batch 0, field c", *words) if w not in text] == [], text
+    message = str(caught.value)
+    assert [w for w in (error, f"{path}: record batch 0, field c", *words) if w not in message] == [], message
 
 
 def test_times_can_be_computed_with_as_intervals_and_are_refused_by_spark_as_times(spark, tmp_path):

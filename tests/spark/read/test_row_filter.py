@@ -79,8 +79,10 @@ def test_types_that_nothing_compares_with():
     assert bind(parse("c IS NULL AND v IS NOT NULL"), fields)
 
 
-def compiled(text, batch, **options):
-    return compile_filter(bind(parse(text), bridge.schema_from_pyarrow(batch.schema).fields), batch.schema, **options)
+def compiled(predicate, batch, **options):
+    return compile_filter(
+        bind(parse(predicate), bridge.schema_from_pyarrow(batch.schema).fields), batch.schema, **options
+    )
 
 
 def test_nothing_is_copied_where_all_rows_match():

@@ -40,12 +40,12 @@ def test_real_filters_keep_the_rows_that_ours_do(spark):
     columns, tally = cases.column_values(table), Counter()
     compared = 0
     while compared < 12:
-        text = cases.make_predicate(r, table, columns, tally, Counter())
+        predicate = cases.make_predicate(r, table, columns, tally, Counter())
         try:
-            ours = cases.our_rows(table, text, ZONE, cases.Coverage())
+            ours = cases.our_rows(table, predicate, ZONE, cases.Coverage())
         except OptionError:
             continue
-        assert sorted(row.row for row in frame.filter(text).select("row").collect()) == ours, text
+        assert sorted(row.row for row in frame.filter(predicate).select("row").collect()) == ours, predicate
         compared += 1
     frame.unpersist()
 
@@ -77,12 +77,12 @@ EDGES = [
 def test_edges_of_numbers(spark):
     fields = bridge.schema_from_pyarrow(NUMBERS.schema).fields
     frame = spark.createDataFrame(pa.Table.from_batches([NUMBERS])).coalesce(1)
-    truths = frame.selectExpr(*(f"({text}) AS p{i}" for i, text in enumerate(EDGES))).toArrow()
-    expected = {text: truths.column(i).to_pylist() for i, text in enumerate(EDGES)}
+    truths = frame.selectExpr(*(f"({predicate}) AS p{i}" for i, predicate in enumerate(EDGES))).toArrow()
+    expected = {predicate: truths.column(i).to_pylist() for i, predicate in enumerate(EDGES)}
     found = {}
-    for text in EDGES:
-        mask = compile_filter(bind(parse(text), fields), NUMBERS.schema).mask(NUMBERS)
-        found[text] = [mask.as_py()] * 5 if isinstance(mask, pa.Scalar) else mask.to_pylist()
+    for predicate in EDGES:
+        mask = compile_filter(bind(parse(predicate), fields), NUMBERS.schema).mask(NUMBERS)
+        found[predicate] = [mask.as_py()] * 5 if isinstance(mask, pa.Scalar) else mask.to_pylist()
     assert expected == found
 
 
@@ -144,12 +144,12 @@ CASTS = [
 
 def test_texts_are_cast_as_spark_casts_them(spark):
     """What this cannot cast is refused; what it casts has Spark's value."""
-    for name, type_, unit, texts in CASTS:
-        frame = spark.createDataFrame([(text,) for text in texts], "x string")
+    for name, type_, unit, strings in CASTS:
+        frame = spark.createDataFrame([(string,) for string in strings], "x string")
         expected = {
             row.x: row.v for row in frame.selectExpr("x", unit.format(f"try_cast(x AS {name})") + " AS v").collect()
         }
-        found = {text: ours(text, type_) for text in texts}
+        found = {string: ours(string, type_) for string in strings}
         assert list(map(repr, map(plain, expected.values()))) == list(map(repr, found.values())), name
 
 
@@ -157,9 +157,9 @@ def plain(value):
     return int(value) if hasattr(value, "as_tuple") else value
 
 
-def ours(text, type_):
+def ours(string, type_):
     try:
-        return cast(Literal(t.utf8, text.encode(), text), type_, ZONE)
+        return cast(Literal(t.utf8, string.encode(), string), type_, ZONE)
     except OptionError:
         return None
 
@@ -179,9 +179,9 @@ def one_row(spark):
     )
 
 
-@pytest.mark.parametrize("text", SPARK_REFUSES)
-def test_what_spark_refuses_is_refused(one_row, text):
+@pytest.mark.parametrize("predicate", SPARK_REFUSES)
+def test_what_spark_refuses_is_refused(one_row, predicate):
     with pytest.raises(PySparkException):
-        one_row.filter(text).collect()
+        one_row.filter(predicate).collect()
     with pytest.raises(Exception, match=r"option where|there is no"):
-        bind(parse(text), predicate_fields(one_row.schema), ZONE)
+        bind(parse(predicate), predicate_fields(one_row.schema), ZONE)
