@@ -300,6 +300,21 @@ def test_no_module_needs_its_own_place_on_disk():
     assert using <= {"spark_arrow_ipc/cli/doctor.py"}
 
 
+TESTED_ELSEWHERE = {
+    "spark/datasource.py": "every test with Spark goes through it",
+    "spark/options/enums.py": "words, tested with the options that take them",
+    "spark/registration.py": "needs clusters and zips: tests/spark/test_deploy.py",
+}
+"""Modules without a test file of their own name, and why."""
+
+
+def test_each_module_has_a_test_file_of_its_name():
+    """`spark_arrow_ipc/a/b.py` is tested in `tests/a/test_b.py`, so that it is found by its name."""
+    modules = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"}
+    without = {m.as_posix() for m in modules if not (ROOT / "tests" / m.parent / f"test_{m.name}").is_file()}
+    assert set() == without - set(TESTED_ELSEWHERE)
+
+
 def test_the_licence_is_the_whole_text():
     licence = (ROOT / "LICENSE").read_text()
     assert "Apache License" in licence
