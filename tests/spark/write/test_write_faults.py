@@ -78,7 +78,9 @@ def test_a_task_that_fails_in_a_new_place_leaves_no_file(spark, tmp_path):
     path = tmp_path / "new"
     with pytest.raises(PySparkException):
         save(spark.range(3).selectExpr("raise_error('no')"), path)
-    assert [] == list(path.iterdir())
+    # The record that withdraws the job is left, and nothing that a reader would see.
+    assert [path / "_ipc_commits"] == list(path.iterdir())
+    assert 2 == len(list((path / "_ipc_commits").iterdir()))
 
 
 # In the commit
@@ -119,7 +121,7 @@ class Writer(ArrowIpcBatchWriter):
             unlink_staged(self)
             super().commit(messages)
         name, number = {"first rename": ("rename", 0), "second rename": ("rename", 1), "success": ("replace", 0),
-                        "removal": ("unlink", 0), "link": ("link", 0)}[self.fault]
+                        "removal": ("unlink", 1), "link": ("link", 0)}[self.fault]
         with mock.patch.object(os, name, failing(getattr(os, name), number)):
             super().commit(messages)
 
@@ -277,7 +279,7 @@ from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 class Writer(ArrowIpcBatchWriter):
     def commit(self, messages):
-        fifo = self._job.directory + "/../here"
+        fifo = self._job.staging.root + "/../here"
         with open(fifo, "w") as file:
             file.write("here")
         signal.pause()  # not a read of the same pipe: it could take its own word away

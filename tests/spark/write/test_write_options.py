@@ -72,7 +72,7 @@ CONTRADICTIONS = {
     "replacing what shall not be": ("overwrite", {"ifExists": "error"}, "use mode append"),
     "dynamic append": ("append", {"partitionOverwriteMode": "dynamic", "partitionBy": "n"}, "use mode overwrite"),
     "dynamic without partitions": ("overwrite", {"partitionOverwriteMode": "dynamic"}, "partitionBy"),
-    "statistics of a stream": ("append", {"ipcFormat": "stream", "statistics": "n"}, "no place for statistics"),
+    "statistics of a stream": ("append", {"ipcFormat": "stream", "statistics": "n"}, "cannot hold statistics"),
     "statistics of no column": ("append", {"statistics": "zz"}, "zz"),
 }
 
