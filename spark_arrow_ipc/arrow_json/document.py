@@ -9,7 +9,6 @@ using the bare value, so every error names its place. This module knows JSON and
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
@@ -158,6 +157,8 @@ def load(source: Source) -> Node:
 
 
 def _decompressed(content: bytes) -> bytes:
+    import gzip  # documents are rarely zipped, and field metadata never is
+
     try:
         with gzip.open(io.BytesIO(content)) as stream:
             return stream.read(MAX_NBYTES + 1)
