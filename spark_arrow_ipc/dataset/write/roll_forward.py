@@ -97,11 +97,7 @@ def finish(dataset: DatasetDirectory) -> Head:
     OSError
         A call of the storage fails; the next writer tries again.
     """
-    while True:
-        head, record = newest_record(dataset)
-        if record is None or head.done:
-            return head
-        roll_forward(dataset, record)
+    return _newest_done(dataset)[0]
 
 
 def latest(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
@@ -112,14 +108,18 @@ def latest(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
     CommitError, OSError
         As `finish`.
     """
+    head, record = _newest_done(dataset)
+    if record is not None:
+        delete_staging(dataset, record.staged_jobs)  # the process that applied it may have died after the mark
+    return head, record
+
+
+def _newest_done(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
     while True:
-        finish(dataset)
         head, record = newest_record(dataset)
-        if record is None:
-            return head, None
-        if head.done:
-            delete_staging(dataset, record.staged_jobs)  # the process that applied it may have died after the mark
+        if record is None or head.done:
             return head, record
+        roll_forward(dataset, record)
 
 
 def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
