@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import datetime as dt
 import json
 import math
 import sys
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, render
@@ -101,7 +101,7 @@ def _print_table(schema: Schema, portions: Iterator[RecordBatch]) -> int:
 
     try:
         for portion in portions:
-            columns = [list(map(_cell, column.to_pylist())) for column in portion.columns]
+            columns = [list(map(_cell, to_text(column))) for column in portion.columns]
             held += zip(*columns, strict=True) if head else [()] * portion.num_rows
             if len(held) >= _TOGETHER:
                 flush()
@@ -123,7 +123,7 @@ def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
     names = _unique(schema.names)
     printed = 0
     for portion in portions:
-        columns = [[_to_json(value) for value in column.to_pylist()] for column in portion.columns]
+        columns = [[_to_json(value) for value in to_text(column, separator="T")] for column in portion.columns]
         for row in zip(*columns, strict=True) if columns else [()] * portion.num_rows:
             print(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
         printed += portion.num_rows
@@ -151,10 +151,6 @@ _JSON: Final[Mapping[type, Callable[[Any], Any]]] = {
     float: lambda value: value if math.isfinite(value) else str(value).replace("inf", "Infinity").replace("nan", "NaN"),
     Decimal: str,
     bytes: lambda value: base64.b64encode(value).decode(),
-    dt.date: dt.date.isoformat,
-    dt.time: dt.time.isoformat,
-    dt.datetime: dt.datetime.isoformat,
-    dt.timedelta: str,
     list: lambda value: [_to_json(item) for item in value],
     tuple: lambda value: [_to_json(item) for item in value],
     dict: lambda value: {key: _to_json(item) for key, item in value.items()},

@@ -82,6 +82,27 @@ def test_each_value_is_json(capsys, tmp_path, array, expected):
     assert {"v": expected} == json.loads(line)
 
 
+@pytest.mark.parametrize(
+    ("type_", "texts"),
+    [
+        (pa.timestamp("ns"), ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:00.000001000"]),
+        (pa.time64("ns"), ["00:00:00.000000001", "00:00:00.000001000"]),
+        (pa.duration("ns"), ["0:00:00.000000001", "0:00:00.000001000"]),
+    ],
+    ids=str,
+)
+def test_nanoseconds_are_text_with_nine_digits_in_every_row(capsys, tmp_path, type_, texts):
+    """A column in which whole microseconds were text and all else bare integers."""
+    path = write(
+        tmp_path / "x", pa.table({"v": pa.array([1, 1000], type_), "list": pa.array([[1], [1000]], pa.list_(type_))})
+    )
+    _, lines, _ = printed(capsys, path)
+    assert [f"  {text}  ['{text}']" for text in texts] == lines[1:]
+    _, lines, _ = printed(capsys, "--format", "jsonl", path)
+    iso = [text.replace(" ", "T") for text in texts]
+    assert [{"v": text, "list": [text]} for text in iso] == [json.loads(line) for line in lines]
+
+
 def test_names_that_occur_twice_keep_both_values(capsys, tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "a", "a_1"])
     _, (line,), _ = printed(capsys, "--format", "jsonl", write(tmp_path / "x", table))

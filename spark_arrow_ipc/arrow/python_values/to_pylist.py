@@ -14,7 +14,7 @@ validated: a position outside its target, or a string that is not UTF-8, is an I
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,11 +25,16 @@ from spark_arrow_ipc.arrow.layout import Family, Role, by_type
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = ["TO_PYLIST", "to_pylist"]
+__all__ = ["TO_PYLIST", "Converters", "leaves", "to_pylist"]
+
+Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converters], list[Any]]]"
+"""One function a type class, from an array and all these functions (for its children) to values."""
 
 
-def to_pylist(array: ArrayData) -> list[Any]:
+def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[Any]:
     """Return the slots as Python values. Costs Python time a slot.
+
+    `converters` replaces functions of `TO_PYLIST` (`to_text` does); without it, values are these:
 
     ======================================== =====================================================
     Null, Bool, Int, FloatingPoint           None, bool, int, float
@@ -49,10 +54,11 @@ def to_pylist(array: ArrayData) -> list[Any]:
     InvalidBodyError
         A slot points outside its memory, or a string is not UTF-8.
     """
-    return TO_PYLIST[type(array.type)](array)
+    converters = TO_PYLIST if converters is None else converters
+    return converters[type(array.type)](array, converters)
 
 
-def _nulls(array: ArrayData) -> list[Any]:
+def _nulls(array: ArrayData, _: Converters) -> list[Any]:
     return [None] * array.length
 
 
@@ -69,12 +75,14 @@ def _valid(array: ArrayData) -> list[bool]:
     return [True] * array.length if mask is None else mask.tolist()
 
 
-def _plain(array: ArrayData) -> list[Any]:
+def _plain(array: ArrayData, _: Converters) -> list[Any]:
     return _with_nulls(array, nv.data_values(array).tolist())
 
 
-def _data(convert: Callable[[nv.NDArray, Any], list[Any]]) -> Callable[[ArrayData], list[Any]]:
-    def to_values(array: ArrayData) -> list[Any]:
+def leaves(convert: Callable[[nv.NDArray, Any], list[Any]]) -> Callable[[ArrayData, Converters], list[Any]]:
+    """Return the converter of a fixed-width type, by a function from its raw values."""
+
+    def to_values(array: ArrayData, _: Converters) -> list[Any]:
         return _with_nulls(array, convert(nv.data_values(array), array.type))
 
     return to_values
@@ -110,12 +118,12 @@ def _byte_region(array: ArrayData) -> tuple[bytes, Iterator[tuple[int, int, bool
     return bytes(region[first:last]), ranges
 
 
-def _binary(array: ArrayData) -> list[Any]:
+def _binary(array: ArrayData, _: Converters) -> list[Any]:
     region, ranges = _byte_region(array)
     return [region[begin:end] if valid else None for begin, end, valid in ranges]
 
 
-def _utf8(array: ArrayData) -> list[Any]:
+def _utf8(array: ArrayData, _: Converters) -> list[Any]:
     region, ranges = _byte_region(array)
     if region.isascii():
         characters = region.decode("ascii")
@@ -130,7 +138,7 @@ def _decoded(values: list[bytes | None]) -> list[Any]:
         raise InvalidBodyError(expected="UTF-8", found=str(error)) from error
 
 
-def _binary_view(array: ArrayData) -> list[Any]:
+def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
     views = nv.views(array)
     raw = views.tobytes()
     buffers = [memoryview(b"") if buffer is None else buffer for buffer in array.buffers[2:]]
@@ -148,18 +156,18 @@ def _binary_view(array: ArrayData) -> list[Any]:
     return values
 
 
-def _utf8_view(array: ArrayData) -> list[Any]:
-    return _decoded(_binary_view(array))
+def _utf8_view(array: ArrayData, _: Converters) -> list[Any]:
+    return _decoded(_binary_view(array, _))
 
 
-def _list(array: ArrayData) -> list[Any]:
+def _list(array: ArrayData, converters: Converters) -> list[Any]:
     (child,) = array.children
     first, last, ranges = _ranges(array, child.length)
-    elements = to_pylist(child.slice(first, last - first))
+    elements = to_pylist(child.slice(first, last - first), converters)
     return [elements[begin:end] if valid else None for begin, end, valid in ranges]
 
 
-def _list_view(array: ArrayData) -> list[Any]:
+def _list_view(array: ArrayData, converters: Converters) -> list[Any]:
     (child,) = array.children
     begins, counts = nv.positions(array).astype(np.int64), nv.sizes(array).astype(np.int64)
     mask = nv.validity_mask(array)
@@ -170,16 +178,16 @@ def _list_view(array: ArrayData) -> list[Any]:
     # As Python integers: the sum of two offsets of a file may not fit 64 bits.
     high = max(map(sum, zip(begins[used].tolist(), counts[used].tolist(), strict=True)), default=low)
     _range(low, high, child.length, "list-view elements")
-    elements = to_pylist(child.slice(low, high - low))
+    elements = to_pylist(child.slice(low, high - low), converters)
     ends = begins + counts
     slots = zip((begins - low).tolist(), (ends - low).tolist(), used.tolist(), _valid(array), strict=True)
     return [(elements[begin:end] if some else []) if valid else None for begin, end, some, valid in slots]
 
 
-def _fixed_size_list(array: ArrayData) -> list[Any]:
+def _fixed_size_list(array: ArrayData, converters: Converters) -> list[Any]:
     assert isinstance(array.type, t.FixedSizeList)
     size = array.type.list_size
-    elements = to_pylist(_slots(array.children[0], array.offset * size, array.length * size))
+    elements = to_pylist(_slots(array.children[0], array.offset * size, array.length * size), converters)
     return _with_nulls(array, [elements[i * size : (i + 1) * size] for i in range(array.length)])
 
 
@@ -188,38 +196,40 @@ def _slots(child: ArrayData, offset: int, length: int) -> ArrayData:
     return child.slice(offset, length)
 
 
-def _columns(array: ArrayData) -> list[list[Any]]:
-    return [to_pylist(_slots(child, array.offset, array.length)) for child in array.children]
+def _columns(array: ArrayData, converters: Converters) -> list[list[Any]]:
+    return [to_pylist(_slots(child, array.offset, array.length), converters) for child in array.children]
 
 
-def _struct(array: ArrayData) -> list[Any]:
+def _struct(array: ArrayData, converters: Converters) -> list[Any]:
     names = [field.name for field in array.type.children]
     if not names:
         return _with_nulls(array, [{} for _ in range(array.length)])
-    rows = zip(*_columns(array), strict=True)
+    rows = zip(*_columns(array, converters), strict=True)
     return _with_nulls(array, [dict(zip(names, row, strict=True)) for row in rows])
 
 
-def _map(array: ArrayData) -> list[Any]:
+def _map(array: ArrayData, converters: Converters) -> list[Any]:
     (entries,) = array.children
     first, last, ranges = _ranges(array, entries.length)
-    pairs = list(zip(*_columns(entries.slice(first, last - first)), strict=True))
+    pairs = list(zip(*_columns(entries.slice(first, last - first), converters), strict=True))
     return [pairs[begin:end] if valid else None for begin, end, valid in ranges]
 
 
-def _sparse_union(array: ArrayData) -> list[Any]:
+def _sparse_union(array: ArrayData, converters: Converters) -> list[Any]:
     chosen = _chosen_children(array)
-    columns = _columns(array)
+    columns = _columns(array, converters)
     return [columns[child][i] for i, child in enumerate(chosen.tolist())]
 
 
-def _dense_union(array: ArrayData) -> list[Any]:
+def _dense_union(array: ArrayData, converters: Converters) -> list[Any]:
     chosen = _chosen_children(array)
     begins = nv.positions(array)
     values: list[Any] = [None] * array.length
     for number, child in enumerate(array.children):
         slots = np.flatnonzero(chosen == number)
-        for i, value in zip(slots.tolist(), _taken(child, begins[slots], "dense union positions"), strict=True):
+        for i, value in zip(
+            slots.tolist(), _taken(child, begins[slots], "dense union positions", converters), strict=True
+        ):
             values[i] = value
     return values
 
@@ -236,36 +246,36 @@ def _chosen_children(array: ArrayData) -> nv.NDArray:
     return chosen
 
 
-def _taken(array: ArrayData, indices: nv.NDArray, what: str) -> list[Any]:
+def _taken(array: ArrayData, indices: nv.NDArray, what: str, converters: Converters) -> list[Any]:
     """Return the values at the given positions; converts only the range that they span."""
     if not len(indices):
         return []
     low, high = int(indices.min()), int(indices.max()) + 1
     _range(low, high, array.length, what)
-    values = to_pylist(array.slice(low, high - low))
+    values = to_pylist(array.slice(low, high - low), converters)
     return [values[i - low] for i in indices.tolist()]
 
 
-def _run_end_encoded(array: ArrayData) -> list[Any]:
+def _run_end_encoded(array: ArrayData, converters: Converters) -> list[Any]:
     run_ends, values = array.children
     ends = nv.data_values(run_ends)
     runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
-    return _taken(values, runs, "run ends that reach")
+    return _taken(values, runs, "run ends that reach", converters)
 
 
-def _dictionary(array: ArrayData) -> list[Any]:
+def _dictionary(array: ArrayData, converters: Converters) -> list[Any]:
     assert array.dictionary is not None
     indices, mask = nv.data_values(array), nv.validity_mask(array)
     if mask is None:
-        return _taken(array.dictionary, indices, "dictionary indices")
+        return _taken(array.dictionary, indices, "dictionary indices", converters)
     values: list[Any] = [None] * array.length
-    taken = _taken(array.dictionary, indices[mask], "dictionary indices")
+    taken = _taken(array.dictionary, indices[mask], "dictionary indices", converters)
     for i, value in zip(np.flatnonzero(mask).tolist(), taken, strict=True):
         values[i] = value
     return values
 
 
-TO_PYLIST: Mapping[type[t.DataType], Callable[[ArrayData], list[Any]]] = {
+TO_PYLIST: Converters = {
     **by_type(
         {
             Family.NULL: _nulls,
@@ -284,15 +294,15 @@ TO_PYLIST: Mapping[type[t.DataType], Callable[[ArrayData], list[Any]]] = {
     ),
     t.Int: _plain,
     t.FloatingPoint: _plain,
-    t.Decimal: _data(decimals.decimals),
-    t.Date: _data(temporal.dates),
-    t.Time: _data(temporal.times),
-    t.Timestamp: _data(temporal.timestamps),
-    t.Duration: _data(temporal.durations),
+    t.Decimal: leaves(decimals.decimals),
+    t.Date: leaves(temporal.dates),
+    t.Time: leaves(temporal.times),
+    t.Timestamp: leaves(temporal.timestamps),
+    t.Duration: leaves(temporal.durations),
     t.IntervalYearMonth: _plain,
     t.IntervalDayTime: _plain,
     t.IntervalMonthDayNano: _plain,
-    t.FixedSizeBinary: _data(_fixed_bytes),
+    t.FixedSizeBinary: leaves(_fixed_bytes),
     t.Utf8: _utf8,
     t.LargeUtf8: _utf8,
     t.Utf8View: _utf8_view,

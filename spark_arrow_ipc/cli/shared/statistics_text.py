@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
@@ -49,7 +50,7 @@ def _shown(value: Raw | None, type_: t.DataType) -> str:
 
 
 def _python(value: Raw | None, type_: t.DataType) -> Any:
-    return array_of([value], type_).to_pylist()[0]
+    return to_text(array_of([value], type_))[0]
 
 
 def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
@@ -109,4 +110,4 @@ def _summaries(statistics: BlockStatistics) -> dict[str, list[ColumnSummary]]:
 
 
 def _strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
-    return [None if value is None else str(value) for value in array_of(values, type_).to_pylist()]
+    return [None if value is None else str(value) for value in to_text(array_of(values, type_))]
