@@ -33,8 +33,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
 from spark_arrow_ipc.dataset.write.append_record import append_record
+from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
@@ -46,10 +48,11 @@ from spark_arrow_ipc.dataset.write.roll_forward import (
     latest,
     roll_forward,
 )
+from spark_arrow_ipc.dataset.write.same_partition import PartitionValues
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import name_of, parent
 
@@ -72,8 +75,8 @@ def commit(
     outputs
         The output of each task; None if a task reported nothing.
     write_empty
-        Stages a file with the schema and no rows; called if no task had rows, so that the dataset can be read. None
-        for a partitioned dataset, which has no place for it.
+        Stages a file with the schema and no rows in the dataset's directory; called if no task had rows and no file
+        would be there, so that the dataset can be read. None if it may be left without files.
 
     Raises
     ------
@@ -88,7 +91,7 @@ def commit(
         return CommitSummary(staging.jobid, mode, published=False)
     with _nothing_published(staging):
         adds = _check_outputs(staging, outputs)
-        if not adds and write_empty is not None:
+        if not adds and write_empty is not None and _is_left_empty(job):
             adds = _checked_files(staging, (write_empty(),))
         failpoint.hit("C1.checked")
         _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
@@ -168,6 +171,14 @@ def _check_staged(staging: Staging, file: StagedFile, nbytes: int | None) -> Non
         )
 
 
+def _is_left_empty(job: JobPlan) -> bool:
+    """Return whether a job without rows leaves a dataset without files."""
+    if job.intent.mode is WriteMode.OVERWRITE:
+        return True
+    dataset = job.staging.dataset
+    return existing_file(dataset, newest_record(dataset)[1]) is None
+
+
 # C3
 
 
@@ -190,7 +201,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
                 "nothing is published",
                 path=staging.root,
             )
-        removes = _check_unchanged(job, adds)
+        removes = _check_unchanged(job, adds, _placeholder(job, adds, before))
         failpoint.hit("C3.checked")
         record = Record.after(
             before,
@@ -208,15 +219,30 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
             return record
 
 
-def _check_unchanged(job: JobPlan, adds: Sequence[StagedFile]) -> tuple[str, ...]:
+def _placeholder(job: JobPlan, adds: Sequence[StagedFile], newest: Record | None) -> LiveFile | None:
+    """Return the file without rows that a partitioned job replaces; raise if files lie otherwise than the new ones."""
+    intent, dataset = job.intent, job.staging.dataset
+    if intent.mode is WriteMode.OVERWRITE or intent.partition_by is None or not adds:
+        return None
+    try:
+        replaced = check_partition_columns_there(existing_file(dataset, newest), intent.partition_by, dataset)
+    except OptionError as error:
+        raise ConcurrentWriteError(f"another writer was faster: {error.message}", path=dataset.root) from error
+    return None if replaced is None else replaced.as_live_file()
+
+
+def _check_unchanged(job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None) -> tuple[str, ...]:
     """Return the files that an overwrite removes, and raise if they changed."""
     intent, dataset = job.intent, job.staging.dataset
     if intent.mode is WriteMode.APPEND:
-        return ()
+        return () if replaced is None else (replaced.path,)
     if intent.mode is WriteMode.OVERWRITE:
         before, now = intent.snapshot, live_files(dataset)
     else:
         touched = {parent(file.final) for file in adds}
+        if intent.partition_by:
+            there = {parent(file.path) for file in intent.snapshot}
+            touched |= PartitionValues(intent.partition_by).same(touched, there)
         before = tuple(file for file in intent.snapshot if parent(file.path) in touched)
         now = live_files(dataset, touched)
     if now != before:
@@ -225,7 +251,7 @@ def _check_unchanged(job: JobPlan, adds: Sequence[StagedFile]) -> tuple[str, ...
             "nothing is published, write again",
             path=dataset.root,
         )
-    return tuple(file.path for file in before)
+    return (*(file.path for file in before), *(() if replaced is None or replaced in before else (replaced.path,)))
 
 
 def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:

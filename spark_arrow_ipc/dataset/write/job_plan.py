@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import read_head
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import finish, latest
@@ -41,12 +45,15 @@ class CommitIntent:
         What an append does if the directory has files.
     commit_token
         Chosen by the user: of all jobs with the same token, only one is committed.
+    partition_by
+        The partition columns, outermost first; empty without partitions. None if existing files need not lie alike.
     """
 
     mode: WriteMode
     snapshot: tuple[LiveFile, ...] = ()
     if_exists: IfExists = IfExists.APPEND
     commit_token: str | None = None
+    partition_by: tuple[Field, ...] | None = None
 
     def is_in(self, record: Record | None) -> bool:
         """Return whether a record contains the commit token."""
@@ -80,6 +87,8 @@ def plan_job(
     durable: bool = True,
     if_exists: IfExists = IfExists.APPEND,
     commit_token: str | None = None,
+    partition_by: tuple[Field, ...] | None = None,
+    check_existing: Callable[[DataFile], None] | None = None,
     storage: Storage | None = None,
 ) -> JobPlan:
     """Plan a write and make its directories (step P0).
@@ -96,13 +105,19 @@ def plan_job(
         For an append: whether existing files are an error, or make the job do nothing.
     commit_token
         If a job with this token is committed already, this one does nothing.
+    partition_by
+        The partition columns, outermost first; empty without partitions. A job that keeps existing files must have
+        theirs. None: not checked.
+    check_existing
+        Called with the newest file that the job keeps, to raise if new files do not fit beside it.
     storage
         The storage that holds the path; by default chosen by the path.
 
     Raises
     ------
     OptionError
-        The path is a file, or `if_exists` is given for a mode other than append.
+        The path is a file, `if_exists` is given for a mode other than append, or the partition columns differ from
+        those of the files that the job keeps.
     UnsupportedError
         No storage has the path's scheme, or an overwrite finds a partition that is a link.
     CommitError
@@ -118,17 +133,19 @@ def plan_job(
         raise OptionError(f"ifExists={if_exists.value} is for the mode append, and the mode is {mode.value}", path=root)
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
-    intent = CommitIntent(mode, (), if_exists, commit_token)
+    intent = CommitIntent(mode, (), if_exists, commit_token, partition_by)
     snapshot: tuple[LiveFile, ...] | None = () if status is None else _snapshot(staging.dataset, intent)
     if snapshot is None:
         return JobPlan(staging, intent, skip=True)
+    if status is not None and mode is not WriteMode.OVERWRITE:
+        _check_existing(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     failpoint.hit("P0.snapshot")
     storage.make_directory(staging.directory)
     if not read_head(staging.dataset).seq:
         _check_storage(staging)
     failpoint.hit("P0.staging")
-    return JobPlan(staging, CommitIntent(mode, snapshot, if_exists, commit_token))
+    return JobPlan(staging, replace(intent, snapshot=snapshot))
 
 
 def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile, ...] | None:
@@ -151,6 +168,21 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
             path=dataset.root,
         )
     return None if files else ()
+
+
+def _check_existing(
+    dataset: DatasetDirectory, partition_by: tuple[Field, ...] | None, check_existing: Callable[[DataFile], None] | None
+) -> None:
+    """Raise if the new files do not fit beside the existing ones."""
+    if partition_by is None and check_existing is None:
+        return
+    existing = existing_file(dataset, newest_record(dataset)[1])
+    if existing is None:
+        return
+    if partition_by is not None and check_partition_columns_there(existing, partition_by, dataset) is not None:
+        return  # a placeholder without rows, which is replaced
+    if check_existing is not None:
+        check_existing(existing.file)
 
 
 def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:

@@ -79,11 +79,16 @@ class WritePlan:
         )
 
     def write_empty(self, staging: Staging) -> StagedFile:
-        """Stage a file without rows, for its schema (without the partition columns)."""
-        schema = self.columns.schema
-        if self.partition is not None:
-            schema = partitioned_schema(schema, self.partition)
-        return write_empty(staging, schema, options=self.sink)
+        """Stage a file without rows, for its schema.
+
+        It lies in no partition, so it has the partition columns too.
+        """
+        return write_empty(staging, self.columns.schema, options=self.sink)
+
+    @property
+    def partition_fields(self) -> tuple[t.Field, ...]:
+        """The partition columns, outermost first."""
+        return () if self.partition is None else tuple(self.columns.usual.fields[i] for i in self.partition.positions)
 
 
 def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:

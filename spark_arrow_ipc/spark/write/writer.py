@@ -55,7 +55,8 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         UnsupportedError
             A column's type cannot be written, or the path's scheme.
         OptionError
-            The path is a file, or options do not fit each other or the columns.
+            The path is a file, options do not fit each other or the columns, or the partition columns differ from
+            those of the files that are kept.
         """
         plan = plan_write(schema, options)
         job = plan_job(
@@ -64,6 +65,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             durable=options.durability is Durability.FSYNC,
             if_exists=options.if_exists,
             commit_token=options.commit_token,
+            partition_by=plan.partition_fields,
         )
         return cls(job, plan)
 
@@ -78,9 +80,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the staged files: all become visible, or an error names those that did."""
-        # With partitions no file is written: outside of a partition it would lack the partition columns.
-        write_empty = (lambda: self._plan.write_empty(self._job.staging)) if self._plan.partition is None else None
-        commit.commit(self._job, _outputs(messages), write_empty=write_empty)
+        commit.commit(self._job, _outputs(messages), write_empty=lambda: self._plan.write_empty(self._job.staging))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Remove the staged files, unless a commit has begun to publish them.

@@ -50,7 +50,7 @@ def recoveries():
     """The next writer or a vacuum finishes a committed job, and ignores one that is not."""
     return {
         "vacuum": lambda path: vacuum(path, older_than_seconds=0),
-        "the next writer": lambda path: save(path, APPEND),
+        "the next writer": lambda path: save(path, APPEND, "next"),
     }
 
 
@@ -106,7 +106,7 @@ def test_crash_at_a_step(tmp_path, mode, point, own, others, recovery):
         assert set(new) <= set(listed) <= set(new) | set(OLD)
         assert (set(listed) - set(new) == removed) == (others == "new and old" or not removed)
     recoveries()[recovery](tmp_path)
-    after = [*expected, "empty"] if recovery == "the next writer" else expected
+    after = [*expected, "next"] if recovery == "the next writer" else expected
     assert sorted(after) == sorted(ours(tmp_path)) == sorted(foreign(tmp_path))
     vacuum(tmp_path, older_than_seconds=0)
     assert [] == leftovers(tmp_path)

@@ -105,10 +105,6 @@ def test_an_empty_frame_keeps_its_schema(spark, tmp_path):
     assert frame.dtypes == spark.read.format("arrowipc").load(path).dtypes
 
 
-def test_an_empty_frame_of_partitions_has_no_file(spark, tmp_path):
-    assert [] == files_of(write(spark.sql(ROWS).where("false"), tmp_path / "d", partitionBy="k"))
-
-
 @pytest.mark.parametrize("partition_by", [None, "p"])
 def test_no_file_has_more_records_than_asked_for(spark, tmp_path, partition_by):
     options = {"maxRecordsPerFile": "400"} | ({"partitionBy": partition_by} if partition_by else {})

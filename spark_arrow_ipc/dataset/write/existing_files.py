@@ -1,0 +1,162 @@
+"""`ExistingFile`: the newest file of a dataset, and whether new files fit beside it.
+
+Strategy
+--------
+Readers take the columns of partitions from the names of directories, and refuse or skip files that lie otherwise. So a
+job that keeps existing files must write to the same partition columns. The newest commit record names files, so that
+our own datasets are not listed; a dataset without records is listed once.
+
+A file without rows that lies in the dataset's directory is a placeholder for the schema: an empty dataset. A partitioned
+job replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import Pending
+from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.newest import newest_first
+from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.live_files import LiveFile
+from spark_arrow_ipc.errors import FileChangedError, OptionError, error_context
+from spark_arrow_ipc.storage.paths import parent, relative
+
+__all__ = ["ExistingFile", "check_partition_columns_there", "existing_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingFile:
+    """The newest file of a dataset.
+
+    Parameters
+    ----------
+    file
+        As listed.
+    path
+        Relative to the dataset's directory.
+    columns
+        Names of the partition columns in its path, outermost first.
+    is_alone
+        Whether it is the only file of the dataset, as far as is known.
+    rows
+        Number of rows; None if unknown.
+    """
+
+    file: DataFile
+    path: str
+    columns: tuple[str, ...] = ()
+    is_alone: bool = False
+    rows: int | None = None
+
+    def as_live_file(self) -> LiveFile:
+        """Return the file as a snapshot notes it."""
+        return LiveFile(self.path, self.file.nbytes, self.file.mtime_ns)
+
+
+def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingFile | None:
+    """Return the newest file that a reader sees, or None if there is none.
+
+    At most two calls of the storage if `record` names files, else one listing of the dataset.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    record
+        Its newest commit record, done or not.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `list_tree`.
+    """
+    if record is not None and record.adds:
+        add = record.adds[-1]
+        try:
+            there = Pending(dataset, record).file(add)
+        except (FileNotFoundError, FileChangedError):
+            pass  # changed by a writer that makes no records
+        else:
+            file = DataFile(there.path, there.nbytes, there.mtime_ns, (), there.staged)
+            return ExistingFile(file, add.final, _columns(parent(add.final)), len(record.adds) == 1, add.rows)
+    return _listed(dataset)
+
+
+def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
+    tree = list_tree([dataset.root], storage=dataset.storage)
+    columns = {directory: _columns(relative(directory, dataset.root)) for directory in tree.leaves}
+    # As for readers: files beside the directories of partitions do not count, nor do those in other subdirectories.
+    read = [directory for directory in tree.leaves if columns[directory]] or [dataset.root]
+    files = [file for directory in read for file in tree.leaves.get(directory, ())]
+    if not files:
+        return None
+    newest = newest_first(files)[0]
+    return ExistingFile(
+        newest, relative(newest.path, dataset.root), columns.get(parent(newest.path), ()), len(files) == 1
+    )
+
+
+def _columns(directory: str) -> tuple[str, ...]:
+    """Return the names of the partition columns in a relative directory; none if a part is no partition."""
+    parts = directory.split("/") if directory else []
+    return tuple(unescape_path_name(part.partition("=")[0]) for part in parts) if all("=" in p for p in parts) else ()
+
+
+def check_partition_columns_there(
+    existing: ExistingFile | None, partition_by: Sequence[Field], dataset: DatasetDirectory
+) -> ExistingFile | None:
+    """Check that new files lie as existing ones; return the placeholder that they replace, or None.
+
+    Parameters
+    ----------
+    existing
+        From `existing_file`.
+    partition_by
+        Partition columns of the new files; empty without partitions.
+    dataset
+        The dataset, for the error.
+
+    Raises
+    ------
+    OptionError
+        The partition columns differ, so that no reader would see all rows.
+    """
+    names = tuple(field.name for field in partition_by)
+    if existing is None or tuple(map(str.lower, existing.columns)) == tuple(map(str.lower, names)):
+        return None
+    if not existing.columns and existing.is_alone and not _count_rows(existing, dataset):
+        return existing
+    if not existing.columns:
+        state, way = "is not partitioned", "leave partitionBy out"
+    else:
+        state = f"is partitioned by {', '.join(existing.columns)}"
+        way = f"write with partitionBy={','.join(map(_quoted, existing.columns))}"
+    own = f"partitionBy={','.join(map(_quoted, names))}" if names else "no partitionBy"
+    raise OptionError(
+        f"the directory {state} ({existing.path}), and this job has {own}: readers would not see all rows. To add to "
+        f"it, {way}; to replace everything, use mode overwrite with partitionOverwriteMode=static; or write to another "
+        "directory. Nothing is written",
+        path=dataset.root,
+    )
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name.replace('`', '``')}`"
+
+
+def _count_rows(existing: ExistingFile, dataset: DatasetDirectory) -> int:
+    if existing.rows is not None:
+        return existing.rows
+    with error_context(path=existing.file.path), closing(existing.file.open(dataset.storage)) as source:
+        reader = ipc.open(source, columns=[])
+        if isinstance(reader, ipc.FileReader):
+            return sum(reader.read_header(i).length for i in range(len(reader)))
+        return sum(batch.rows for batch in reader.index().batches)

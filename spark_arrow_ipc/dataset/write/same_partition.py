@@ -1,0 +1,68 @@
+"""`PartitionValues`: compare directories of partitions by their values.
+
+Writers spell one value in several ways: ``k=a b`` and ``k=a%20b``, ``k=1`` and ``k=01``. Readers see one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.listing.partition_values import cast, unescape_path_name
+from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
+from spark_arrow_ipc.errors import ArrowIpcError
+
+__all__ = ["PartitionValues"]
+
+Key = tuple[tuple[str, object], ...]
+"""The columns of a directory in lower case, and their values."""
+
+_NAN: Final = "NaN"
+
+
+class PartitionValues:
+    """Compares relative directories by the values of partition columns.
+
+    Parameters
+    ----------
+    fields
+        The partition columns with the types of the written table. Columns with other names are compared as strings.
+    """
+
+    def __init__(self, fields: Sequence[t.Field]) -> None:
+        self._types = {field.name.lower(): field.type for field in fields}
+        self._values: dict[tuple[str, str], object] = {}
+
+    def key(self, directory: str) -> Key:
+        """Return a value that is equal for directories of the same partition."""
+        return tuple(self._part(part) for part in directory.split("/")) if directory else ()
+
+    def same(self, directories: Collection[str], others: Collection[str]) -> set[str]:
+        """Return those of `others` that are the same partition as one of `directories`."""
+        keys = {self.key(directory) for directory in directories}
+        return {other for other in others if self.key(other) in keys}
+
+    def _part(self, part: str) -> tuple[str, object]:
+        escaped, _, string = part.partition("=")
+        name = unescape_path_name(escaped).lower()
+        if (name, string) not in self._values:
+            self._values[name, string] = self._value(string, self._types.get(name, t.utf8))
+        return name, self._values[name, string]
+
+    @staticmethod
+    def _value(string: str, type_: t.DataType) -> object:
+        try:
+            if isinstance(type_, t.Timestamp):
+                return _moment(string)
+            value = cast(string, type_)
+        except (ArrowIpcError, ValueError):
+            return "text", unescape_path_name(string)  # another writer's; no value of ours is equal to it
+        return _NAN if value != value else value  # noqa: PLR0124 - only NaN differs from itself
+
+
+def _moment(string: str) -> object:
+    """Return the instant or local time of a string; the zone of a time without one is that of the job's other times."""
+    value: datetime | None = parse_timestamp(unescape_path_name(string))
+    return string if value is None else (value.tzinfo is None, value)

@@ -1,0 +1,138 @@
+"""The newest file of a dataset, and the partition columns that an append must have."""
+
+import os
+from unittest import mock
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, planned, save
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.write import existing_files
+from spark_arrow_ipc.dataset.write.existing_files import existing_file
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
+
+FLAT = ()
+BY_K = (t.Field("k", t.int32),)
+BY_J_K = (t.Field("j", t.int32), *BY_K)
+
+
+def newest(path):
+    return existing_file(dataset(path), newest_record(dataset(path))[1])
+
+
+def test_an_empty_directory_has_no_newest_file(tmp_path):
+    assert newest(tmp_path) is None
+
+
+def test_the_newest_file_of_our_own_dataset_is_found_without_a_listing(tmp_path):
+    save(tmp_path, APPEND, "j=1/k=2:a")
+    save(tmp_path, APPEND, "j=1/k=3:b")
+    with mock.patch.object(existing_files, "list_tree", side_effect=AssertionError("listed")):
+        found = newest(tmp_path)
+    assert (("j", "k"), 1) == (found.columns, found.rows)
+    assert found.path.startswith("j=1/k=3/part-")
+
+
+def test_a_committed_file_counts_before_it_has_its_name(tmp_path):
+    save(tmp_path, APPEND, "a")
+    with dying("C4.directories"):
+        save(tmp_path, APPEND, "k=1:b")
+    found = newest(tmp_path)
+    assert ("k",) == found.columns
+    assert found.file.staged is not None
+
+
+def test_a_foreign_dataset_is_listed(tmp_path):
+    for name, age in (("k=1/old", 10), ("k=2/new", 20), ("beside", 30), ("sub/hidden", 40)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (age, age))
+    found = newest(tmp_path)
+    assert ("k=2/new", ("k",), False) == (found.path, found.columns, found.is_alone)
+
+
+def test_a_file_that_somebody_removed_makes_it_list(tmp_path):
+    save(tmp_path, APPEND, "a")
+    save(tmp_path, APPEND, "k=1:b")
+    next(tmp_path.glob("k=1/*")).unlink()
+    assert () == newest(tmp_path).columns
+
+
+# (What is there, partition columns of the job, the error or None.)
+LAYOUTS = {
+    "flat to flat": ("a", FLAT, None),
+    "partitioned as before": ("k=1:a", BY_K, None),
+    "another case": ("K=1:a", BY_K, None),
+    "partitioned to flat": ("a", BY_K, "is not partitioned .*this job has partitionBy=k.*leave partitionBy out"),
+    "flat to partitioned": ("k=1:a", FLAT, "is partitioned by k .*no partitionBy.*write with partitionBy=k"),
+    "coarser": ("j=1/k=1:a", BY_K, "is partitioned by j, k .*write with partitionBy=j,k"),
+    "finer": ("k=1:a", BY_J_K, "is partitioned by k .*this job has partitionBy=j,k"),
+    "another order": ("k=1/j=1:a", BY_J_K, "is partitioned by k, j "),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+@pytest.mark.parametrize("mode", [APPEND, DYNAMIC], ids=lambda mode: mode.value)
+def test_partition_columns_must_be_those_of_the_files_that_are_kept(tmp_path, mode, case):
+    there, partition_by, message = LAYOUTS[case]
+    save(tmp_path, APPEND, there)
+    before = sorted(tmp_path.rglob("*"))
+    if message is None:
+        planned(tmp_path, mode, partition_by=partition_by)
+        return
+    with pytest.raises(OptionError, match=f"{message}.*Nothing is written"):
+        planned(tmp_path, mode, partition_by=partition_by)
+    assert before == sorted(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_an_overwrite_may_change_the_partition_columns(tmp_path, case):
+    there, partition_by, _ = LAYOUTS[case]
+    save(tmp_path, APPEND, there)
+    content = "/".join(f"{field.name}=1" for field in partition_by) + ":new"
+    save(tmp_path, OVERWRITE, content, partition_by=partition_by)
+    assert [content.lstrip(":")] == foreign(tmp_path)
+
+
+def test_a_job_of_other_partition_columns_that_was_faster_is_found_at_the_commit(tmp_path):
+    flat = planned(tmp_path, APPEND, "a", partition_by=FLAT)
+    save(tmp_path, APPEND, "k=1:b", partition_by=BY_K)
+    with pytest.raises(ConcurrentWriteError, match=r"another writer was faster.*is partitioned by k"):
+        finish(*flat)
+    assert ["k=1:b"] == foreign(tmp_path)
+
+
+def test_a_partitioned_job_replaces_a_placeholder(tmp_path):
+    for mode in (APPEND, DYNAMIC):
+        path = tmp_path / mode.value
+        save(path, OVERWRITE, "", partition_by=BY_K)  # a file of no bytes has no rows here
+        assert [""] == foreign(path)
+        save(path, mode, "k=1:a", partition_by=BY_K)
+        assert ["k=1:a"] == foreign(path)
+
+
+def test_two_jobs_may_replace_one_placeholder(tmp_path):
+    save(tmp_path, OVERWRITE, "", partition_by=BY_K)
+    jobs = [planned(tmp_path, APPEND, f"k={i}:a", partition_by=BY_K) for i in range(2)]
+    for job in jobs:
+        finish(*job)
+    assert ["k=0:a", "k=1:a"] == foreign(tmp_path)
+
+
+def test_dynamic_replaces_a_partition_by_its_value(tmp_path):
+    """Another writer spells the value `a b` as `a%20b`."""
+    (tmp_path / "k=a%20b").mkdir()
+    (tmp_path / "k=a%20b" / "part-0.arrow").write_text("old")
+    save(tmp_path, DYNAMIC, "k=a b:new", "k=c:other", partition_by=(t.Field("k", t.utf8),))
+    assert ["k=a b:new", "k=c:other"] == foreign(tmp_path)
+
+
+def test_a_job_without_rows_adds_nothing_to_what_is_there(tmp_path):
+    for mode in (APPEND, DYNAMIC):
+        path = tmp_path / mode.value
+        save(path, mode)
+        assert ["empty"] == foreign(path)
+        save(path, APPEND, "a")
+        assert 0 == save(path, mode).files
+        assert ["a", "empty"] == foreign(path)

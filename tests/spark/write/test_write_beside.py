@@ -1,0 +1,51 @@
+"""What a job may add to a directory, by what Spark reads of it then."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+OURS = "arrowipc"
+
+
+def save(frame, path, mode="append", **options):
+    frame.write.format(OURS).mode(mode).options(**options).save(str(path))
+
+
+def load(spark, path, **options):
+    return spark.read.format(OURS).options(**options).load(str(path))
+
+
+def numbers(spark, rows, first=0):
+    return spark.range(first, first + rows, 1, 1).selectExpr("id", "id % 3 AS k")
+
+
+@pytest.mark.parametrize(("first", "then"), [({}, {"partitionBy": "k"}), ({"partitionBy": "k"}, {})], ids=["flat", "partitioned"])  # fmt: skip
+def test_no_append_hides_rows(spark, tmp_path, first, then):
+    """Parquet accepts both, and reads the 10 rows of the partitions alone."""
+    save(numbers(spark, 1000), tmp_path, **first)
+    with pytest.raises(PySparkException, match=r"readers would not see all rows.*or write to another directory"):
+        save(numbers(spark, 10, 1000), tmp_path, **then)
+    assert 1000 == load(spark, tmp_path).count()
+    save(numbers(spark, 10, 1000), tmp_path, **first)
+    assert 1010 == load(spark, tmp_path).count()
+
+
+def test_a_coarser_dynamic_overwrite_is_refused_and_leaves_what_was(spark, tmp_path):
+    frame = numbers(spark, 10).selectExpr("id", "k AS a", "id % 2 AS b")
+    save(frame, tmp_path, partitionBy="a,b")
+    with pytest.raises(PySparkException, match=r"is partitioned by a, b .*write with partitionBy=a,b"):
+        save(frame, tmp_path, "overwrite", partitionBy="a", partitionOverwriteMode="dynamic")
+    assert 10 == load(spark, tmp_path).count()
+
+
+@pytest.mark.parametrize("partition_by", [{}, {"partitionBy": "k"}], ids=["flat", "partitioned"])
+def test_an_overwrite_without_rows_can_be_read_and_added_to(spark, tmp_path, partition_by):
+    frame = numbers(spark, 10)
+    save(frame, tmp_path, **partition_by)
+    save(frame.where("false"), tmp_path, "overwrite", **partition_by)
+    empty = load(spark, tmp_path)
+    assert (frame.dtypes, 0) == (empty.dtypes, empty.count())
+    assert 1 == len(list(tmp_path.rglob("*.arrow")))
+    save(frame.where("false"), tmp_path, **partition_by)
+    assert 1 == len(list(tmp_path.rglob("*.arrow")))
+    save(frame, tmp_path, **partition_by)
+    assert sorted(frame.collect()) == sorted(load(spark, tmp_path).selectExpr("id", "cast(k AS bigint)").collect())
