@@ -302,6 +302,7 @@ def test_no_module_needs_its_own_place_on_disk():
 
 TESTED_ELSEWHERE = {
     "spark/datasource.py": "every test with Spark goes through it",
+    "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/options/enums.py": "words, tested with the options that take them",
     "spark/registration.py": "needs clusters and zips: tests/spark/test_deploy.py",
 }

@@ -26,9 +26,10 @@ from spark_arrow_ipc.dataset import spark_datetime_text
 from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform

@@ -14,10 +14,8 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -42,20 +40,10 @@ from spark_arrow_ipc.dataset.statistics.format import (
     leaves,
 )
 from spark_arrow_ipc.dataset.statistics.min_max import Mask, summarise, valid_slots
+from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 
-__all__ = ["Statistics", "StatisticsCollector", "Which"]
+__all__ = ["StatisticsCollector"]
 
-
-class Statistics(StrEnum):
-    """The columns that have statistics, where no list names them."""
-
-    AUTO = "auto"
-    NONE = "none"
-    ALL = "all"
-
-
-Which: TypeAlias = Statistics | Sequence[ColumnPath]
-"""Value of the option `statistics`: a word, or references to columns (a struct stands for all its leaves)."""
 
 _AUTO_COLUMNS: Final = 64
 _AUTO_NBYTES: Final = 1 << 20

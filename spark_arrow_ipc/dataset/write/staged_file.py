@@ -22,7 +22,8 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX, StagedFile
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, Which
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
 from spark_arrow_ipc.errors import CommitError, error_context
 from spark_arrow_ipc.storage import failpoint

@@ -19,7 +19,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_string, walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector, Which
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task

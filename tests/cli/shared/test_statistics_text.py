@@ -7,7 +7,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 SCHEMA = Schema.of([t.field("when", t.Timestamp(t.TimeUnit.MICROSECOND)), t.field("n", t.struct([("x", t.float64)])), t.field("s", t.utf8)])  # fmt: skip
 ROWS = [

@@ -11,7 +11,8 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, Outlines, read_outline
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 from spark_arrow_ipc.storage.local_source import FileSource
 

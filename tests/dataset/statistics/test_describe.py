@@ -7,8 +7,9 @@ from statistics_cases import batch_of
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.describe import ColumnSummary, file_blocks
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 BATCHES = [batch_of(t.int32, 5, None, -1), batch_of(t.int32, None)]
 

@@ -14,7 +14,8 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.local_source import FileSource

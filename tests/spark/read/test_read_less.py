@@ -12,7 +12,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.statistics.collect import Statistics, StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 
 def read(spark, path, schema=None, **options):
