@@ -1,7 +1,11 @@
-"""How the suite runs: which tests are slow, and in how many processes.
+"""How the suite runs: which tests are slow or exhaustive, and in how many processes.
 
 `slow` is said of a test that starts a JVM, or of rows that are many; tests that ask for the Spark session are slow by
 themselves. `-m "not slow"` leaves what a change of the codec, of plans or of commits is tried with every few minutes.
+
+`exhaustive` is said of slow tests that start clusters and environments of their own for a way of running what other
+tests run in the shared session: each way of docs/deploy.md, copies of a task, the benchmarks. They are left out
+unless `-m exhaustive` asks for them, as .ci/run does.
 """
 
 import os
@@ -31,7 +35,7 @@ def pytest_cmdline_main(config):
 def pytest_collection_modifyitems(config, items):
     """Mark the tests that ask for Spark, and put files with slow tests first: at the end, all processes are busy."""
     for item in items:
-        if "spark" in item.fixturenames:
+        if "spark" in item.fixturenames or item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

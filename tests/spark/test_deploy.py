@@ -284,7 +284,7 @@ def read_back(directory):
     return pa.concat_tables([pa.ipc.open_file(str(path)).read_all() for path in files])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_way_that_the_document_gives_works(way, environments, tmp_path):
     """Reading and writing; found by Spark itself, unless the document says that it must be registered."""
@@ -311,7 +311,7 @@ def test_the_document_silences_spark_4_1():
     assert f"$ export PYTHONWARNINGS='{FORKS}'" in DEPLOY
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_wheel_in_py_files_alone_is_not_enough_and_register_says_so(environments, tmp_path):
     """Planning needs no executor, and neither does this test."""
     alone = Way(
@@ -332,7 +332,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", INPUTS)
 def test_the_example_job_converts(form, environments, tmp_path):
     """With the settings of conf/, as the document runs it; nothing to read on the console but what the JVM says."""

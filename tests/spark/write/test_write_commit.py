@@ -280,6 +280,7 @@ def files_of(path):
     return sorted(file.name[:10] for file in path.glob("part-*.arrow"))
 
 
+@pytest.mark.exhaustive
 def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
     path = cluster / "speculated"
     assert ["attempt-0", "attempt-1"] == sorted(file.name for file in cluster.glob("attempt-*"))
@@ -288,6 +289,7 @@ def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
     assert 120_000 == json.loads((path / "_SUCCESS").read_text())["rows"]
 
 
+@pytest.mark.exhaustive
 def test_an_executor_that_dies_with_a_finished_file_gives_its_rows_once(spark, cluster):
     path = cluster / "died"
     assert (cluster / "killed").exists()

@@ -330,6 +330,7 @@ def killed(spark, tmp_path_factory):
     return folder, before
 
 
+@pytest.mark.exhaustive
 def test_a_second_attempt_gives_its_rows_once(spark, killed):
     path = killed[0] / "retried"
     assert "failed once" == (killed[0] / "here.attempts").read_text()
@@ -339,6 +340,7 @@ def test_a_second_attempt_gives_its_rows_once(spark, killed):
     assert 40_000 == json.loads((path / "_SUCCESS").read_text())["rows"]
 
 
+@pytest.mark.exhaustive
 def test_a_driver_killed_before_its_commit_changed_nothing(spark, killed):
     path, before = killed[0] / "killed", killed[1]
     staged = list((path / "_ipc_stage").rglob("*.staged"))
