@@ -216,7 +216,12 @@ _SHOWN = 80
 """Characters of a value's repr that a message shows."""
 
 
+def cut_repr(value: object, most: int = _SHOWN) -> str:
+    """Return the repr of a value for a message; one of more than `most` characters is cut."""
+    shown = repr(value)
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
+
+
 def unfit(wanted: str, type_: object, value: object) -> str:
     """Return the message ``expected <wanted> for <type>, found <value>``; a long value is cut."""
-    shown = repr(value)
-    return f"expected {wanted} for {type_}, found {shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + '...'}"
+    return f"expected {wanted} for {type_}, found {cut_repr(value)}"

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import ColumnNotFoundError
+from spark_arrow_ipc.errors import ColumnNotFoundError, cut_repr
 
 ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
 """A column by position or name, or a path into structs."""
@@ -321,6 +321,8 @@ class _Exact:
 
 
 _NAMES_SHOWN = 20
+_LONGEST_NAME = 200
+"""Characters of a name that an error shows."""
 
 
 class _Names:
@@ -341,7 +343,8 @@ class _Names:
             likely = ", ".join(f"#{i} {self._names[i]!r}" for i in positions)
             way = "choose by position with the option columns" if above is None else "read the struct as a whole"
             raise ColumnNotFoundError(
-                f"the name {name!r} may stand for {likely}; {way}", field_path=_place(name, above)
+                f"the name {cut_repr(name, _LONGEST_NAME)} may stand for {likely}; {way}",
+                field_path=_place(name, above),
             )
         return positions[0] if positions else None
 
@@ -354,9 +357,10 @@ class _Names:
         more = ", ..." if len(self._names) > _NAMES_SHOWN else ""
         shown = ", ".join(map(repr, self._names[:_NAMES_SHOWN])) + more
         raise ColumnNotFoundError(
-            f"there is no {what} {name!r} in the file; it has {shown or 'none'}", field_path=_place(name, above)
+            f"there is no {what} {cut_repr(name, _LONGEST_NAME)} in the file; it has {shown or 'none'}",
+            field_path=_place(name, above),
         )
 
 
 def _place(name: str, above: str | None) -> str:
-    return name if above is None else f"{above}.{name}"
+    return shortened(name if above is None else f"{above}.{name}")

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import OptionError, cut_repr
 
 __all__ = ["epoch_ns", "parse_date", "parse_timestamp", "zone"]
 
@@ -28,6 +28,9 @@ _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2})(?::?(
 _UTC_NAMES: Final = ("Z", "UTC", "GMT", "UT")
 _MOST_OFFSET: Final = timedelta(hours=18)
 """The limit of Java's ``ZoneOffset``."""
+
+_LONGEST_NAME: Final = 255
+"""Characters of a zone's name; zoneinfo takes the parts of a longer one for directories, by recursion."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,10 +51,12 @@ def zone(name: str) -> tzinfo:
         if offset <= _MOST_OFFSET and int(minutes) < 60 and int(seconds) < 60:
             return timezone(-offset if sign == "-" else offset)
     try:
+        if len(name) > _LONGEST_NAME:
+            raise ValueError(name)
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise OptionError(
-            expected="a time zone such as Europe/Berlin, UTC or +02:00 that this machine knows", found=repr(name)
+            expected="a time zone such as Europe/Berlin, UTC or +02:00 that this machine knows", found=cut_repr(name)
         ) from error
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 from urllib.parse import unquote
 
-from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError, cut_repr
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
@@ -41,6 +41,9 @@ _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links."""
+
+_MOST_CHARACTERS: Final = 1 << 16
+"""Length of a path or pattern: patterns may list names in braces, paths of systems have 4,096 characters at most."""
 
 _ATTEMPTS: Final = 10
 """How often a directory is made again whose parent disappears; a parent that is a dangling link never appears."""
@@ -253,15 +256,25 @@ def local_path(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     OptionError
-        The path is empty, holds a NUL, or is a relative ``file:`` URI.
+        The path is empty, holds a NUL or a lone surrogate, is too long, or is a relative ``file:`` URI.
     UnsupportedError
         The path has another scheme, or is a ``file:`` URI of another host.
     """
     path = os.fspath(path)
     if not path:
         raise OptionError(expected="a path", found="an empty string")
+    if len(path) > _MOST_CHARACTERS:
+        raise OptionError(
+            expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
+        )
     if "\0" in path:
-        raise OptionError(expected="a path", found=f"a NUL character in {path!r}")
+        raise OptionError(expected="a path", found=f"a NUL character in {cut_repr(path)}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise OptionError(
+            expected="a path", found=f"the lone surrogate {path[error.start]!r} in {cut_repr(path)}, which no name has"
+        ) from error
     if path.lower().startswith("file:"):
         path = _of_file_uri(path)
     elif scheme := _SCHEME.match(path):

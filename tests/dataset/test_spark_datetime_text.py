@@ -36,7 +36,7 @@ def test_zones(name, hours):
     assert timedelta(hours=hours) == zone(name).utcoffset(datetime(2024, 1, 1))
 
 
-@pytest.mark.parametrize("name", ["Nowhere/None", "+19:00", "+01:60", "../etc/passwd", ""])
+@pytest.mark.parametrize("name", ["Nowhere/None", "+19:00", "+01:60", "../etc/passwd", "", "*/" * 5_000])
 def test_no_zone(name):
     with pytest.raises(OptionError, match="expected a time zone"):
         zone(name)

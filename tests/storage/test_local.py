@@ -42,6 +42,8 @@ REFUSED = [
     ("relative URI", "file:x.arrow", OptionError, "absolute path after file:"),
     ("empty", "", OptionError, "empty string"),
     ("NUL", "/data/\0", OptionError, "NUL"),
+    ("half a character pair", "/data/\ud800", OptionError, "lone surrogate '.ud800'"),
+    ("longer than any path", "/" + "a" * 70_000, OptionError, "at most 65,536 characters, found 70,001"),
 ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import compile_name
 from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_timestamp, zone
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.storage.paths import name_of
 
 __all__ = ["FileFilter", "parse_modified"]
@@ -65,5 +65,5 @@ def parse_modified(string: str, time_zone: str | None = None) -> int:
     """
     moment = parse_timestamp(string)
     if moment is None:
-        raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=repr(string))
+        raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=cut_repr(string))
     return epoch_ns(moment if moment.tzinfo else moment.replace(tzinfo=zone(time_zone or "UTC")))

@@ -1,10 +1,13 @@
-r"""Hadoop's glob patterns: compile them to regular expressions, and expand braces.
+r"""Hadoop's glob patterns: compile them to predicates on names, and expand braces.
 
 Strategy
 --------
 As in ``org.apache.hadoop.fs.GlobPattern`` and ``GlobExpander``: ``*`` and ``?`` within one part of a path, ``[abc]``,
 ``[a-z]``, ``[^a]`` (or ``[!a]``), nested ``{a,b}`` that may contain slashes, and ``\`` to escape a character. A part
 ``**``, which Hadoop does not have, stands for any number of directories.
+
+Patterns are matched by an automaton (`automaton`) and not by a regular expression, which tries choices one after the
+other: ``*a*a*a*ab`` would take seconds for one name. What grows with the choices (braces with a slash) is bounded.
 
 Nothing here accesses a file system.
 """
@@ -16,15 +19,34 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.dataset.listing.automaton import ANY, Automaton, CharacterSet, Graph
+from spark_arrow_ipc.errors import OptionError, cut_repr
 
-__all__ = ["ANY_DIRECTORIES", "Matches", "compile_name", "expand_braces", "is_pattern", "literal"]
+__all__ = [
+    "ANY_DIRECTORIES",
+    "MOST_CHARACTERS",
+    "MOST_PATHS",
+    "Matches",
+    "compile_name",
+    "expand_braces",
+    "is_pattern",
+    "literal",
+]
 
 Matches: TypeAlias = Callable[[str], object]
 """A predicate on names: the result is true if the name matches."""
 
 ANY_DIRECTORIES: Final = "**"
 """A part of a path that stands for any number of directories, including none."""
+
+MOST_CHARACTERS: Final = 1 << 16
+"""Length of a pattern."""
+
+MOST_PATHS: Final = 10_000
+"""Patterns that braces with a slash expand to."""
+
+_MOST_EXPANDED_CHARACTERS: Final = 4_000_000
+"""Characters of all patterns that one is expanded to, and of all steps between."""
 
 _MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -44,47 +66,66 @@ def literal(part: str) -> str | None:
 def compile_name(pattern: str) -> Matches:
     """Compile a pattern into a predicate on names (without slashes).
 
+    A name is matched in one pass, without going back; the first names cost up to the pattern's length a character.
+
     Raises
     ------
     OptionError
-        A bracket or brace is not closed, a range runs backwards, or the pattern ends in a backslash.
+        A bracket or brace is not closed, a range runs backwards, the pattern ends in a backslash, or it is longer
+        than `MOST_CHARACTERS`.
     """
-    return re.compile(_Translation(pattern).expression(), re.DOTALL).fullmatch
+    if len(pattern) > MOST_CHARACTERS:
+        raise OptionError(expected=f"a pattern of at most {MOST_CHARACTERS:,} characters", found=f"{len(pattern):,}")
+    first, *others = pattern.split("*")
+    if len(others) == 1 and not is_pattern(first + others[0]):
+        return _between(first, others[0])
+    return Automaton(_Parser(pattern).graph()).matches
 
 
-class _Translation:
-    """Translates a pattern into a regular expression, character by character."""
+def _between(first: str, last: str) -> Matches:
+    """Match the commonest patterns, such as ``part-*.arrow``, in a tenth of the automaton's time."""
+    shortest = len(first) + len(last)
+    return lambda name: len(name) >= shortest and name.startswith(first) and name.endswith(last)
+
+
+class _Parser:
+    """Parses a pattern into the graph of an automaton, character by character."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
 
-    def expression(self) -> str:
-        parts = []
-        braces = 0
+    def graph(self) -> Graph:
+        graph = Graph()
+        node = graph.add_node()
+        open_braces: list[tuple[int, int]] = []  # the nodes before and after each brace
         while self._at < len(self._pattern):
             letter = self._next()
             if letter == "\\":
-                parts.append(re.escape(self._escaped()))
+                node = graph.step(node, self._escaped())
             elif letter == "*":
-                parts.append(".*")
+                node = graph.repeat(node, ANY)
             elif letter == "?":
-                parts.append(".")
+                node = graph.step(node, ANY)
             elif letter == "[":
-                parts.append(self._set())
+                node = graph.step(node, self._set())
             elif letter == "{":
-                braces += 1
-                parts.append("(?:")
-            elif letter == "}" and braces:
-                braces -= 1
-                parts.append(")")
-            elif letter == "," and braces:
-                parts.append("|")
+                open_braces.append((node, graph.add_node()))
+                node = graph.skip(node)
+            elif letter == "}" and open_braces:
+                _, after = open_braces.pop()
+                graph.skip(node, after)
+                node = after
+            elif letter == "," and open_braces:
+                before, after = open_braces[-1]
+                graph.skip(node, after)
+                node = graph.skip(before)
             else:
-                parts.append(re.escape(letter))
-        if braces:
+                node = graph.step(node, letter)
+        if open_braces:
             raise self._wrong("a } for each {")
-        return "".join(parts)
+        graph.end = node
+        return graph
 
     def _next(self) -> str:
         letter = self._pattern[self._at]
@@ -96,19 +137,19 @@ class _Translation:
             raise self._wrong("a character after the backslash")
         return self._next()
 
-    def _set(self) -> str:
-        r"""Translate a set; ``\``, ``-``, ``]`` leading ``^`` and ``!`` are special."""
+    def _set(self) -> CharacterSet:
+        r"""Parse a set; ``\``, ``-``, ``]`` leading ``^`` and ``!`` are special."""
         negated = self._pattern[self._at : self._at + 1] in ("^", "!")
         self._at += negated
-        members: list[str] = []
+        ranges: list[tuple[str, str]] = []
         first = self._at
         while True:
             if self._at == len(self._pattern):
                 raise self._wrong("a ] for each [")
             letter = self._next()
             if letter == "]" and self._at > first + 1:
-                return f"[{'^' if negated else ''}{''.join(members)}]"
-            low = self._escaped() if letter == "\\" else letter
+                return CharacterSet(tuple(ranges), negated)
+            low = high = self._escaped() if letter == "\\" else letter
             following = self._pattern[self._at : self._at + 2]
             if len(following) == 2 and following[0] == "-" and following[1] != "]":
                 self._at += 1
@@ -116,13 +157,10 @@ class _Translation:
                 high = self._escaped() if letter == "\\" else letter
                 if high < low:
                     raise self._wrong(f"a range from the lower to the higher character, not {low}-{high}")
-                members.append(f"{re.escape(low)}-{re.escape(high)}")
-            else:
-                # re.escape does not escape & | ~, which are reserved in a set when doubled.
-                members.append(f"\\{low}" if low in "&|~" else re.escape(low))
+            ranges.append((low, high))
 
     def _wrong(self, expected: str) -> OptionError:
-        return OptionError(expected=f"{expected} in the pattern", found=repr(self._pattern))
+        return OptionError(expected=f"{expected} in the pattern", found=cut_repr(self._pattern))
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -133,12 +171,16 @@ def expand_braces(pattern: str) -> list[str]:
     Raises
     ------
     OptionError
-        The pattern ends in a backslash.
+        They expand to more than `MOST_PATHS` patterns, or to very many characters.
     """
     waiting = [pattern]
-    expanded = []
+    expanded: list[str] = []
+    characters = 0
     while waiting:
         current = waiting.pop()
+        characters += len(current)
+        if len(expanded) + len(waiting) >= MOST_PATHS or characters > _MOST_EXPANDED_CHARACTERS:
+            raise OptionError(expected=f"braces that stand for at most {MOST_PATHS:,} paths", found=cut_repr(pattern))
         braces = _braces_with_slash(current)
         if braces is None:
             expanded.append(current)

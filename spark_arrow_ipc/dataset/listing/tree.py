@@ -289,6 +289,12 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
     try:
         for choice in expand_braces(pattern):
             scheme, *parts = choice.split(SEPARATOR)
+            # One ** after another stands for nothing more, and each is a walk through the tree.
+            parts = [
+                part
+                for part, before in zip(parts, ["", *parts], strict=False)
+                if part != before or part != ANY_DIRECTORIES
+            ]
             matches = _matches_of_parts(view, scheme + SEPARATOR, parts)
             matched.update((_path(match), match) for match in sorted(matches, key=_path))
     except OptionError:

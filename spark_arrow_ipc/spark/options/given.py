@@ -12,13 +12,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.spark.options.declare import Option
 
 __all__ = ["Side", "parse_given"]
 
 _ANY = ".*"
 """End of the name of an option with keys, such as ``metadata.*``."""
+
+_SHOWN = 200
+"""Characters of a given name or value that an error shows."""
 
 _SPARK_KEYS = frozenset({"checkpointlocation"})
 """Options that Spark adds itself and that a batch job ignores."""
@@ -59,6 +62,7 @@ def parse_given(mapping: Mapping[str, str], side: Side, other: Side) -> dict[str
         An option is unknown, belongs to the other side, or its value is not understood.
     """
     for key, string in mapping.items():
+        _check_text(key, string)
         if key.lower() not in _SPARK_KEYS:
             _check_known(key, string, side, other)
     given = {key.lower(): string for key, string in mapping.items()}
@@ -87,10 +91,23 @@ def _stands_for(option: Option, key: str) -> bool:
 def _value(option: Option, string: str) -> Any:
     try:
         return option.parse(string)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second by brackets in brackets, thousands of them
         raise OptionError(
-            f"the option {option.name} must be {option.expected}, and is {string!r}; for example: {option.example}"
+            f"the option {option.name} must be {option.expected}, and is {cut_repr(string, _SHOWN)}; "
+            f"for example: {option.example}"
         ) from error
+
+
+def _check_text(key: str, string: str) -> None:
+    """Refuse what cannot be written as UTF-8: half of a character pair, which Java's strings may hold."""
+    for what, text in (("name", key), ("value", string)):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise OptionError(
+                f"the {what} of the option {cut_repr(key)} is not Unicode: it has the lone surrogate "
+                f"{text[error.start]!r} at character {error.start:,}"
+            ) from error
 
 
 def _check_known(key: str, string: str, side: Side, other: Side) -> None:
@@ -99,11 +116,14 @@ def _check_known(key: str, string: str, side: Side, other: Side) -> None:
     option = other.option(key)
     if option is not None:
         raise OptionError(
-            f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it ({key}={string})"
+            f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it "
+            f"({key}={string[:_SHOWN]})"
         )
     import difflib  # only for errors, so that workers start without it
 
     names = {option.name.lower(): option.name for option in side}
-    near = difflib.get_close_matches(key.lower(), names, n=1)
+    near = difflib.get_close_matches(key[:_SHOWN].lower(), names, n=1)
     guess = f"; did you mean {names[near[0]]}" if near else ""
-    raise OptionError(f"there is no option {key}{guess}. The options for {side.doing} are {', '.join(names.values())}")
+    raise OptionError(
+        f"there is no option {key[:_SHOWN]}{guess}. The options for {side.doing} are {', '.join(names.values())}"
+    )

@@ -21,31 +21,34 @@ _E = TypeVar("_E", bound=StrEnum)
 
 _CODECS: dict[str, CompressionType | None] = {"none": None, **{codec.word: codec for codec in CompressionType}}
 _SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?b?)", re.IGNORECASE)
+_MOST = (1 << 63) - 1
+"""The greatest number of an option, as in Spark: a Java long."""
+
 _POWER = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def byte_size(string: str) -> int:
-    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at least 1."""
+    """Parse a Spark byte string: ``128m``, ``2g``, ``64kb`` or plain bytes; at least 1, at most `_MOST`."""
     match = _SIZE.fullmatch(string.strip())
     if match is None:
         raise ValueError(string)
     unit = match[2].lower()
     nbytes = int(match[1]) << (10 * _POWER[unit[:1]])
-    if nbytes < 1:
+    if not 1 <= nbytes <= _MOST:
         raise ValueError(string)
     return nbytes
 
 
 def count(string: str) -> int:
-    """Parse a whole number of at least 1, without underscores and commas, as in Spark."""
-    if not string.strip().isascii() or not string.strip().isdigit() or int(string) < 1:
+    """Parse a whole number of 1 to `_MOST`, without underscores and commas, as in Spark."""
+    if not string.strip().isascii() or not string.strip().isdigit() or not 1 <= int(string) <= _MOST:
         raise ValueError(string)
     return int(string)
 
 
 def integer(string: str) -> int:
     """Parse a whole number, which may have a sign."""
-    if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None:
+    if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None or abs(int(string)) > _MOST:
         raise ValueError(string)
     return int(string)
 

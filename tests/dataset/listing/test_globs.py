@@ -1,13 +1,23 @@
 """Hadoop's glob patterns: what they match, how braces unfold, and which are refused."""
 
+import time
+
 import pytest
 
-from spark_arrow_ipc.dataset.listing.globs import compile_name, expand_braces, is_pattern, literal
+from spark_arrow_ipc.dataset.listing.globs import (
+    MOST_CHARACTERS,
+    MOST_PATHS,
+    compile_name,
+    expand_braces,
+    is_pattern,
+    literal,
+)
 from spark_arrow_ipc.errors import OptionError
 
 MATCHES = [
     ("star", "a*", ["a", "ab", "a.b"], ["b", "ba"]),
     ("star alone", "*", ["", "a"], []),
+    ("star between", "ab*bc", ["abbc", "abxbc"], ["abc", "abb", "xabbc"]),
     ("double star in a name is a star", "a**b", ["ab", "axb"], ["a"]),
     ("question mark", "a?c", ["abc", "a.c"], ["ac", "abbc"]),
     ("a newline is a character", "a?c*", ["a\nc\n"], []),
@@ -74,3 +84,44 @@ def test_braces_with_slashes_unfold(pattern, expected):
 )
 def test_part_that_can_match_one_name_only(part, name, pattern):
     assert (name, pattern) == (literal(part), is_pattern(part))
+
+
+SLOW_ONCE = [
+    ("stars before a letter that is not there", "*a*a*a*ab", ["a" * 241], False),
+    ("stars between dashes", "part-*-*-*-*.arrow", ["part-" + "-" * 230 + ".arro"], False),
+    ("braces in a row", "{a,aa}" * 100 + "b", ["a" * 200], False),
+    ("nested braces", "{" * 4_000 + "a" + "}" * 4_000, ["a"], True),
+    ("many choices", "{" + ",".join(f"part-{i:05d}" for i in range(800)) + "}.arrow", ["part-00799.arrow"], True),
+    ("every set of nodes", "*a" + "?" * 200, ["".join("ab"[i * i % 7 % 2] for i in range(250))] * 20, None),
+    ("as many stars as a path has characters", "*?" * 2_048, ["a" * 255], False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "names", "expected"), [c[1:] for c in SLOW_ONCE], ids=[c[0] for c in SLOW_ONCE])
+def test_no_pattern_takes_long(pattern, names, expected):
+    """The first took a regular expression over 8 seconds, and nested braces its recursion."""
+    started = time.process_time()
+    matches = compile_name(pattern)
+    results = {bool(matches(name)) for name in names}
+    assert time.process_time() - started < 1
+    assert expected is None or {expected} == results
+
+
+TOO_MUCH = [
+    ("choices times choices", "{a/,b/}" * 40),
+    ("nested braces with a slash", "{" * 4_000 + "a/b" + "}" * 4_000),
+    ("more paths than may be", "{" + "a/," * MOST_PATHS + "}"),
+]
+
+
+@pytest.mark.parametrize("pattern", [case[1] for case in TOO_MUCH], ids=[case[0] for case in TOO_MUCH])
+def test_braces_that_stand_for_too_much_are_refused(pattern):
+    started = time.process_time()
+    with pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} paths"):
+        expand_braces(pattern)
+    assert time.process_time() - started < 2
+
+
+def test_a_pattern_that_is_too_long_is_refused():
+    with pytest.raises(OptionError, match="at most 65,536 characters, found 65,537"):
+        compile_name("a" * (MOST_CHARACTERS + 1))

@@ -66,6 +66,7 @@ ANSWERS = [
     ("any directories, none included", ["**/b.arrow"], ["b.arrow"]),
     ("any directories last", ["sub/**"], ["sub/c.arrow", "sub/deep/e.arrow"]),
     ("any directories twice is once", ["**/**/e.arrow"], ["sub/deep/e.arrow"]),
+    ("any directories thousands of times is once", ["**/" * 5_000 + "e.arrow"], ["sub/deep/e.arrow"]),
     ("any directories before a name", ["**/deep"], ["sub/deep/e.arrow"]),
     (
         "directory: its own files by name, of any extension",

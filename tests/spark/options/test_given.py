@@ -52,6 +52,44 @@ def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
     assert expected in str(caught.value)
 
 
+HOSTILE = {
+    "brackets in brackets": "[" * 100_000,
+    "brackets in a list": '["a", ' + "[" * 100_000,
+    "objects in objects": '{"a":' * 100_000,
+    "more digits than Python parses": "9" * 5_000,
+    "a position of such": "#" + "9" * 5_000,
+    "a number that no long holds": "9223372036854775808",
+    "a size that no long holds": "8192p",
+    "half a character pair": "a\ud800",
+    "half of it from JSON": '["\\ud800"]',
+    "fields of fields": "a." * 100_000 + "a",
+    "megabytes": "x" * 5_000_000,
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize(("side", "options"), [(READING, ReadOptions), (WRITING, SparkWriteOptions)])
+def test_no_value_is_more_than_an_option_error_of_some_lines(side, options, case):
+    for option in side:
+        try:
+            options.parse({option.name.replace("*", "key"): HOSTILE[case]})
+        except OptionError as error:
+            assert len(str(error)) < 1_000  # noqa: PT017 - most options take some of the values
+
+
+def test_a_name_that_is_not_unicode_is_an_error():
+    with pytest.raises(OptionError, match=r"the name of the option .* has the lone surrogate '.ud800' at character 1"):
+        ReadOptions.parse({"a\ud800": "b"})
+
+
+NUMBERS = [("maxBatchBytes", "9223372036854775807", 2**63 - 1), ("maxBatchBytes", "8191p", 8191 << 50)]
+
+
+@pytest.mark.parametrize(("name", "string", "value"), NUMBERS)
+def test_numbers_are_those_of_a_java_long(name, string, value):
+    assert value == ReadOptions.parse({name: string}).max_batch_bytes
+
+
 KEYS = [
     ("columns", READING, "columns"),
     ("COLUMNS", READING, "columns"),
