@@ -3,7 +3,7 @@
 Strategy
 --------
 A reader owns a `ByteSource` and the schema, and decodes one message at a time into a `RecordBatch`. Opening a file
-reads only its footer; a body is read when its batch is, and with `columns` only the ranges that those columns need.
+reads only its footer and first bytes; a body is read when its batch is, and with `columns` only the ranges that those columns need.
 Every error of a reader names the path, the block and the byte offset.
 """
 
@@ -19,6 +19,7 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
+from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
@@ -27,7 +28,7 @@ from spark_arrow_ipc.ipc.metadata.footer import decode_footer
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
-from spark_arrow_ipc.ipc.sniff import sniff_source
+from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open_source
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
@@ -115,25 +116,30 @@ def _open(
     source = open_source(openable)
     try:
         with error_context(path=source.path):
-            actual = sniff_source(source)
+            head = read_head(source)
+            actual = sniff(head, source.nbytes)
             if demanded is not None and actual is not demanded:
                 raise InvalidFramingError(
                     expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
                 )
-            opener = _open_file if actual is Format.FILE else _open_stream
-            return opener(source, columns, Validation(validation), limits)
+            if actual is Format.FILE:
+                return _open_file(source, head, columns, Validation(validation), limits)
+            return _open_stream(source, columns, Validation(validation), limits)
     except BaseException:
         source.close()
         raise
 
 
-def _open_file(source: ByteSource, columns: Columns | None, validation: Validation, limits: Limits) -> FileReader:
+def _open_file(
+    source: ByteSource, head: memoryview, columns: Columns | None, validation: Validation, limits: Limits
+) -> FileReader:
     if isinstance(source, ForwardSource):
         raise UnsupportedError("the file format needs a source that can seek; read it into memory and open the bytes")
     flatbuffer, byte_offset = read_footer(source, limits)
     with inside(byte_offset):
         footer = decode_footer(flatbuffer, byte_offset, limits)
         message = decode_schema(footer.schema.view, limits)
+    check_covered(source, head, footer, limits)
     return FileReader(source, SelectedColumns(message, columns, validation, limits), footer)
 
 

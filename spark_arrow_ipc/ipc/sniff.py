@@ -11,6 +11,9 @@ from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource
 SNIFF_NBYTES: Final = 16
 """The number of first bytes that `sniff` needs."""
 
+HEAD_NBYTES: Final = 80
+"""Bytes that `read_head` reads of a file: up to the prefix of its first message, before which arrow-rs has zeros."""
+
 _LEGACY_LEAST: Final = 16
 """The least bytes of a schema message's flatbuffer."""
 
@@ -75,8 +78,9 @@ def _is_text(head: bytes) -> bool:
     return all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head.removeprefix(b"\xef\xbb\xbf"))
 
 
-def sniff_source(source: ByteSource) -> Format:
-    """Return the format of a source; a `ForwardSource` keeps the bytes for later reads."""
+def read_head(source: ByteSource) -> memoryview:
+    """Return the first bytes of a source, at most `HEAD_NBYTES`; a `ForwardSource` keeps them for later reads."""
     if isinstance(source, ForwardSource):
-        return sniff(source.peek(SNIFF_NBYTES))
-    return sniff(source.read_up_to(0, SNIFF_NBYTES), source.nbytes)
+        # A pipe may have no more bytes until its writer goes on.
+        return source.peek(SNIFF_NBYTES)
+    return source.read_up_to(0, HEAD_NBYTES)

@@ -7,7 +7,7 @@ import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc import Format
-from spark_arrow_ipc.ipc.sniff import SNIFF_NBYTES, sniff, sniff_source
+from spark_arrow_ipc.ipc.sniff import HEAD_NBYTES, SNIFF_NBYTES, read_head, sniff
 from spark_arrow_ipc.ipc.source import open_source
 
 FILE_HEAD = b"ARROW1\0\0\xff\xff\xff\xff\x78\0\0\0"
@@ -89,5 +89,11 @@ class Pipe(io.RawIOBase):
 
 def test_the_bytes_that_were_looked_at_stay_in_a_pipe():
     source = open_source(Pipe(STREAM_HEAD))
-    assert Format.STREAM is sniff_source(source)
+    assert Format.STREAM is sniff(read_head(source))
     assert STREAM_HEAD == bytes(source.read_at(0, len(STREAM_HEAD)))
+
+
+def test_the_head_of_a_file_reaches_to_its_first_message():
+    data = FILE_HEAD + bytes(200)
+    assert data[:HEAD_NBYTES] == bytes(read_head(open_source(data)))
+    assert FILE_HEAD == bytes(read_head(open_source(FILE_HEAD)))

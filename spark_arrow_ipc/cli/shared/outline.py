@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
+from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, CompressionType, Format, MessageHeader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
@@ -29,7 +30,7 @@ from spark_arrow_ipc.ipc.metadata.footer import Block, decode_footer
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.ipc.sniff import sniff_source
+from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource, open_source
 
 __all__ = ["BatchOutline", "Outline", "read_outline"]
@@ -146,7 +147,7 @@ def read_outline(path: str, limits: Limits | None = None, *, measure: int | None
     """
     limits = limits or Limits()
     with error_context(path=path), closing(open_source(path)) as source:
-        read = _read_file if sniff_source(source) is Format.FILE else _read_stream
+        read = _read_file if sniff(read_head(source), source.nbytes) is Format.FILE else _read_stream
         return read(path, source, limits, _Measure(source, measure))
 
 
@@ -188,6 +189,7 @@ def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure)
     with error_context(byte_offset=footer_offset):
         footer = decode_footer(flatbuffer, footer_offset, limits)
         schema = decode_schema(footer.schema.view, limits)
+    check_covered(source, read_head(source), footer, limits)
     dictionaries = [
         _read_block(source, i, block, limits, measure=measure, kind="dictionary batch")
         for i, block in enumerate(footer.dictionaries)

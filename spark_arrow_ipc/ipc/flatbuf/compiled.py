@@ -11,15 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.ipc.flatbuf import idl, tables
 
+_REFERENCE_NBYTES: Final = 4
+"""Strings, tables and vectors are references of four bytes inside a table."""
+
 Unpack: TypeAlias = Callable[..., tuple[Any, ...]]
 """`unpack_from` of a compiled `struct.Struct`."""
+
+
+Layout: TypeAlias = tuple[tuple[int, ...], int, int]
+"""The entries of a vtable, the table's inline bytes, and the table's position modulo 8: all that proves its slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """What a slot takes inside its table: bytes, and the multiple at which they begin."""
+
+    number: int
+    name: str
+    nbytes: int
+    alignment: int
+    required: bool
 
 
 @dataclass(slots=True)
@@ -27,13 +45,15 @@ class Shape:
     """The compiled declaration of a table: one mapping by name for each kind of slot.
 
     Each row begins with the number of the slot. For a union it is that of the discriminant, except in `numbers`, which
-    has that of the value.
+    has that of the value. `inline` has a row for each entry of the vtable: what the entry's place in the table must
+    have. `sound` has the layouts of tables that the reader has proven, so that each is proven once.
     """
 
     definition: idl.TableDefinition
     slot_count: int
     numbers: dict[str, int]
-    required: tuple[tuple[int, str], ...]
+    inline: tuple[Inline, ...]
+    sound: set[Layout]
     scalars: dict[str, tuple[int, Unpack, int, int]]
     strings: dict[str, int]
     structs: dict[str, tuple[int, Unpack, int]]
@@ -69,34 +89,37 @@ def _struct_vector(definition: idl.StructDefinition) -> StructVector:
 
 
 def _new_shape(definition: idl.TableDefinition) -> Shape:
-    return Shape(definition, definition.slot_count, {}, (), {}, {}, {}, {}, {}, {}, {}, {})
+    return Shape(definition, definition.slot_count, {}, (), set(), {}, {}, {}, {}, {}, {}, {}, {})
 
 
 def _fill(shape: Shape, shapes: dict[str, Shape]) -> None:
-    required = []
+    inline = []
     for slot in shape.definition.slots:
         number, name = slot.number, slot.name
+        nbytes = alignment = _REFERENCE_NBYTES
         match slot.type:
             case idl.Scalar() | idl.EnumDefinition() as type_:
                 scalar = idl.storage(type_)
                 default = bool(slot.default) if scalar is idl.BOOL else int(slot.default)
                 shape.scalars[name] = (number, Struct("<" + scalar.code).unpack_from, scalar.nbytes, default)
+                nbytes = alignment = scalar.nbytes
             case idl.String():
                 shape.strings[name] = number
             case idl.StructDefinition() as struct:
                 shape.structs[name] = (number, Struct(_struct_format(struct)).unpack_from, struct.nbytes)
+                nbytes, alignment = struct.nbytes, struct.alignment
             case idl.TableReference(target):
                 shape.tables[name] = (number, shapes[target])
             case idl.UnionDefinition() as union:
                 members = {int(member): shapes.get(member.name) for member in union.members}
                 shape.unions[name] = (number, members)
+                inline.append(Inline(number, name, 1, 1, required=False))
                 number += 1
             case idl.Vector(element):
                 _fill_vector(shape, slot, element, shapes)
         shape.numbers[name] = number
-        if slot.required:
-            required.append((number, name))
-    shape.required = tuple(required)
+        inline.append(Inline(number, name, nbytes, alignment, slot.required))
+    shape.inline = tuple(inline)
 
 
 def _fill_vector(shape: Shape, slot: idl.Slot, element: idl.VectorElement, shapes: dict[str, Shape]) -> None:

@@ -3,24 +3,29 @@
 Strategy
 --------
 `root` returns a `TableView`, whose methods return the values of slots. All bytes are proven to lie inside the buffer
-before they are read: the vtable and the table's inline bytes when a view is made; a slot's place, its reference, and
-the length of its vector or string when the slot is read. Every visit of a table is counted (shared tables could make a
-traversal exponential), and so is depth. References point forward only, so there are no cycles.
+before they are read: the vtable, the table's inline bytes and the places of its slots when a view is made; a reference
+and the length of its vector or string when the slot is read. Every visit of a table is counted (shared tables could
+make a traversal exponential), and so is depth. References point forward only, so there are no cycles.
+
+What a vtable says depends on few numbers, and a writer repeats them: a layout that was proven once is remembered
+(`Shape.sound`), so that most tables cost one look-up instead of a check for each slot.
 
 Whatever the bytes, only `InvalidMetadataError` and `LimitError` leave this module, with the position inside
 the Flatbuffers buffer as `byte_offset`. A name or kind that the table does not declare is the caller's mistake
 and a KeyError.
 
-As the official verifier does, strings must end in NUL and references may not be zero; unlike it, no alignment is
-demanded, because a buffer may begin anywhere and neither `struct` nor numpy need it. Nothing here knows Arrow.
+The checks are those of the official verifier: strings must end in NUL, references may not be zero, required slots must
+be there, and tables, vectors, strings and scalars begin at multiples of 4 or of their own size. Neither `struct` nor
+numpy need that, but a reference that a fault has moved by a few bytes often shows in no other way. Multiples count from
+the start of the buffer, which itself may begin anywhere; elements of 8 bytes need no more than 4, because arrow-rs and
+polars have put structs there for years. Nothing here knows Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from struct import Struct
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +34,6 @@ from spark_arrow_ipc.errors import InvalidMetadataError, LimitError
 from spark_arrow_ipc.ipc.flatbuf import idl
 from spark_arrow_ipc.ipc.flatbuf.compiled import SHAPES, VTABLE_SLOTS, Shape, Unpack
 
-E = TypeVar("E", bound=Enum)
-
 SPEC = "Flatbuffers"
 MAX_DEPTH = 64
 """Tables inside tables, the root counted, unless the caller says otherwise."""
@@ -38,6 +41,8 @@ MAX_TABLES = 1_000_000
 """Visits of tables for one root, unless the caller says otherwise."""
 MAX_TABLES_PER_BYTE = 8
 """As in Arrow C++: a sound buffer of n bytes has far fewer than 8 n tables."""
+_MOST_LAYOUTS = 256
+"""Layouts that are remembered of each table; writers use a handful."""
 
 _u32: Unpack = Struct("<I").unpack_from
 _i32: Unpack = Struct("<i").unpack_from
@@ -153,12 +158,30 @@ def _table(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
     if count > shape.slot_count:  # noqa: PLR1730 - min() costs twice as much, and this runs for every table
         count = shape.slot_count
     offsets = VTABLE_SLOTS[count](buffer, vtable + 4)
-    view = TableView(walk, shape, position, depth, inline_nbytes, offsets)
-    if shape.required:
-        for number, name in shape.required:
-            if number >= count or not offsets[number]:
-                _invalid(f"{shape.definition.name}.{name}, which is required", "none", position)
-    return view
+    layout = (offsets, inline_nbytes, position & 7)
+    if layout not in shape.sound:
+        _check_layout(shape, position, inline_nbytes, offsets)
+        if len(shape.sound) >= _MOST_LAYOUTS:
+            shape.sound.clear()
+        shape.sound.add(layout)
+    return TableView(walk, shape, position, depth, inline_nbytes, offsets)
+
+
+def _check_layout(shape: Shape, position: int, inline_nbytes: int, offsets: tuple[int, ...]) -> None:
+    """Refuse a table at no multiple of 4, a slot outside of it or at no multiple of its size, and a missing one."""
+    table = shape.definition.name
+    if position & 3:
+        _invalid(f"{table} at a multiple of 4 bytes", f"byte {position:,}", position)
+    for slot in shape.inline:
+        at = offsets[slot.number] if slot.number < len(offsets) else 0
+        if not at:
+            if slot.required:
+                _invalid(f"{table}.{slot.name}, which is required", "none", position)
+        elif at < 4 or at + slot.nbytes > inline_nbytes:
+            _invalid(f"{table}.{slot.name} within the table's {inline_nbytes:,} inline bytes", f"byte {at:,}", position)
+        elif (position + at) % slot.alignment:
+            at += position
+            _invalid(f"{table}.{slot.name} at a multiple of {slot.alignment} bytes", f"byte {at:,}", at)
 
 
 class TableView:
@@ -200,37 +223,15 @@ class TableView:
 
     def scalar(self, name: str) -> int:
         """Return a scalar, the number of an enum or a bool; the default if absent."""
-        number, unpack, nbytes, default = self._shape.scalars[name]
+        number, unpack, _, default = self._shape.scalars[name]
         offsets = self._offsets
         if number >= len(offsets):
             return default
         at = offsets[number]
         if not at:
             return default
-        if at < 4 or at + nbytes > self._inline_nbytes:
-            self._bad_slot(name, at)
         value: int = unpack(self._walk.buffer, self._position + at)[0]
         return value
-
-    def enum(self, name: str, members: type[E]) -> E:
-        """Return a scalar as a member of an enum.
-
-        Raises
-        ------
-        InvalidMetadataError
-            The enum does not know the value.
-        """
-        value = self.scalar(name)
-        try:
-            return members(value)
-        except ValueError:
-            known = ", ".join(f"{member.value} {member.name}" for member in members)
-            raise InvalidMetadataError(
-                expected=f"{self._shape.definition.name}.{name} to be one of {known}",
-                found=str(value),
-                byte_offset=self._position,
-                spec=SPEC,
-            ) from None
 
     def string(self, name: str) -> str | None:
         """Return a string, or None if absent."""
@@ -282,8 +283,6 @@ class TableView:
         at = offsets[number] if number < len(offsets) else 0
         if not at:
             return 0, None
-        if at < 4 or at >= self._inline_nbytes:
-            self._bad_slot(name, at)
         at += self._position
         discriminant: int = _u8(self._walk.buffer, at)[0]
         if discriminant not in members:
@@ -309,19 +308,17 @@ class TableView:
         views = []
         for at in range(start, start + 4 * count, 4):
             offset = _u32(buffer, at)[0]
-            if not offset or at + offset > last:
+            if not offset or offset & 3 or at + offset > last:
                 self._bad_reference(name, offset, at)
             views.append(_table(walk, shape, at + offset, depth))
         return views
 
     def struct(self, name: str) -> tuple[int, ...] | None:
         """Return the numbers of an inline struct in the order of its fields, or None if absent."""
-        number, unpack, nbytes = self._shape.structs[name]
+        number, unpack, _ = self._shape.structs[name]
         at = self._offsets[number] if number < len(self._offsets) else 0
         if not at:
             return None
-        if at < 4 or at + nbytes > self._inline_nbytes:
-            self._bad_slot(name, at)
         return unpack(self._walk.buffer, self._position + at)
 
     def structs(self, name: str) -> npt.NDArray[np.int64]:
@@ -376,12 +373,10 @@ class TableView:
         at = offsets[number]
         if not at:
             return 0
-        if at < 4 or at + 4 > self._inline_nbytes:
-            self._bad_slot(name, at)
         walk = self._walk
         at += self._position
         offset: int = _u32(walk.buffer, at)[0]
-        if not offset or at + offset > walk.last:
+        if not offset or offset & 3 or at + offset > walk.last:
             self._bad_reference(name, offset, at)
         return at + offset
 
@@ -397,16 +392,9 @@ class TableView:
             self._bad_length(name, count, (walk.nbytes - start) // element_nbytes, at)
         return start, count
 
-    def _bad_slot(self, name: str, at: int) -> NoReturn:
-        _invalid(
-            f"{self._shape.definition.name}.{name} within the table's {self._inline_nbytes:,} inline bytes",
-            f"byte {at:,}",
-            self._position,
-        )
-
     def _bad_reference(self, name: str, offset: int, at: int) -> NoReturn:
         _invalid(
-            f"{self._shape.definition.name}.{name} to refer to 1 to {self._walk.last - at:,} bytes ahead",
+            f"{self._shape.definition.name}.{name} to refer to a multiple of 4 of up to {self._walk.last - at:,} bytes ahead",
             f"{offset:,}",
             at,
         )

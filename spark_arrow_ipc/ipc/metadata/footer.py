@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MetadataVersion
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER, MetadataVersion
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+LEAST_MESSAGE_NBYTES: Final = 48
+"""Fewer bytes cannot be the message of a batch that has rows: prefix, root, two tables and their vtables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +48,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footer:
-    """``Footer`` of File.fbs."""
+    """``Footer`` of File.fbs.
+
+    `uncovered` has the start and stop of each range, from the file's magic to the footer, that no block covers and that
+    is long enough for a message.
+    """
 
     schema: SchemaHeader
     dictionaries: tuple[Block, ...]
     record_batches: tuple[Block, ...]
     custom_metadata: CustomMetadata
+    uncovered: tuple[tuple[int, int], ...] = ()
 
 
 def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limits) -> Footer:
@@ -69,11 +80,18 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
         raise UnsupportedError(f"the footer has metadata version {version}; this release reads up to V5 (4)")
     dictionaries = _decode_blocks(view, "dictionaries", footer_byte_offset)
     record_batches = _decode_blocks(view, "recordBatches", footer_byte_offset)
-    _check_apart(dictionaries, record_batches)
-    return Footer(SchemaHeader(schema), dictionaries, record_batches, decode_custom_metadata(view))
+    uncovered = _uncovered(dictionaries, record_batches, footer_byte_offset)
+    return Footer(
+        SchemaHeader(schema),
+        tuple(Block(*row) for row in dictionaries.tolist()),
+        tuple(Block(*row) for row in record_batches.tolist()),
+        decode_custom_metadata(view),
+        uncovered,
+    )
 
 
-def _decode_blocks(view: reader.TableView, name: str, end: int) -> tuple[Block, ...]:
+def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
+    """Return the byte offset, metadata bytes and body bytes of each block, all of them before the footer."""
     blocks = view.structs(name)
     offsets, metadata_nbytes, body_nbytes = blocks[:, 0], blocks[:, 1], blocks[:, 2]
     # Each summand is bounded by `end` first, so that no sum can overflow.
@@ -89,23 +107,30 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> tuple[Block, 
             block_number=i,
             spec="File.fbs, Block",
         )
-    return tuple(Block(*row) for row in blocks.tolist())
+    return blocks
 
 
-def _check_apart(dictionaries: Sequence[Block], record_batches: Sequence[Block]) -> None:
-    """Refuse blocks that overlap: a small footer could name one batch a million times."""
-    blocks = (*dictionaries, *record_batches)
-    places = np.array([(block.byte_offset, block.nbytes) for block in blocks], np.int64).reshape(-1, 2)
-    order = np.argsort(places[:, 0], kind="stable")
-    starts, ends = places[order, 0], places[order].sum(axis=1)
-    overlaps = np.flatnonzero(ends[:-1] > starts[1:])
+def _uncovered(dictionaries: Int64s, record_batches: Int64s, end: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranges up to `end` that no block covers; refuse blocks that overlap.
+
+    A small footer could name one batch a million times.
+    """
+    blocks = np.concatenate([dictionaries, record_batches])
+    order = blocks[:, 0].argsort(kind="stable")
+    starts, stops = blocks[order, 0], blocks.sum(axis=1)[order]
+    overlaps = np.flatnonzero(stops[:-1] > starts[1:])
     if overlaps.size:
-        before, number = order[overlaps[0]], int(order[overlaps[0] + 1])
+        number = int(order[overlaps[0] + 1])
         is_dictionary = number < len(dictionaries)
         raise InvalidFramingError(
-            expected=f"a block after the one that ends at byte {int(places[before].sum()):,}",
-            found=f"byte offset {int(places[number, 0]):,}",
+            expected=f"a block after the one that ends at byte {int(stops[overlaps[0]]):,}",
+            found=f"byte offset {int(blocks[number, 0]):,}",
             block_kind="dictionary batch" if is_dictionary else "record batch",
             block_number=number - (0 if is_dictionary else len(dictionaries)),
             spec="File.fbs, Block",
         )
+    edges = np.empty((len(blocks) + 1, 2), np.int64)
+    edges[0, 0], edges[1:, 0] = len(FILE_HEADER), stops
+    edges[:-1, 1], edges[-1, 1] = starts, end
+    wide = edges[edges[:, 1] - edges[:, 0] >= LEAST_MESSAGE_NBYTES]
+    return tuple((start, stop) for start, stop in wide.tolist())

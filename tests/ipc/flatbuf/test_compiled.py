@@ -32,7 +32,7 @@ def test_every_slot_is_in_the_mapping_of_its_kind(table):
         held = [name for name in {*KINDS.values(), *VECTORS.values()} if slot.name in getattr(shape, name)]
         assert [kind] == held
     assert {slot.name for slot in table.slots} == set(shape.numbers)
-    assert {slot.name for slot in table.slots if slot.required} == {name for _, name in shape.required}
+    assert {slot.name for slot in table.slots if slot.required} == {slot.name for slot in shape.inline if slot.required}
 
 
 def test_a_union_has_two_numbers():
