@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import ceil
 from typing import Final
@@ -197,7 +197,7 @@ def _cut_batches(
             continue
         parts = ceil(sizes[first] / split_bytes)
         edges = sorted({i * length // parts // ROW_ALIGNMENT * ROW_ALIGNMENT for i in range(parts)} | {length})
-        cut.extend(replace(part, rows=(a, b)) for a, b in pairwise(edges))
+        cut.extend(part._replace(rows=(a, b)) for a, b in pairwise(edges))
     return cut
 
 
