@@ -9,7 +9,8 @@ what it was given). It raises with those. The boundary that knows the file adds 
         ...
 
 `error_context` fills only fields that are still None, so the innermost context wins. Errors are mutable for that
-one purpose, and survive pickling with every field, because Spark sends them from executor to driver.
+one purpose, and survive pickling with every field, because Spark sends them from executor to driver. The text of an
+error is `printable`, whatever names and values of a file are in it; its fields are as they were found.
 
 ::
 
@@ -56,6 +57,18 @@ __all__ = [
 
 _PLACE = ("path", "block_kind", "block_number", "field_path", "byte_offset")
 """The fields that `error_context` fills in, in the order of its parameters."""
+
+
+def printable(string: str) -> str:
+    r"""Return a string on one line, with characters that do not print as escapes such as ``\x1b`` and ``\u202e``.
+
+    Those are control characters (C0, DEL, C1), marks that change the direction of text, line ends, and halves of
+    character pairs. Names and values of files go through this before a person sees them, because a terminal obeys
+    some of them and a log splits at others.
+    """
+    if string.isprintable():
+        return string
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
 
 
 class ArrowIpcError(Exception):
@@ -117,7 +130,7 @@ class ArrowIpcError(Exception):
         if self.spec is not None:
             tail.append(self.spec)
         end = f" ({'; '.join(tail)})" if tail else ""
-        return ": ".join([*head, *what]) + end
+        return printable(": ".join([*head, *what]) + end)
 
     def __reduce__(self) -> tuple[type[ArrowIpcError], tuple[str | None], dict[str, object]]:
         return type(self), (self.message,), self.__dict__.copy()

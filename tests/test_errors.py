@@ -76,6 +76,20 @@ def test_an_error_survives_its_way_through_spark(error_class, move):
     assert (error_class, str(error), vars(error)) == (type(moved), str(moved), vars(moved))
 
 
+HOSTILE = "\x00\x1b[31m\x7f\x9b31m\u202e\u2066\n\ud800"
+
+
+@pytest.mark.parametrize("error_class", CLASSES, ids=lambda c: c.__name__)
+def test_the_text_of_an_error_has_only_characters_that_print(error_class):
+    """Names, values and paths of files: a terminal obeys them, and a log splits at a line end."""
+    with pytest.raises(error_class) as caught, error_context(path=HOSTILE, block_kind=HOSTILE, block_number=0):
+        raise error_class(HOSTILE, expected=HOSTILE, found=HOSTILE, field_path=f"ünï.{HOSTILE}", spec=HOSTILE)
+    text = str(caught.value)
+    assert text.isprintable()
+    assert "ünï.\\x00\\x1b[31m\\x7f\\x9b31m\\u202e\\u2066\\n\\ud800" in text
+    assert HOSTILE == caught.value.path
+
+
 def test_the_innermost_place_wins_and_the_outer_ones_fill_the_rest():
     with (
         pytest.raises(InvalidBodyError) as caught,

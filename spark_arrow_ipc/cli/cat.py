@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -125,7 +124,7 @@ def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
     for portion in portions:
         columns = [[_to_json(value) for value in to_text(column, separator="T")] for column in portion.columns]
         for row in zip(*columns, strict=True) if columns else [()] * portion.num_rows:
-            print(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
+            print(render.json_line(dict(zip(names, row, strict=True))))
         printed += portion.num_rows
     return printed
 

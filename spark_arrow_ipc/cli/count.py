@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict, dataclass
 
 from spark_arrow_ipc import ipc
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
             status = 1
             continue
         rows, counted = rows + found.rows, counted + 1
-        print(json.dumps(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(path)}")
+        print(render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(path)}")
     if counted > 1 and not arguments.json:
         print(f"{rows}\ttotal")
     return status

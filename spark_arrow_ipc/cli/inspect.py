@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             status = 1
             continue
         if arguments.json:
-            print(json.dumps(to_json(outline)))
+            print(render.json_line(to_json(outline)))
         else:
             print("\n".join([*([""] if i else []), *describe(outline, most=None if arguments.all else _SHOWN_BATCHES)]))
     return status

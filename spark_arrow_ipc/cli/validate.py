@@ -10,7 +10,6 @@ readers are known to interpret in another way. A note never makes a file bad.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         for verdict in _verdicts(path, values=arguments.values):
             status = 1 if verdict.error else status
-            lines = [json.dumps(_to_json(verdict))] if arguments.json else _describe(verdict)
+            lines = [render.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
             print("\n".join(lines), flush=True)
     return status
 
@@ -225,7 +224,7 @@ def _words(verdict: Verdict) -> str:
     error = verdict.error
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    return str(error).removeprefix(f"{verdict.path}: ")
+    return str(error).removeprefix(f"{render.printable(verdict.path)}: ")
 
 
 def _to_json(verdict: Verdict) -> dict[str, Any]:

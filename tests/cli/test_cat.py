@@ -103,6 +103,22 @@ def test_nanoseconds_are_text_with_nine_digits_in_every_row(capsys, tmp_path, ty
     assert [{"v": text, "list": [text]} for text in iso] == [json.loads(line) for line in lines]
 
 
+HOSTILE = "\x1b[31m\x7f\x9b31m\u202e\u2066\n"
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_no_control_character_of_a_file_is_printed(capsys, tmp_path, form):
+    """A terminal obeys U+009B as it does ESC [, and U+202E turns the text after it around."""
+    path = write(tmp_path / "x", pa.table({HOSTILE: [HOSTILE], "nested": [[{HOSTILE: HOSTILE}]]}))
+    status, lines, _ = printed(capsys, "--format", form, path)
+    assert 0 == status
+    assert all(line.isprintable() for line in lines)
+    assert {"table": 2, "jsonl": 1}[form] == len(lines)
+    status, _, err = printed(capsys, "--columns", HOSTILE + "x", path)
+    assert 1 == status
+    assert err.removesuffix("\n").isprintable()
+
+
 def test_names_that_occur_twice_keep_both_values(capsys, tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "a", "a_1"])
     _, (line,), _ = printed(capsys, "--format", "jsonl", write(tmp_path / "x", table))

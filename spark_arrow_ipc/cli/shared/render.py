@@ -9,23 +9,35 @@ people and for ``grep``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-__all__ = ["LEFT", "RIGHT", "count", "cut", "printable", "table"]
+from spark_arrow_ipc.errors import printable
+
+__all__ = ["LEFT", "RIGHT", "count", "cut", "json_line", "printable", "table"]
 
 LEFT = "<"
 RIGHT = ">"
-
-
-def printable(string: str) -> str:
-    """Return a string on one line, with characters that do not print as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in string)
 
 
 def cut(string: str, most: int = 100) -> str:
     """Escape and truncate a string, and append the number of missing characters."""
     shown = printable(string[:most])
     return shown if len(string) <= most else f"{shown}... ({len(string) - most:,} characters more)"
+
+
+def json_line(value: Any) -> str:
+    """Return a value as JSON on one line; characters that do not print are escaped, which JSON reads as the same."""
+    line = json.dumps(value, ensure_ascii=False)
+    if line.isprintable():
+        return line
+    return "".join(character if character.isprintable() else _json_escape(character) for character in line)
+
+
+def _json_escape(character: str) -> str:
+    escaped = json.dumps(character)[1:-1]
+    return escaped if escaped != character else f"\\u{ord(character):04x}"  # DEL, which is ASCII
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

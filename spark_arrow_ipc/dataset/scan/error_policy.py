@@ -15,7 +15,7 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, printable
 
 __all__ = ["CORRUPT", "STRICT", "ErrorPolicy", "read_on", "report_missing", "report_rest", "report_skipped", "rows_of"]
 
@@ -93,7 +93,9 @@ def read_on(
 
 def report_missing(path: str) -> None:
     """Warn that a file is gone."""
-    _LOG.warning("%s: the file is gone since this read was planned; skipped, as ignoreMissingFiles asks", path)
+    _LOG.warning(
+        "%s: the file is gone since this read was planned; skipped, as ignoreMissingFiles asks", printable(path)
+    )
 
 
 def report_skipped(path: str, error: BaseException, why: str) -> None:
@@ -109,7 +111,10 @@ def report_skipped(path: str, error: BaseException, why: str) -> None:
         The option that asks for it to be skipped.
     """
     _LOG.warning(
-        "%s: skipped from its start, as %s asks; how many rows that loses is not known: %s", path, why, _message(error)
+        "%s: skipped from its start, as %s asks; how many rows that loses is not known: %s",
+        printable(path),
+        why,
+        _message(error),
     )
 
 
@@ -134,7 +139,7 @@ def report_rest(path: str, blocks: range, rows: int | None, error: BaseException
         last = blocks[-1]
         numbers = f"record batch {last}" if len(blocks) == 1 else f"record batches {blocks[0]} to {last}"
         what = f"{numbers} ({'an unknown number of' if rows is None else f'{rows:,}'} rows)"
-    _LOG.warning("%s: skipped %s, as %s asks: %s", path, what, why, _message(error))
+    _LOG.warning("%s: skipped %s, as %s asks: %s", printable(path), what, why, _message(error))
 
 
 def rows_of(reader: ipc.FileReader, blocks: Iterable[int]) -> int | None:
@@ -146,4 +151,4 @@ def rows_of(reader: ipc.FileReader, blocks: Iterable[int]) -> int | None:
 
 
 def _message(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    return printable(str(error)) or type(error).__name__

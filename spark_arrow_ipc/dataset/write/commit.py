@@ -52,7 +52,7 @@ from spark_arrow_ipc.dataset.write.same_partition import PartitionValues
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError, error_context
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError, error_context, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import name_of, parent
 
@@ -271,11 +271,16 @@ def abort(staging: Staging) -> bool:
         withdrawn = bool(withdraw(staging.dataset, [staging.jobid], durable=staging.durable))
     except (OSError, CommitError) as error:
         _log.warning(
-            "%s: the job %s is aborted; nothing of it is removed, because: %s", staging.root, staging.jobid, error
+            "%s: the job %s is aborted; nothing of it is removed, because: %s",
+            printable(staging.root),
+            staging.jobid,
+            error,
         )
         return True
     if not withdrawn:
-        _log.warning("%s: the job %s was aborted after its commit; it is published", staging.root, staging.jobid)
+        _log.warning(
+            "%s: the job %s was aborted after its commit; it is published", printable(staging.root), staging.jobid
+        )
     return withdrawn
 
 

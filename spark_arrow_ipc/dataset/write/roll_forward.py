@@ -28,7 +28,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record, StagedFile
-from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, name_of, parent
@@ -266,5 +266,5 @@ def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:
         try:
             dataset.storage.delete_tree(directory)
         except OSError as error:
-            _log.warning("%s: the staging directory could not be removed: %s", directory, error)
+            _log.warning("%s: the staging directory could not be removed: %s", printable(directory), error)
     dataset.storage.delete_directory_if_empty(dataset.all_staging)

@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, first_schema, project
-from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.errors import error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
 from spark_arrow_ipc.spark.read.projection import partition_position, select_referenced
@@ -71,7 +71,7 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
     """
     partitioning = discover(tree, base_path=options.base_path, infer=infer, time_zone=options.time_zone)
     if (warning := partitioning.warning()) is not None:
-        _LOG.warning("%s", warning)
+        _LOG.warning("%s", printable(warning))
     return partitioning
 
 

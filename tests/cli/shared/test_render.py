@@ -1,5 +1,8 @@
 """Nothing of a file reaches the terminal as a control character, and tables line up."""
 
+import json
+import sys
+
 import pytest
 
 from spark_arrow_ipc.cli.shared import render
@@ -11,6 +14,8 @@ TEXTS = [
     ("two\nlines", "two\\nlines"),
     ("right to left \u202e", "right to left \\u202e"),
     ("half a pair \ud800", "half a pair \\ud800"),
+    ("C1 \x9b31m", "C1 \\x9b31m"),
+    ("delete \x7f", "delete \\x7f"),
 ]
 
 
@@ -32,6 +37,19 @@ def test_long_text_is_cut_and_says_so(text, expected):
 )
 def test_a_count_has_its_noun(number, noun, plural, expected):
     assert expected == render.count(number, noun, plural)
+
+
+UNPRINTABLE = [chr(code) for code in range(sys.maxunicode + 1) if not chr(code).isprintable()]
+
+
+def test_json_has_only_characters_that_print_and_means_the_same():
+    """C0, DEL, C1, directions of text, line separators, halves of pairs, and what no font has."""
+    assert {"\x1b", "\x7f", "\x9b", "\u202e", "\u2028", "\u2066", "\ud800", "\U000e0001"} <= set(UNPRINTABLE)
+    value = {"a".join(UNPRINTABLE): ["Zoë 日本", *UNPRINTABLE[:200]]}
+    line = render.json_line(value)
+    assert line.isprintable()
+    assert value == json.loads(line)
+    assert "Zoë 日本" in line
 
 
 def test_columns_line_up():
