@@ -132,6 +132,9 @@ class ArrowIpcError(Exception):
         end = f" ({'; '.join(tail)})" if tail else ""
         return printable(": ".join([*head, *what]) + end)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def __reduce__(self) -> tuple[type[ArrowIpcError], tuple[str | None], dict[str, object]]:
         return type(self), (self.message,), self.__dict__.copy()
 

@@ -50,6 +50,13 @@ def test_text_says_where_then_what_then_by_which_rule(arguments, text):
     assert text == str(ArrowIpcError(**arguments))
 
 
+@pytest.mark.parametrize("error_class", CLASSES, ids=lambda c: c.__name__)
+def test_a_list_of_errors_says_what_each_is(error_class):
+    """A notebook, a logger and an exception group show the repr."""
+    error = error_class(expected="4", found="5", path="a.arrow")
+    assert repr([error]) == f"[{error_class.__name__}('a.arrow: expected 4, found 5')]"
+
+
 PARENTS = [
     ("InvalidFramingError", (errors.InvalidArrowError, ValueError)),
     ("InvalidMetadataError", (errors.InvalidArrowError, ValueError)),
