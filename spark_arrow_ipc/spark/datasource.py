@@ -10,18 +10,20 @@ leaks the filters of one query into the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.process import is_session_directory, short_errors
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+from spark_arrow_ipc.storage.local import is_relative
 
 __all__ = ["ArrowIpcDataSource"]
 
@@ -44,6 +46,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """Return the short name for ``format(...)``."""
         return "arrowipc"
 
+    @short_errors
     def schema(self) -> s.StructType:
         """Infer the Spark schema of the first file, or of all with ``mergeSchema``.
 
@@ -59,16 +62,19 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         tune_worker()
         return found
 
+    @short_errors
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
         return (ArrowIpcBlockReader if options.metadata_only else ArrowIpcBatchReader)(schema, options)
 
+    @short_errors
     def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
         """Return the writer of a new job."""
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:
             raise OptionError(_NO_PATH)
+        _check_paths([options.path])
         writer = ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
@@ -80,11 +86,24 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     Raises
     ------
     OptionError
-        An option is wrong, there is no path, or it is a catalog table's, which could not be read later.
+        An option is wrong, there is no path, it is relative under Spark Connect, or it is a catalog table's, which could
+        not be read later.
     """
     if _TABLE_KEY in options:
         raise OptionError(_NO_TABLE)
     parsed = ReadOptions.parse(options)
     if not parsed.paths:
         raise OptionError(_NO_PATH)
+    _check_paths([*parsed.paths, *filter(None, [parsed.base_path])])
     return parsed
+
+
+def _check_paths(paths: Iterable[str]) -> None:
+    """Refuse relative paths where the working directory is Spark's."""
+    relative = next(filter(is_relative, paths), None)
+    if relative is not None and is_session_directory():
+        raise OptionError(
+            f"the path {relative!r} is relative, and under Spark Connect there is nothing that it could be relative to: "
+            "the server plans in a temporary directory and deletes it with the session; "
+            "give the absolute path at which the server sees the files"
+        )

@@ -21,12 +21,9 @@ import gc
 import os
 import sys
 
-from pyspark import TaskContext
+from spark_arrow_ipc.spark.process import is_sparks
 
 __all__ = ["tune_worker"]
-
-_DAEMON = "pyspark.daemon"
-"""The program from which Spark forks its Python processes."""
 
 _NEW_MODULES = 20
 """After this many new modules another collection pays."""
@@ -49,19 +46,13 @@ class _Tuned:
 
 def tune_worker() -> None:
     """Tune this process if Spark runs it and new modules make it worthwhile."""
-    if len(sys.modules) - _Tuned.modules < _NEW_MODULES or not _is_sparks():
+    if len(sys.modules) - _Tuned.modules < _NEW_MODULES or not is_sparks():
         return
     if _Tuned.modules < 0:
         _keep_memory()
     gc.collect()
     gc.freeze()
     _Tuned.modules = len(sys.modules)
-
-
-def _is_sparks() -> bool:
-    """Return True if Spark runs this process for tasks or planning, without user objects."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return TaskContext.get() is not None or (spec is not None and spec.name == _DAEMON)
 
 
 def _keep_memory() -> None:

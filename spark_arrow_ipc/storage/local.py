@@ -29,7 +29,7 @@ from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
-__all__ = ["LOCAL", "LocalStorage", "local_path"]
+__all__ = ["LOCAL", "LocalStorage", "is_relative", "local_path"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 """A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
@@ -284,6 +284,11 @@ def local_path(path: str | os.PathLike[str]) -> str:
             path=path,
         )
     return os.path.abspath(path)
+
+
+def is_relative(path: str) -> bool:
+    """Return True if a path or URI depends on the working directory."""
+    return not path.startswith("/") and not path.lower().startswith("file:") and _SCHEME.match(path) is None
 
 
 def _of_file_uri(uri: str) -> str:

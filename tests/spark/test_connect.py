@@ -37,6 +37,22 @@ try:
     spark.read.format("arrowipc").load(path + "/nowhere").count()
 except Exception as error:
     told["error"] = str(error)
+def raised(act):
+    try:
+        act()
+    except Exception as error:
+        return str(error)
+read = spark.read.format("arrowipc")
+told["relative"] = {
+    "load": raised(lambda: read.load("in").count()),
+    "load of several": raised(lambda: read.load([path + "/in", "in"]).count()),
+    "basePath": raised(lambda: read.option("basePath", "in").load(path + "/in").count()),
+    "load with a schema": raised(lambda: read.schema("a long").load("in").count()),
+    "metadataOnly": raised(lambda: read.option("metadataOnly", "true").load("in").count()),
+    "view": raised(lambda: spark.sql("CREATE TEMPORARY VIEW w USING arrowipc OPTIONS (path 'in')").collect()),
+    "append": raised(lambda: frame.write.format("arrowipc").mode("append").save("in")),
+    "overwrite": raised(lambda: frame.write.format("arrowipc").mode("overwrite").save("in")),
+}
 from spark_arrow_ipc import register
 register(spark)
 print(json.dumps(told))
@@ -60,6 +76,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     error = told.pop("error")
+    relative = told.pop("relative")
     assert told == {
         "schema": "struct<a:bigint,b:string>",
         "sum": {"sum(a)": 6, "count(b)": 2},
@@ -69,3 +86,6 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     }
     assert "NoFilesError" in error
     assert "nowhere" in error
+    refused = "OptionError: the path 'in' is relative, and under Spark Connect"
+    assert [name for name, words in relative.items() if refused not in (words or "")] == []
+    assert [*tmp_path.rglob("in")] == [tmp_path / "in"], "nothing was written in the working directory"

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.local import LOCAL, local_path
+from spark_arrow_ipc.storage.local import LOCAL, is_relative, local_path
 from spark_arrow_ipc.storage.storage import Kind
 
 PATHS = [
@@ -33,6 +33,17 @@ def test_relative_path_is_resolved_against_the_working_directory(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     assert str(tmp_path / "a" / "b.arrow") == local_path("a/b.arrow")
     assert str(tmp_path / "a:b.arrow") == local_path("a:b.arrow")
+
+
+RELATIVE = {
+    "x.arrow": True, "./x": True, "../x": True, "~/x": True, "a:b.arrow": True, "{/a,/b}": True, "*.arrow": True,
+    "/x": False, "//x": False, "file:/x": False, "FILE:///x": False, "file:x": False, "s3://bucket/x": False,
+}  # fmt: skip
+
+
+def test_relative_paths_are_those_that_the_working_directory_changes():
+    """A relative ``file:`` URI is refused everywhere."""
+    assert {path: is_relative(path) for path in RELATIVE} == RELATIVE
 
 
 REFUSED = [

@@ -22,6 +22,7 @@ from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
@@ -79,6 +80,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
                     expected=known.dataType.simpleString(), found=field.dataType.simpleString(), field_path=field.name
                 )
 
+    @short_errors
     def partitions(self) -> list[_BlockPartition]:
         """Plan the input partitions. Opens no file."""
         files = partition_files(list_dataset(self._options), self._options, infer=False).files
@@ -88,11 +90,15 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
         """Yield the rows of one input partition."""
-        if not isinstance(partition, _BlockPartition):
-            return
-        tune_worker()
+        # Spark turns an empty list of partitions into one partition that is None.
+        if isinstance(partition, _BlockPartition):
+            tune_worker()
+            with short_errors:
+                yield from self._batches(partition.files)
+
+    def _batches(self, files: Sequence[DataFile]) -> Iterator[PyArrowBatch]:
         rows: list[dict[str, Any]] = []
-        for file in partition.files:
+        for file in files:
             rows += self._rows(file)
             if len(rows) >= _ROWS_A_BATCH:
                 yield self._batch(rows)

@@ -19,6 +19,7 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.read.output import compile_output
 from spark_arrow_ipc.spark.read.projection import select_needed
@@ -70,6 +71,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._added = [name for name in schema.names if name.lower() in added]
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
 
+    @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
         """Plan the input partitions. Opens few files, and reads no bodies."""
         # Only drivers plan: executors start faster without the modules of listing and predicates.
@@ -87,9 +89,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         when Spark closes the iterator.
         """
         # Spark turns an empty list of partitions into one partition that is None.
-        if not isinstance(partition, ArrowIpcInputPartition):
-            return
-        tune_worker()
+        if isinstance(partition, ArrowIpcInputPartition):
+            tune_worker()
+            with short_errors:
+                yield from self._batches(partition)
+
+    def _batches(self, partition: ArrowIpcInputPartition) -> Iterator[PyArrowBatch]:
         options = self._options
         fields, selection = partition.partition_fields, partition.selection
         needed = _beside(self._own, selection)

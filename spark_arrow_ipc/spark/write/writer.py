@@ -18,6 +18,7 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 
@@ -69,6 +70,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         )
         return cls(job, plan)
 
+    @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
         """Stage the rows of one task. A task without rows stages nothing."""
         if self._job.skip:
@@ -78,10 +80,12 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         partition_id = context.partitionId() if context is not None else 0
         return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))
 
+    @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the staged files: all become visible, or an error names those that did."""
         commit.commit(self._job, _outputs(messages), write_empty=lambda: self._plan.write_empty(self._job.staging))
 
+    @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
         """Remove the staged files, unless a commit has begun to publish them.
 

@@ -1,0 +1,72 @@
+"""What this process is: one of Spark's own or a person's program; in a person's directory or in one of Spark's.
+
+Strategy
+--------
+Spark runs a data source in Python processes of its own: to plan and commit, beside the driver, and to run tasks. A
+person's program that calls the package directly must not be changed by what is only right there.
+
+For Spark Connect sessions, which may share a server, Spark gives each session a temporary directory, named by the
+environment variable ``SPARK_JOB_ARTIFACT_UUID``, and starts the Python processes of the session in it. A relative path
+means nothing there: it would be read and written in a directory that Spark deletes with the session.
+
+What a process of Spark's raises is shown to the person with its traceback, Spark's own frames included, unless the
+variable ``SPARK_HIDE_TRACEBACK`` is set in that process; after an error the process ends. `short_errors` sets it
+where the sentence says all that the person can use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ContextDecorator
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from pyspark import TaskContext
+
+from spark_arrow_ipc.errors import ArrowIpcError
+
+__all__ = ["is_session_directory", "is_sparks", "short_errors"]
+
+_PROGRAMS: Final = ("pyspark.daemon", "pyspark.worker", "pyspark.sql.worker.", "pyspark.sql.streaming.")
+"""The programs that Spark starts: the daemon that forks its processes, or without it the worker and planners."""
+
+_SESSION: Final = "SPARK_JOB_ARTIFACT_UUID"
+"""The environment variable in which Spark names the directory of a Connect session."""
+
+_NO_SESSION: Final = "default"
+"""Its value for a classic session, whose processes start in the driver's working directory."""
+
+
+def is_sparks() -> bool:
+    """Return True if Spark runs this process for tasks or planning, without user objects."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return TaskContext.get() is not None or (spec is not None and spec.name.startswith(_PROGRAMS))
+
+
+def is_session_directory() -> bool:
+    """Return True if the working directory is the temporary one of a Spark Connect session."""
+    session = os.environ.get(_SESSION, _NO_SESSION)
+    return session not in {_NO_SESSION, ""} and Path.cwd().name == session
+
+
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+
+
+class _ShortErrors(ContextDecorator):
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        is_persons = isinstance(error, ArrowIpcError) or (isinstance(error, OSError) and error.filename is not None)
+        if is_persons and is_sparks():
+            os.environ.setdefault(_HIDE_TRACEBACK, "1")
+
+
+short_errors: Final = _ShortErrors()
+"""Lets Spark show errors about options, paths and files without a traceback; a context and a decorator.
+
+These are every `ArrowIpcError`, and errors of the file system that name a file. All others are faults of this package
+and keep their traceback, and so does everything if the variable is set already, even to nothing.
+"""
