@@ -75,7 +75,8 @@ class LocalStorage:
             return None
         is_link = stat.S_ISLNK(state.st_mode)
         kind = Kind.LINK if is_link else _kind(state.st_mode)
-        return Status(path, kind, state.st_size, state.st_mtime_ns, is_link, (state.st_dev, state.st_ino))
+        identity = (state.st_dev, state.st_ino)
+        return Status(path, kind, state.st_size, state.st_mtime_ns, is_link, identity, state.st_ctime_ns)
 
     def list(self, directory: str) -> Iterator[Status]:
         """Yield every name in a directory, in no order, links followed. One ``stat`` a file."""
@@ -92,7 +93,7 @@ class LocalStorage:
                         yield Status(entry.path, Kind.DANGLING, is_link=True)
                     continue  # a file that vanished belongs to no version of the data any more
                 kind = file_kind if entry.is_file() else Kind.SPECIAL
-                yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None))
+                yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None, 0))
 
     def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
         """Open a file for reading; `open_mapped` documents the risk of mapping."""

@@ -50,6 +50,9 @@ class Status(NamedTuple):
         Whether the path itself is a link.
     identity
         Equal for two paths of one file or directory; None where a storage has no such thing, and in listings.
+    ctime_ns
+        Time of the last change of the file or of what is known of it, which no program can set back; 0 where a
+        storage has no such thing, and in listings.
     """
 
     path: str
@@ -58,6 +61,7 @@ class Status(NamedTuple):
     mtime_ns: int = 0
     is_link: bool = False
     identity: tuple[int, int] | None = None
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 Strategy
 --------
 A task opens the files of its ranges one after the other, each once. Size and modification time are compared with the
-plan's before the first byte is used and again after the last: a file that is gone or differs is a `FileChangedError`,
-never other data in silence. Errors name the file and the block.
+plan's before the first byte is used; after the last, they are compared again, and with them the time of the last
+change of any kind, which no program can set back. A file that is gone or differs is a `FileChangedError`, never other
+data in silence. Errors name the file and the block.
 
 `scan` yields a `ScannedFile` for each range, so that the caller can compile its plan once per schema and not once per
 batch. Batches are read lazily. `read_blocks` reads them, `join_small` joins those of few rows, `partition_columns` adds
@@ -279,7 +280,7 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
     # A file that was removed meanwhile was still read to its end: this process held it open.
     after = LOCAL.status(opened.before.path)
     if after is not None and after != opened.before:
-        raise _changed(part, "it was written to while it was read", options)
+        raise _changed(part, "it was changed while it was read", options)
 
 
 def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -> Blocks:

@@ -100,6 +100,15 @@ def touch(path):
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
 
 
+def rewrite_in_place_at_the_same_time(path):
+    """Other values of the same size, and the old modification time: only the time of the last change tells."""
+    found = Path(path).stat()
+    content = Path(path).read_bytes()
+    with Path(path).open("r+b") as file:
+        file.write(content.replace(b"text", b"next"))
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
 CHANGES = [
     ("removed", lambda path: Path(path).unlink(), "it is gone"),
     ("longer", lengthen, "it has .* bytes, it had"),
@@ -119,7 +128,9 @@ def test_file_that_changed_since_the_plan_is_not_read(tmp_path, change, message)
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))
 
 
-@pytest.mark.parametrize("change", [rewrite, lengthen, touch], ids=lambda change: change.__name__)
+@pytest.mark.parametrize(
+    "change", [rewrite, lengthen, touch, rewrite_in_place_at_the_same_time], ids=lambda change: change.__name__
+)
 def test_file_that_changes_while_it_is_read_is_noticed(tmp_path, change):
     path = write(tmp_path / "x.arrow", 0, 25)
     scanning = scan([whole(path)], options=ALONE)
