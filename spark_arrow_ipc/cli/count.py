@@ -56,7 +56,10 @@ def count(path: str) -> Count:
     """
     with ipc.open(path, columns=[]) as reader:
         if isinstance(reader, ipc.FileReader):
-            rows = [reader.read_header(i).length for i in range(len(reader))]
+            headers = (reader.read_header(i).length for i in range(len(reader)))
         else:
-            rows = [batch.rows for batch in reader.index().batches]
-    return Count(path, sum(rows), len(rows))
+            headers = (batch.rows for batch in reader.read_headers())
+        rows = batches = 0
+        for length in headers:
+            rows, batches = rows + length, batches + 1
+    return Count(path, rows, batches)

@@ -25,6 +25,9 @@ class Limits:
         Fields of a schema, nested ones counted.
     max_depth
         Levels of nesting of a field.
+    max_blocks
+        Record and dictionary batches that a footer lists, or that an index of a stream does. A stream that is only
+        read has no index, and may have any number of them.
     """
 
     max_batch_bytes: int = 2048 * _MIB
@@ -32,6 +35,7 @@ class Limits:
     max_metadata_bytes: int = 256 * _MIB
     max_columns: int = 1_000_000
     max_depth: int = 64
+    max_blocks: int = 1_000_000
 
     def check(self, name: str, needed: int, what: str) -> None:
         """Raise a `LimitError` if `needed` exceeds the budget `name`.

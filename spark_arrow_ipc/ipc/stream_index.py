@@ -28,7 +28,7 @@ from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.read_ahead import ReadAhead
 from spark_arrow_ipc.ipc.source import ByteSource
 
-__all__ = ["IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "index_stream", "walk"]
+__all__ = ["IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "index_stream", "walk", "walk_batches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,18 @@ def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple
         byte_offset += block.nbytes
 
 
+def walk_batches(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[IndexedBatch]:
+    """Yield the record batches of a stream by their headers, as `walk`; keeps none of them."""
+    rows = dictionaries = 0
+    for message, block in walk(source, byte_offset, limits):
+        header = message.header
+        if isinstance(header, RecordBatchHeader):
+            yield IndexedBatch(block, header.length, rows, dictionaries, header.compression)
+            rows += header.length
+        else:
+            dictionaries += 1
+
+
 _KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
 """The kinds of messages after the schema."""
 
@@ -179,7 +191,7 @@ def index_stream(
     byte_offset
         Of the first message after the schema.
     limits
-        Budgets of metadata.
+        Budgets of metadata and of messages.
     nests
         Whether values of dictionaries are themselves encoded by dictionaries.
     keeps_broken
@@ -204,6 +216,7 @@ def index_stream(
             elif isinstance(header, RecordBatchHeader):
                 batches.append(IndexedBatch(block, header.length, rows, len(dictionaries), header.compression))
                 rows += header.length
+            limits.check("max_blocks", len(batches) + len(dictionaries), "an index of a stream")
             byte_offset = block.byte_offset + block.nbytes
     except InvalidArrowError as error:
         if not keeps_broken:

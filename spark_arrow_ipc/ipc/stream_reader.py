@@ -29,7 +29,7 @@ from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.source import ByteSource
-from spark_arrow_ipc.ipc.stream_index import StreamIndex, StreamStart, index_stream
+from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
 
 _INT64: Final = struct.Struct("<q")
 
@@ -185,14 +185,28 @@ class StreamReader(BatchReader):
         UnsupportedError
             The source cannot seek.
         ArrowIpcError
-            The header of a message is broken.
+            The header of a message is broken, or there are more messages than `Limits.max_blocks`.
         """
-        if self._source.nbytes is None:
-            raise UnsupportedError("an index of a stream needs a source that can seek", path=self.path)
+        self._require_seeking()
         dictionaries = self._columns.plan(MetadataVersion.V5).dictionaries
         nests = any(plan.dictionaries for plan in dictionaries.values())
         limits = self._columns.limits
         return index_stream(self._source, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken)
+
+    def read_headers(self) -> Iterator[IndexedBatch]:
+        """Yield all record batches by their headers, and keep none: for streams of any length. Does not affect iterating.
+
+        Raises
+        ------
+        UnsupportedError, ArrowIpcError
+            As `index`.
+        """
+        self._require_seeking()
+        return walk_batches(self._source, self._first_offset, self._columns.limits)
+
+    def _require_seeking(self) -> None:
+        if self._source.nbytes is None:
+            raise UnsupportedError("listing a stream needs a source that can seek", path=self.path)
 
     def start_at(self, start: StreamStart) -> None:
         """Go to a record batch of an index, and read the dictionaries in force there.

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, UnsupportedError
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, UnsupportedError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -123,8 +123,20 @@ def test_a_stream_that_cannot_seek_has_no_index():
         def __init__(self, data):
             self.read = io.BytesIO(data).read
 
-    with ipc.open(Pipe(plain())) as reader, pytest.raises(UnsupportedError, match="can seek"):
-        reader.index()
+    with ipc.open(Pipe(plain())) as reader:
+        for walk in (reader.index, reader.read_headers):
+            with pytest.raises(UnsupportedError, match="can seek"):
+                walk()
+
+
+def test_an_index_has_a_budget_and_headers_one_by_one_need_none():
+    with ipc.open(plain(), limits=ipc.Limits(max_blocks=9)) as reader:
+        assert reader.index().batches == tuple(reader.read_headers())
+    with ipc.open(plain(), limits=ipc.Limits(max_blocks=8)) as reader:
+        with pytest.raises(LimitError, match="max_blocks"):
+            reader.index()
+        assert [ROWS] * 9 == [batch.rows for batch in reader.read_headers()]
+        assert 9 == len(list(reader))
 
 
 def test_every_cut_is_said_as_reading_says_it():

@@ -226,6 +226,7 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
     batches = []
     for message, block in messages:
         batches.append(_batch(message, block, measure))
+        limits.check("max_blocks", len(batches), "an outline of a stream")
         end_offset = block.byte_offset + block.nbytes
     return _outline(source, schema, batches, path=path, end_offset=end_offset)
 

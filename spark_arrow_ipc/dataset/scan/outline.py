@@ -26,7 +26,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -207,6 +207,9 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
 def _outline_stream(reader: ipc.StreamReader) -> Outline:
     try:
         return Outline(reader.schema, stream=reader.index())
+    except LimitError:
+        # Too many messages for an index: one task reads the stream from its start, in bounded memory.
+        return Outline(reader.schema)
     except _UNREADABLE as error:
         return Outline(reader.schema, error=error)
 

@@ -93,7 +93,7 @@ def _of_file(reader: ipc.FileReader) -> Iterator[FileBlock]:
 
 
 def _of_stream(reader: ipc.StreamReader) -> Iterator[FileBlock]:
-    for i, batch in enumerate(reader.index().batches):
+    for i, batch in enumerate(reader.read_headers()):
         yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), None)
 
 

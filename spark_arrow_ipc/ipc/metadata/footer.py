@@ -69,7 +69,9 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     Raises
     ------
     InvalidMetadataError, InvalidFramingError
-        The flatbuffer is broken, there is no schema, or a block does not lie before the footer.
+        The flatbuffer is broken, there is no schema, a block does not lie before the footer, or two share bytes.
+    LimitError
+        There are more blocks than the limits allow.
     """
     view = reader.root(flatbuffer, tables.FOOTER, max_depth=2 * limits.max_depth + 8)
     schema = view.table("schema")
@@ -80,6 +82,8 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
         raise UnsupportedError(f"the footer has metadata version {version}; this release reads up to V5 (4)")
     dictionaries = _decode_blocks(view, "dictionaries", footer_byte_offset)
     record_batches = _decode_blocks(view, "recordBatches", footer_byte_offset)
+    # A `Block` takes six times as much memory as the 24 bytes that claim it: none is made before all are checked.
+    limits.check("max_blocks", len(dictionaries) + len(record_batches), "the list of blocks in the footer")
     uncovered = _uncovered(dictionaries, record_batches, footer_byte_offset)
     return Footer(
         SchemaHeader(schema),

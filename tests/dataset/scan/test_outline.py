@@ -207,3 +207,10 @@ def test_no_file_stays_open(tmp_path):
         read_outline(file, options)
     here = {os.path.realpath(entry.path) for entry in os.scandir("/proc/self/fd")}
     assert file.path not in here
+
+
+def test_a_stream_of_too_many_messages_is_not_cut(tmp_path):
+    file = write(tmp_path / "x.arrows", kind="stream")
+    few = OutlineOptions(cut_above=0, limits=ipc.Limits(max_blocks=2))
+    assert (None, None) == (read_outline(file, few).stream, read_outline(file, few).error)
+    assert 3 == len(read_outline(file, OutlineOptions(cut_above=0)).stream.batches)
