@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.array import NOT_COUNTED
 from spark_arrow_ipc.arrow.numpy_views import VIEW
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("dev", max_examples=25, **_COMMON)
+settings.register_profile("dev", max_examples=10, **_COMMON)
 settings.register_profile("ci", max_examples=50, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=1000, **_COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")

@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 ROWS = 400
 STEP = 13
 
-DAMAGED = int(os.environ.get("JOINED_DAMAGED", "100"))
+DAMAGED = int(os.environ.get("JOINED_DAMAGED", "50"))
 """Damaged files a case; the variable is for long runs."""
 
 DAMAGE_SEED = int(os.environ.get("JOINED_SEED", "5"))

@@ -122,7 +122,7 @@ def test_damage_is_found_or_harmless():
         block = reader.blocks[0]
     r = random.Random(5)
     refused = 0
-    for _ in range(1500):
+    for _ in range(500):
         damaged = bytearray(data)
         place = block.byte_offset + r.randrange(8, block.nbytes)
         damaged[place] ^= 1 << r.randrange(8)
@@ -133,7 +133,7 @@ def test_damage_is_found_or_harmless():
                     rows.read(rows.num_rows // 16 * 8, rows.num_rows).to_pylist()
         except ArrowIpcError:
             refused += 1
-    assert refused > 100
+    assert refused > 30
 
 
 def test_more_nulls_than_the_header_says():

@@ -297,14 +297,14 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
         list_files([str(tmp_path)])
 
 
-@pytest.mark.parametrize("levels", [(10, 10, 10, 10)])
+@pytest.mark.parametrize("levels", [(10, 10, 10)])
 def test_many_partitions_are_listed_and_discovered_in_seconds(tmp_path, levels):
     for values in itertools.product(*map(range, levels)):
-        directory = tmp_path.joinpath(*(f"{name}={value}" for name, value in zip("abcd", values, strict=True)))
+        directory = tmp_path.joinpath(*(f"{name}={value}" for name, value in zip("abc", values, strict=True)))
         directory.mkdir(parents=True)
         os.close(os.open(directory / "part.arrow", os.O_CREAT | os.O_WRONLY))
     started = time.perf_counter()
     found = discover(list_tree([str(tmp_path)]))
-    assert time.perf_counter() - started < 5
-    assert (10_000, ["a", "b", "c", "d"]) == (len(found.files), [field.name for field in found.fields])
-    assert (9, 9, 9, 9) == found.files[-1].partition
+    assert time.perf_counter() - started < 2
+    assert (1_000, ["a", "b", "c"]) == (len(found.files), [field.name for field in found.fields])
+    assert (9, 9, 9) == found.files[-1].partition
