@@ -5,11 +5,16 @@ changed, or cut off somewhere. All bytes that are no body count as metadata: mag
 padding, footer. Each reader decodes with all its checks, pyarrow with `validate(full=True)`; what both decode is
 compared, schema, custom metadata and values. pyarrow runs in worker processes, because some bytes crash it.
 
+With `--every-value` the files are those of `small_files`: twenty of all types, written by the pyarrow that is here. Each
+byte of a footer, of the message of a record batch and of a dictionary becomes each other value: what a reader believes
+of a file. Other bytes are changed as above.
+
 Both decode alike, or both refuse: that is agreement. Everything else needs a `Reason` in `differential_reasons`.
 
     python tests/differential.py                    20,000 cases, those of the ordinary test
     python tests/differential.py --exhaustive       all 1.4 million of them
     python tests/differential.py --goldens --limit 100000
+    python tests/differential.py --every-value --exhaustive
     python tests/differential.py --show NUMBER      one case: what both say
 """
 
@@ -35,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 from arrow_from_pyarrow import from_pyarrow, schema_from_pyarrow
 from differential_reasons import CRASH, NOT_OURS, UNEXPLAINED, classify
+from small_files import small_files
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
@@ -66,6 +72,7 @@ MASKS = np.array([1 << bit for bit in range(8)], np.uint8)
 WORDS = np.array([0x00, 0x7F, 0x80, 0xFF], np.uint8)
 CHANGES = len(MASKS) + len(WORDS) + 2
 """Of one byte: each bit flipped, one more, one less, and `WORDS`; some of them coincide."""
+OTHER_VALUES = 255
 
 
 def changed(old: int, number: int) -> int:
@@ -83,22 +90,39 @@ class Origin:
     name: str
     content: bytes
     places: np.ndarray
+    all_values_from: int | None = None
+    """Bytes from here on become all other values."""
+
+    @property
+    def _every(self) -> int:
+        """How many of the places, the last ones, become all other values."""
+        return 0 if self.all_values_from is None else int((self.places >= self.all_values_from).sum())
 
     @property
     def is_file(self) -> bool:
         return self.content.startswith(b"ARROW1")
 
     def __len__(self) -> int:
-        return CHANGES * len(self.places) + len(self.content)
+        return self._changes + len(self.content)
+
+    @property
+    def _changes(self) -> int:
+        return CHANGES * (len(self.places) - self._every) + OTHER_VALUES * self._every
 
     def case(self, number: int) -> tuple[str, bytes]:
         """Return what was done, and the damaged bytes. The changes come first, then the cuts."""
-        if number >= CHANGES * len(self.places):
-            end = number - CHANGES * len(self.places)
+        if number >= self._changes:
+            end = number - self._changes
             return f"{self.name} cut at {end}", self.content[:end]
-        place = int(self.places[number // CHANGES])
+        usual = len(self.places) - self._every
+        if number < CHANGES * usual:
+            place = int(self.places[number // CHANGES])
+            new = changed(self.content[place], number % CHANGES)
+        else:
+            at, value = divmod(number - CHANGES * usual, OTHER_VALUES)
+            place = int(self.places[usual + at])
+            new = self.content[place] ^ (value + 1)
         old = self.content[place]
-        new = changed(old, number % CHANGES)
         damaged = self.content[:place] + bytes([new]) + self.content[place + 1 :]
         return f"{self.name} byte {place} from {old} to {new}", damaged
 
@@ -123,7 +147,8 @@ class Cases:
     """All cases of some files, numbered: what one number means depends on the files alone."""
 
     origins: tuple[Origin, ...]
-    goldens: bool
+    arguments: tuple[str, ...] = ()
+    """What a worker needs to be told to have the same cases."""
 
     def __len__(self) -> int:
         return sum(map(len, self.origins))
@@ -156,11 +181,26 @@ def cases_of(*, goldens: bool) -> Cases:
         content = path.read_bytes()
         if len(content) > MOST_NBYTES or read_theirs(content, is_file=content.startswith(b"ARROW1")) is None:
             continue
-        is_metadata = np.ones(len(content), np.bool_)
-        for start, end in body_ranges(content):
-            is_metadata[start:end] = False
-        made.append(Origin(f"{path.parent.name}/{path.name}", content, np.flatnonzero(is_metadata)))
-    return Cases(tuple(made), goldens)
+        made.append(Origin(f"{path.parent.name}/{path.name}", content, _metadata_places(content)))
+    return Cases(tuple(made), ("--goldens",) if goldens else ())
+
+
+@cache
+def cases_of_every_value() -> Cases:
+    """Return the cases of `small_files`: every value of every byte that a reader believes."""
+    made = []
+    for name, content in small_files().items():
+        with ipc.open_file(content) as reader:
+            first = min(block.byte_offset for block in (*reader.blocks, *reader.dictionary_blocks))
+        made.append(Origin(name, content, _metadata_places(content), first))
+    return Cases(tuple(made), ("--every-value",))
+
+
+def _metadata_places(content: bytes) -> np.ndarray:
+    is_metadata = np.ones(len(content), np.bool_)
+    for start, end in body_ranges(content):
+        is_metadata[start:end] = False
+    return np.flatnonzero(is_metadata)
 
 
 def read_ours(content: bytes, *, is_file: bool) -> tuple[Schema, list[RecordBatch]]:
@@ -305,7 +345,7 @@ def _outcomes_of_one(cases: Cases, numbers: list[int]) -> Iterator[Outcome]:
     """Yield the outcomes of one worker after another, each beginning behind the case that ended its predecessor."""
     left = list(numbers)
     while left:
-        command = [sys.executable, __file__, "--work", *(["--goldens"] if cases.goldens else [])]
+        command = [sys.executable, __file__, "--work", *cases.arguments]
         # No core dumps; and numpy's threads would cost more than they give.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with subprocess.Popen(
@@ -384,19 +424,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exhaustive", action="store_true", help="all cases, in a random order")
     parser.add_argument("--goldens", action="store_true", help="the goldens of the corpus instead of tests/data")
+    parser.add_argument("--every-value", action="store_true", help="small files, each byte that a reader believes")
+    parser.add_argument("--first", type=int, default=0, help="skip so many of the chosen cases")
     parser.add_argument("--limit", type=int, help="so many cases")
     parser.add_argument("--seed", type=int, default=SEED, help="another choice and order")
     parser.add_argument("--show", type=int, metavar="NUMBER", help="one case")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    cases = cases_of(goldens=options.goldens)
+    cases = cases_of_every_value() if options.every_value else cases_of(goldens=options.goldens)
     if options.work:
         work(cases, json.load(sys.stdin))
         return 0
     if options.show is not None:
         print(cases.case(options.show)[1], *outcomes(cases, [options.show]), sep="\n")
         return 0
-    numbers = cases.sample(options.limit or (len(cases) if options.exhaustive else SAMPLED), options.seed)
+    wanted = options.first + (options.limit or SAMPLED)
+    numbers = cases.sample(len(cases) if options.exhaustive else wanted, options.seed)[options.first :][: options.limit]
     print(f"{len(cases):,} cases of {len(cases.origins)} files; {len(numbers):,} are run", flush=True)
     started, shown = time.perf_counter(), 0
     counts: Counter[str] = Counter()

@@ -19,8 +19,10 @@ from arrow_from_pyarrow import batch_to_pyarrow  # noqa: E402
 from differential_reasons import CRASH, CRASHED, EQUAL, NOT_OURS, REASONS, REFUSED, UNEXPLAINED, classify  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from small_files import small_files  # noqa: E402
 
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
+from spark_arrow_ipc.arrow.column_path import walk_fields  # noqa: E402
 
 AGREEMENTS = (EQUAL, REFUSED, CRASHED)
 UNMADE = {t.IntervalYearMonth, t.IntervalDayTime, t.Null}
@@ -78,6 +80,38 @@ def test_summary(found, capsys):
     counts, _ = found
     with capsys.disabled():
         print("", *(f"{count:>6,}  {reason}" for reason, count in counts.most_common()), sep="\n")
+
+
+@pytest.mark.slow
+def test_every_value_of_a_byte_is_refused_or_read_alike():
+    """A sample; `python tests/differential.py --every-value --exhaustive` runs all 2.6 million."""
+    cases = differential.cases_of_every_value()
+    counts, unexplained = differential.report(cases, differential.outcomes(cases, cases.sample(1_000)))
+    assert unexplained == []
+    assert min(counts[EQUAL], counts[REFUSED]) > 50
+
+
+def test_every_value_is_every_value():
+    cases = differential.cases_of_every_value()
+    origin = cases.origins[0]
+    last = origin.places[-1]
+    made = [
+        origin.case(number)
+        for number in range(len(origin) - len(origin.content) - 255, len(origin) - len(origin.content))
+    ]
+    assert {content[last] for _, content in made} == set(range(256)) - {origin.content[last]}
+    assert {content[:last] for _, content in made} == {origin.content[:last]}
+    assert origin.case(len(origin) - 1)[1] == origin.content[:-1]
+
+
+def test_the_small_files_have_all_types():
+    found = set()
+    for content in small_files().values():
+        schema, batches = differential.read_ours(content, is_file=True)
+        found |= {type(field.type) for _, field in walk_fields(schema.fields)}
+        assert sum(batch.num_rows for batch in batches) > 1
+    assert len(small_files()) == 20
+    assert set(strategies.EVERY_CLASS) - found == {t.IntervalYearMonth, t.IntervalDayTime}
 
 
 def test_reasons_have_a_quotation_and_a_name_of_their_own():

@@ -6,6 +6,7 @@ child process with a bounded address space, so that an allocation by a length th
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import corpus
 import pytest
-from fuzz import seeds, targets
+from fuzz import mutants, seeds, targets
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -138,3 +139,43 @@ def test_target_takes_its_seeds(target):
     for content in SEEDS[target][:100]:
         targets.TARGETS[target](content)
         targets.TARGETS[target](content[: len(content) // 2])
+
+
+# ---- structured mutants
+
+
+def test_mutants_leak_nothing():
+    """A sample; `python tests/fuzz/mutants.py --count 1000000` runs more."""
+    sound, leaks = mutants.run(0, 300)
+    assert leaks == []
+    assert 30 < sound < 270
+
+
+def test_a_mutant_is_its_number():
+    assert mutants.mutant(7) == mutants.mutant(7)
+    assert len({mutants.mutant(number)[1] for number in range(20)}) == 20
+
+
+LEAKS = [
+    ("an error of another kind", "raise ZeroDivisionError", "mutant 1 .*ZeroDivisionError"),
+    ("a hang", "while True: pass", "mutant 1 .*more than 1 s"),
+    ("too much memory", "bytearray(1 << 33)", "mutant 1 .*MemoryError"),
+    ("the end of the process", "import os; os._exit(3)", "mutant 1: the process ended with 3"),
+]
+
+
+@pytest.mark.parametrize(("program", "says"), [leak[1:] for leak in LEAKS], ids=[leak[0] for leak in LEAKS])
+def test_a_leak_is_found_and_costs_its_mutant_only(monkeypatch, program, says):
+    code = compile(program, "leak", "exec")
+
+    def read(content, *, is_file):
+        if content == mutants.mutant(1)[1]:
+            exec(code, {})
+        return True
+
+    monkeypatch.setattr(mutants, "read", read)
+    monkeypatch.setattr(mutants, "MOST_SECONDS", 1)
+    sound, leaks = mutants.run(0, 4)
+    assert sound == 3
+    (leak,) = leaks
+    assert re.search(says, leak, re.DOTALL)
