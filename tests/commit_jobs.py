@@ -1,5 +1,6 @@
 """Jobs for tests of the commit: tasks that write a few bytes, readers of both kinds, and processes that die."""
 
+import itertools
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,3 +111,14 @@ def failing(text):
     """Let what runs inside meet the fault of a failpoint."""
     with mock.patch.object(failpoint, "hit", failpoint.Failpoint.parse(text).hit):
         yield
+
+
+def interrupted(point, action):
+    """Do something once, when a failpoint is passed."""
+    passages = itertools.count()
+
+    def hit(name):
+        if name == point and not next(passages):
+            action()
+
+    return mock.patch("spark_arrow_ipc.storage.failpoint.hit", hit)

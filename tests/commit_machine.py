@@ -75,6 +75,9 @@ class Process:
     def traits(self):
         return self.inner.traits
 
+    def inside(self, directory):
+        return self
+
     def resolve(self, path):
         return self.inner.resolve(path)
 

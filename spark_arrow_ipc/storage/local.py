@@ -5,6 +5,10 @@ Strategy
 Each method makes as few system calls as possible, and every change that others can see is a single one: a file gets its
 name by ``link`` (`put_if_absent`: fails if the name exists, on network storage too) or ``rename``. Paths are absolute; a
 relative path from the user is made absolute without following links.
+
+A storage `inside` a directory reaches what is below it relative to open descriptors, so that no link there is followed,
+even one that is put there between two calls (`beneath`). Writers work in such a storage; readers, who change nothing,
+take paths as they are.
 """
 
 from __future__ import annotations
@@ -12,21 +16,19 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
-import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 from urllib.parse import unquote
 
-from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.errors import CommitError, LimitError, OptionError, UnsupportedError, cut_repr
+from spark_arrow_ipc.storage import beneath, failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
 __all__ = ["LOCAL", "LocalStorage", "is_relative", "local_path"]
@@ -39,6 +41,13 @@ _LOCAL_HOSTS = ("", "localhost")
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems without ``fsync`` of directories (some network and user-space ones)."""
 
+_NOT_OPENABLE = (errno.ELOOP, errno.ENXIO)
+"""Errors of opening a link without following it, and of opening a socket."""
+
+_NO_FILE: Final = "expected a regular file, found a link, a directory, a pipe, a socket or a device"
+
+_FILE_MODE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
+
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links."""
 
@@ -46,7 +55,12 @@ _MOST_CHARACTERS: Final = 1 << 16
 """Length of a path or pattern: patterns may list names in braces, paths of systems have 4,096 characters at most."""
 
 _ATTEMPTS: Final = 10
-"""How often a directory is made again whose parent disappears; a parent that is a dangling link never appears."""
+"""How often something is made again that another process deletes; a parent that is a dangling link never appears."""
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Does not wait for the other end of a pipe."""
+
+_NEW: Final = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _BUFFER_NBYTES: Final = 1 << 13
 """Small buffers are combined into writes of this size; larger ones are written as they are."""
@@ -56,21 +70,37 @@ _TRAITS: Final = Traits(directories=True)
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """Local paths. Has no state, so that pickling costs nothing; use `LOCAL`."""
+    """Local paths; use `LOCAL`.
+
+    Parameters
+    ----------
+    root
+        The directory whose contents alone are reached, and below which no link is followed; None for all paths.
+    """
+
+    root: str | None = None
 
     @property
     def traits(self) -> Traits:
         """Local file systems have directories, whose names `sync` makes durable."""
         return _TRAITS
 
+    def inside(self, directory: str | None) -> LocalStorage:
+        """Return the storage of what is below a directory, in which no link is followed; of all paths for None."""
+        return LocalStorage(directory)
+
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the absolute path of a plain path or a ``file:`` URI (`local_path`)."""
         return local_path(path)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
-        """Return the state of a path, or None if nothing is there. One system call."""
+        """Return the state of a path, or None if nothing is there. One system call, and two for each level inside."""
         try:
-            state = os.stat(path, follow_symlinks=follow_links)
+            if self.root is None:
+                state = os.stat(path, follow_symlinks=follow_links)
+            else:
+                with self._at(path) as (name, directory):
+                    state = os.stat(name, dir_fd=directory, follow_symlinks=follow_links)
         except (FileNotFoundError, NotADirectoryError):
             return None
         is_link = stat.S_ISLNK(state.st_mode)
@@ -79,52 +109,79 @@ class LocalStorage:
         return Status(path, kind, state.st_size, state.st_mtime_ns, is_link, identity, state.st_ctime_ns)
 
     def list(self, directory: str) -> Iterator[Status]:
-        """Yield every name in a directory, in no order, links followed. One ``stat`` a file."""
-        file_kind, new = Kind.FILE, tuple.__new__
-        with os.scandir(directory) as entries:
-            for entry in entries:  # 100,000 times: half the time of a named tuple is its own __new__
-                if entry.is_dir():
-                    yield Status(entry.path, Kind.DIRECTORY, is_link=entry.is_symlink())
-                    continue
-                try:
-                    state = entry.stat()
-                except FileNotFoundError:
-                    if entry.is_symlink() and self.status(entry.path, follow_links=False) is not None:
-                        yield Status(entry.path, Kind.DANGLING, is_link=True)
-                    continue  # a file that vanished belongs to no version of the data any more
-                kind = file_kind if entry.is_file() else Kind.SPECIAL
-                yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None, 0))
+        """Yield every name in a directory, in no order, links to files followed. One ``stat`` a file."""
+        if self.root is None:
+            yield from _statuses(directory)
+            return
+        descriptor = beneath.open_readable(self.root, directory)
+        try:
+            for status in _statuses(descriptor):
+                yield status._replace(path=join(directory, status.path))
+        finally:
+            os.close(descriptor)
 
     def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
         """Open a file for reading; `open_mapped` documents the risk of mapping."""
-        return open_mapped(path) if memory_map else FileSource.open(path)
+        descriptor = None
+        if self.root is not None:
+            with self._at(path) as (name, directory):
+                descriptor = os.open(name, _READ, dir_fd=directory)
+        return open_mapped(path, descriptor) if memory_map else FileSource.open(path, descriptor)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
-        """Return the contents of a small file."""
-        with open(path, "rb", buffering=0) as file:
-            nbytes = os.fstat(file.fileno()).st_size
+        """Return the contents of a small file; a link is not followed, and a pipe not waited for.
+
+        Raises
+        ------
+        UnsupportedError
+            It is no regular file.
+        """
+        with self._at(path) as (name, directory):
+            try:
+                descriptor = os.open(name, _READ, dir_fd=directory)
+            except OSError as error:
+                if error.errno not in _NOT_OPENABLE:
+                    raise
+                raise UnsupportedError(_NO_FILE, path=path) from error
+        with open(descriptor, "rb", buffering=0) as file:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode):
+                raise UnsupportedError(_NO_FILE, path=path)
+            nbytes = state.st_size
             if nbytes > max_nbytes:
                 raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
-            return file.readall()
+            return file.read(nbytes)
 
     def create(self, path: str) -> BinaryIO:
         """Create a file exclusively; its directory must exist."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with self._at(path) as (name, directory):
+            descriptor = os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=directory)
         return os.fdopen(descriptor, "wb", buffering=_BUFFER_NBYTES)
 
     def scratch_file(self, directory: str) -> BinaryIO:
         """Return an unnamed file on the file system of a directory, which must exist."""
-        return cast("BinaryIO", tempfile.TemporaryFile(dir=directory))
+        with self._at(_temporary(directory)) as (name, descriptor):
+            file = os.open(name, os.O_RDWR | _NEW, 0o600, dir_fd=descriptor)
+            try:
+                os.unlink(name, dir_fd=descriptor)
+            except BaseException:
+                os.close(file)
+                raise
+        return os.fdopen(file, "w+b")
 
     def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:
         """Write a small file under another name and rename it."""
-        temporary = _temporary(scratch or os.path.dirname(path))
-        with _deleted_on_error(temporary):
-            with self.create(temporary) as file:
-                file.write(data)
-                if durable:
-                    self.sync_file(file)
-            os.replace(temporary, path)
+        for attempt in range(_ATTEMPTS):
+            temporary = _temporary(scratch or os.path.dirname(path))
+            with self._deleted_on_error(temporary):
+                self._write(temporary, [data], durable=durable)
+                try:
+                    self.publish(temporary, path)
+                except FileNotFoundError:  # a vacuum that clears everything deleted the temporary file
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                else:
+                    return
 
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:
         """Write a small file under another name and link it to its own.
@@ -135,19 +192,13 @@ class LocalStorage:
             The file system has no hard links.
         """
         temporary = _temporary(os.path.dirname(path))
-        with _deleted_on_error(temporary):
-            with self.create(temporary) as file:
-                half = len(data) // 2
-                for part in (data[:half], data[half:]):
-                    file.write(part)
-                    file.flush()
-                    failpoint.hit("C3.torn")
-                if durable:
-                    self.sync_file(file)
+        half = len(data) // 2
+        with self._deleted_on_error(temporary):
+            self._write(temporary, [data[:half], data[half:]], durable=durable, is_record=True)
             failpoint.hit("C3.written")
-            linked = _link(temporary, path)
+            linked = self._link(temporary, path)
             failpoint.hit("C3.linked")
-        with suppress(OSError):  # vacuum finds what stays
+        with suppress(OSError, CommitError):  # vacuum finds what stays
             self.delete(temporary)
         return linked
 
@@ -156,29 +207,31 @@ class LocalStorage:
         probe, linked = _temporary(directory), _temporary(directory)
         self.create(probe).close()
         try:
-            _link(probe, linked)
+            self._link(probe, linked)
             self.delete(linked)
         finally:
             self.delete(probe)
 
     def publish(self, staged: str, final: str) -> None:
         """Rename a file."""
-        os.rename(staged, final)
+        with self._at(staged) as (old, source), self._at(final) as (new, target):
+            os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
 
     def delete(self, path: str) -> None:
         """Unlink a file; do nothing if it does not exist."""
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        with suppress(FileNotFoundError), self._at(path) as (name, directory):
+            os.unlink(name, dir_fd=directory)
 
     def delete_tree(self, directory: str) -> None:
         """Delete a directory with its contents; do nothing if it does not exist."""
-        try:
-            shutil.rmtree(directory)
-        except FileNotFoundError:  # it does not exist, or another process deletes it too
-            shutil.rmtree(directory, ignore_errors=True)
+        with suppress(FileNotFoundError), self._at(directory) as (name, descriptor):
+            beneath.delete_tree(name, descriptor)
 
     def make_directory(self, directory: str) -> None:
-        """Make a directory and its parents."""
+        """Make a directory and its parents; inside a directory they take its mode."""
+        if self.root is not None and directory != self.root:
+            beneath.make_directory(self.root, directory)
+            return
         for _ in range(_ATTEMPTS):
             # A job that ends may delete an empty parent between two steps of makedirs.
             with suppress(FileNotFoundError):
@@ -188,8 +241,8 @@ class LocalStorage:
 
     def delete_directory_if_empty(self, directory: str) -> None:
         """Delete a directory if it is empty, and keep it if that fails."""
-        with suppress(OSError):
-            os.rmdir(directory)
+        with suppress(OSError, CommitError), self._at(directory) as (name, descriptor):
+            os.rmdir(name, dir_fd=descriptor)
 
     def sync_file(self, file: BinaryIO) -> None:
         """Flush a file and make its bytes durable."""
@@ -199,7 +252,7 @@ class LocalStorage:
     def sync(self, directory: str) -> None:
         """Make the names in a directory durable, such as those of renamed files."""
         try:
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = beneath.open_readable(self.root or directory, directory)
         except FileNotFoundError:
             return
         try:
@@ -209,6 +262,67 @@ class LocalStorage:
                 raise
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def _at(self, path: str) -> Iterator[tuple[str, int | None]]:
+        """Yield the name, and the descriptor of its directory, by which a system call reaches a path."""
+        if self.root is None or path == self.root:
+            yield path, None
+            return
+        directory, name = os.path.split(path)
+        descriptor = beneath.open_directory(self.root, directory)
+        try:
+            beneath.check_name(name, path)
+            yield name, descriptor
+        except OSError as error:
+            if error.filename == name:
+                error.filename = path
+            if error.filename2 == name:
+                error.filename2 = path
+            raise
+        finally:
+            os.close(descriptor)
+
+    def _write(self, path: str, parts: Iterable[bytes], *, durable: bool, is_record: bool = False) -> None:
+        """Write a small new file, which whoever may use its directory may read."""
+        with self.create(path) as file:
+            if self.root is not None:
+                with suppress(OSError), self._at(path) as (_, directory):  # some file systems have no modes
+                    _take_mode(file.fileno(), directory)
+            for part in parts:
+                file.write(part)
+                if is_record:
+                    file.flush()
+                    failpoint.hit("C3.torn")
+            if durable:
+                self.sync_file(file)
+
+    @contextmanager
+    def _deleted_on_error(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError, CommitError):  # the first error is the one to raise
+                self.delete(path)
+            raise
+
+    def _link(self, source: str, target: str) -> bool:
+        try:
+            with self._at(source) as (old, first), self._at(target) as (new, second):
+                os.link(old, new, src_dir_fd=first, dst_dir_fd=second, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise UnsupportedError(
+                f"this file system has no hard links, with which a write is committed ({error}); write to a local "
+                "disk, NFS or another file system that has them, and copy the directory from there"
+            ) from error
+        return True
+
+    def __reduce__(self) -> tuple[type[LocalStorage], tuple[str, ...]]:
+        return LocalStorage, () if self.root is None else (self.root,)
 
 
 LOCAL: Final = LocalStorage()
@@ -223,29 +337,37 @@ def _temporary(directory: str) -> str:
     return os.path.join(directory, uuid.uuid4().hex + TEMPORARY_SUFFIX)
 
 
-@contextmanager
-def _deleted_on_error(path: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to raise
-            os.unlink(path)
-        raise
+def _statuses(directory: str | int) -> Iterator[Status]:
+    """Yield every name in a directory, or in that of a descriptor; then its path is the name alone."""
+    file_kind, new = Kind.FILE, tuple.__new__
+    with os.scandir(directory) as entries:
+        for entry in entries:  # 100,000 times: half the time of a named tuple is its own __new__
+            if entry.is_dir():
+                yield Status(entry.path, Kind.DIRECTORY, is_link=entry.is_symlink())
+                continue
+            try:
+                state = entry.stat()
+            except FileNotFoundError:
+                if entry.is_symlink() and _is_there(entry):
+                    yield Status(entry.path, Kind.DANGLING, is_link=True)
+                continue  # a file that vanished belongs to no version of the data any more
+            kind = file_kind if entry.is_file() else Kind.SPECIAL
+            yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None, 0))
 
 
-def _link(source: str, target: str) -> bool:
+def _is_there(entry: os.DirEntry[str]) -> bool:
     try:
-        os.link(source, target)
-    except FileExistsError:
+        entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
         return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        raise UnsupportedError(
-            f"this file system has no hard links, with which a write is committed ({error}); write to a local disk, "
-            "NFS or another file system that has them, and copy the directory from there"
-        ) from error
     return True
+
+
+def _take_mode(descriptor: int, directory: int | None) -> None:
+    assert directory is not None
+    wanted = os.fstat(directory).st_mode & _FILE_MODE
+    if os.fstat(descriptor).st_mode & _FILE_MODE != wanted:
+        os.fchmod(descriptor, wanted)
 
 
 def local_path(path: str | os.PathLike[str]) -> str:

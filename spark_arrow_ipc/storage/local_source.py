@@ -22,6 +22,9 @@ __all__ = ["FileSource", "MappedSource", "open_mapped"]
 _PREAD_NBYTES: Final = 1 << 30
 """Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
 
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+"""Does not wait for the other end of a pipe that was put in a file's place."""
+
 _STEP_NBYTES: Final = 4 << 10
 """Buffers are rounded up to a multiple of this, or of a sixteenth of the read if that is larger."""
 
@@ -35,9 +38,9 @@ class FileSource(ExactReads):
         self.nbytes: int | None = nbytes
 
     @classmethod
-    def open(cls, path: str) -> FileSource:
-        """Open a local file; OSError of the file system stays OSError."""
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
+    def open(cls, path: str, descriptor: int | None = None) -> FileSource:
+        """Open a local file, or take its descriptor; OSError of the file system stays OSError."""
+        descriptor = os.open(path, _READ) if descriptor is None else descriptor
         try:
             return cls(descriptor, path, os.fstat(descriptor).st_size)
         except BaseException:
@@ -110,8 +113,8 @@ class MappedSource(ExactReads):
         self.close()
 
 
-def open_mapped(path: str) -> ByteSource:
-    """Memory-map a local file. A reader from `ipc.open` closes it.
+def open_mapped(path: str, descriptor: int | None = None) -> ByteSource:
+    """Memory-map a local file, or that of a descriptor, which it takes. A reader from `ipc.open` closes it.
 
     Saves the copy out of the page cache, and costs safety: if the file is truncated while a view of it is in use, the
     operating system ends the process with SIGBUS, and if it is written to, data change after they were checked. The
@@ -127,7 +130,7 @@ def open_mapped(path: str) -> ByteSource:
     InvalidFramingError
         The file was truncated while it was being mapped.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ) if descriptor is None else descriptor
     try:
         nbytes = os.fstat(descriptor).st_size
         if not nbytes:  # an empty file cannot be mapped

@@ -46,6 +46,10 @@ class MemoryStorage:
         """Directories are prefixes."""
         return _TRAITS
 
+    def inside(self, directory: str | None) -> MemoryStorage:  # noqa: ARG002 - there are no links
+        """Return this storage: there are no links."""
+        return self
+
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return a path without repeated or trailing slashes."""
         text = os.fspath(path)

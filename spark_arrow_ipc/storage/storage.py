@@ -85,6 +85,14 @@ class Storage(Protocol):
     def traits(self) -> Traits:
         """What this storage has."""
 
+    def inside(self, directory: str | None) -> Storage:
+        """Return the storage of what is at or below a directory, where its calls follow no link below it.
+
+        Paths stay as they are. A directory below it that is a link is a `CommitError` with its path, whenever it was
+        put there: whoever may write into the directory cannot turn a call elsewhere. New directories take the mode of
+        the one above them. None gives the storage of all paths again. Where there are no links it is the same storage.
+        """
+
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the absolute path that a person's path or URI names.
 
@@ -115,6 +123,8 @@ class Storage(Protocol):
         ------
         LimitError
             It is larger; nothing is read.
+        UnsupportedError
+            It is no regular file: a link, a directory, a pipe, a socket or a device.
         """
 
     def create(self, path: str) -> BinaryIO:

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import join
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Kind, Storage
 
 __all__ = ["COMMITS_DIRECTORY", "STAGING_DIRECTORY", "DatasetDirectory", "sequence_number"]
 
@@ -27,13 +28,33 @@ class DatasetDirectory:
     Parameters
     ----------
     storage
-        The storage that holds it.
+        The storage that holds it; kept as one `Storage.inside` the directory, so that no call leads out of it.
     root
         Its absolute path in the storage.
     """
 
     storage: Storage
     root: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage", self.storage.inside(self.root))
+
+    def check(self) -> None:
+        """Raise if the directory of the records, or of the staged files, is a link or no directory.
+
+        Raises
+        ------
+        CommitError
+            The error has the path. A link could lead out of the dataset, where nothing may be written or removed.
+        """
+        for path in (self.commits, self.all_staging):
+            status = self.storage.status(path, follow_links=False)
+            if status is not None and status.kind is not Kind.DIRECTORY:
+                what = "a link" if status.is_link else "a file, a pipe or a device"
+                raise CommitError(
+                    f"expected a directory, found {what}: nothing is read, written or removed through it; remove it",
+                    path=path,
+                )
 
     def path(self, relative: str) -> str:
         """Return an absolute path; an empty string stands for the dataset itself."""

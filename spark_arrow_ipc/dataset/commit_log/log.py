@@ -118,13 +118,18 @@ def read_head(dataset: DatasetDirectory) -> Head:
 
     Raises
     ------
+    CommitError
+        The directory of the records is a link or no directory.
     OSError
         The storage cannot be read.
     """
     try:
         names = {name_of(status.path) for status in dataset.storage.list(dataset.commits)}
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return Head()
+    except NotADirectoryError:
+        dataset.check()
+        raise
     # A mark counts as its record: a listing may have only the second of two names that appear one after the other.
     seq = max((number for number in map(sequence_number, names) if number is not None), default=0)
     return Head(seq, done=not seq or f"{seq:020d}.done" in names)

@@ -91,7 +91,7 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
 
 
 def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
-    tree = list_tree([dataset.root], storage=dataset.storage)
+    tree = list_tree([dataset.root], storage=dataset.storage.inside(None))  # it looks for records above, too
     columns = {directory: _columns(relative(directory, dataset.root)) for directory in tree.leaves}
     # As for readers: files beside the directories of partitions do not count, nor do those in other subdirectories.
     read = [directory for directory in tree.leaves if columns[directory]] or [dataset.root]

@@ -121,7 +121,8 @@ def plan_job(
     UnsupportedError
         No storage has the path's scheme, or an overwrite finds a partition that is a link.
     CommitError
-        There are files and `if_exists` is error, or a pending job of others cannot be finished.
+        There are files and `if_exists` is error, a pending job of others cannot be finished, or a directory of the commit
+        is a link.
     OSError
         A directory cannot be made.
     """
@@ -133,6 +134,7 @@ def plan_job(
         raise OptionError(f"ifExists={if_exists.value} is for the mode append, and the mode is {mode.value}", path=root)
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
+    staging.dataset.check()
     intent = CommitIntent(mode, (), if_exists, commit_token, partition_by)
     snapshot: tuple[LiveFile, ...] | None = () if status is None else _snapshot(staging.dataset, intent)
     if snapshot is None:
@@ -141,7 +143,7 @@ def plan_job(
         _check_existing(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     failpoint.hit("P0.snapshot")
-    storage.make_directory(staging.directory)
+    staging.storage.make_directory(staging.directory)
     if not read_head(staging.dataset).seq:
         _check_storage(staging)
     failpoint.hit("P0.staging")

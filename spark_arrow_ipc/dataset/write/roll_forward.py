@@ -186,7 +186,7 @@ def check_directories(dataset: DatasetDirectory, directories: Iterable[str]) -> 
     CommitError
         The error has the path.
     """
-    for directory in _with_parents(directories) - {""}:
+    for directory in sorted(_with_parents(directories) - {""}):
         path = dataset.path(directory)
         status = dataset.storage.status(path, follow_links=False)
         if status is not None and status.kind is not Kind.DIRECTORY:

@@ -111,7 +111,7 @@ def vacuum(
     NoFilesError
         The path is not a directory.
     CommitError
-        The pending job cannot be finished; nothing else is done.
+        The pending job cannot be finished, or a directory of the commit is a link; nothing else is done.
     OSError
         A call of the storage fails.
     """
@@ -120,6 +120,7 @@ def vacuum(
     if status is None or status.kind is not Kind.DIRECTORY:
         raise NoFilesError("vacuum clears the directory of a dataset, and this is none", path=root)
     dataset = DatasetDirectory(storage, root)
+    dataset.check()
     pending = read_pending(dataset)
     if not dry_run:
         finish(dataset)

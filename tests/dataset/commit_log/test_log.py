@@ -1,6 +1,5 @@
 """The chain of records: its head, and the pending job."""
 
-import os
 from pathlib import Path
 from unittest import mock
 
@@ -17,6 +16,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_state,
 )
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.local import LocalStorage
 
 HEADS = [
     ("no directory", None, Head()),
@@ -40,10 +40,10 @@ def test_head(tmp_path, names, expected):
 
 
 def test_a_directory_without_records_costs_one_call(tmp_path):
-    with mock.patch.object(os, "scandir", wraps=os.scandir) as scandir:
+    with mock.patch.object(LocalStorage, "list", autospec=True, side_effect=LocalStorage.list) as listing:
         assert read_pending(dataset(tmp_path)) is None
         assert read_state(dataset(tmp_path)).pending is None
-    assert 2 == scandir.call_count
+    assert 2 == listing.call_count
 
 
 def test_a_pending_record_says_where_its_files_lie(tmp_path):

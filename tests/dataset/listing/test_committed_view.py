@@ -86,7 +86,7 @@ def test_listing_is_repeated_when_a_job_commits_meanwhile(tmp_path, monkeypatch)
 
     def scandir(path):
         entries = real(path)
-        if path.endswith("k=2"):  # k=1 is listed already, without what the job adds to it
+        if str(path).endswith("k=2"):  # k=1 is listed already, without what the job adds to it
             monkeypatch.setattr(os, "scandir", real)
             commit(root, ["k=1/b.arrow", "k=2/b.arrow"], ["k=2/gone.arrow"], done=True)
             (root / "k=2/gone.arrow").unlink()

@@ -128,7 +128,7 @@ def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
     steps = []
-    for name in ("link", "rename", "unlink", "replace"):
+    for name in ("link", "rename", "unlink"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, _n=name, _r=real, **k: (steps.append(_n), _r(*a, **k))[1])
     monkeypatch.setattr(LocalStorage, "sync", lambda _, path: steps.append("sync " + Path(path).name))
@@ -137,7 +137,7 @@ def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     data, commits = f"sync {tmp_path.name}", "sync _ipc_commits"
     staged = [f"sync {plan.staging.jobid}", "sync _ipc_stage", data]
     linked = ["sync file", "link", "unlink", commits]
-    success, done = ["sync file", "replace", data], ["replace", commits]
+    success, done = ["sync file", "rename", data], ["rename", commits]
     assert [*staged, *linked, "rename", data, "unlink", data, *success, *done] == steps[:16]
 
 

@@ -1,7 +1,6 @@
 """The failure table: a crash at each step, and what readers and the next job then find. Rows 14 and 15: test_commit_modes."""
 
 import errno
-import itertools
 import os
 import pickle
 from contextlib import suppress
@@ -19,6 +18,7 @@ from commit_jobs import (
     failing,
     finish,
     foreign,
+    interrupted,
     leftovers,
     ours,
     planned,
@@ -219,9 +219,9 @@ def test_row_12_the_request_was_sent_twice(tmp_path, mode):
     plan, outputs = planned(tmp_path, mode, *JOB)
     real = os.link
 
-    def twice(source, target):
-        real(source, target)
-        real(source, target)
+    def twice(source, target, **options):
+        real(source, target, **options)
+        real(source, target, **options)
 
     with mock.patch.object(os, "link", twice):
         assert finish(plan, outputs).published
@@ -251,10 +251,10 @@ def test_row_12_a_link_that_comes_after_the_abort_finds_nothing(tmp_path):
     plan, outputs = planned(tmp_path, OVERWRITE, *JOB)
     real = os.link
 
-    def late(source, target):
+    def late(source, target, **options):
         with mock.patch.object(os, "link", real):
             assert abort(plan.staging)
-        real(source, target)
+        real(source, target, **options)
 
     with mock.patch.object(os, "link", late), pytest.raises(CommitError, match="withdrawn while it committed"):
         finish(plan, outputs)
@@ -324,17 +324,6 @@ def test_row_16_the_other_wins_between_check_and_link(tmp_path, step):
         finish(*first)
     assert abort(first[0].staging)
     assert ["second"] == foreign(tmp_path) == ours(tmp_path)
-
-
-def interrupted(point, action):
-    """Do something once, when a failpoint is passed."""
-    passages = itertools.count()
-
-    def hit(name):
-        if name == point and not next(passages):
-            action()
-
-    return mock.patch("spark_arrow_ipc.storage.failpoint.hit", hit)
 
 
 def test_row_17_somebody_removes_an_old_file_meanwhile(tmp_path):
@@ -461,10 +450,10 @@ def test_a_link_into_the_past_by_a_process_that_dies_is_nothing(tmp_path):
 
     real = os.link
 
-    def link(*paths):
+    def link(*paths, **options):
         with mock.patch.object(os, "link", real):
             others()
-        real(*paths)
+        real(*paths, **options)
         raise Died
 
     with mock.patch.object(os, "link", link), pytest.raises(Died):

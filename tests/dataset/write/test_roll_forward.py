@@ -1,7 +1,6 @@
 """Applying a record: what it leaves, and what stops it."""
 
 import json
-import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -23,6 +22,7 @@ from spark_arrow_ipc.dataset.write import roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage import beneath
 
 
 def test_only_the_last_two_records_are_kept(tmp_path):
@@ -43,7 +43,7 @@ def test_success_file_is_json_about_the_last_job(tmp_path):
 def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):
     plan, outputs = planned(tmp_path, APPEND, "a")
     Path(plan.staging.path("late.staged")).write_text("late")
-    monkeypatch.setattr(shutil, "rmtree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
+    monkeypatch.setattr(beneath, "delete_tree", mock.Mock(side_effect=OSError(39, "Directory not empty")))
     finish(plan, outputs)
     monkeypatch.undo()
     assert ["a"] == foreign(tmp_path)

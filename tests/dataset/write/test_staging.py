@@ -10,7 +10,11 @@ STAGING = Staging(DatasetDirectory(LOCAL, "/data/t"), "job1", durable=False)
 
 
 def test_paths_of_a_job():
-    assert (LOCAL, "/data/t", "/data/t/_ipc_stage/job1") == (STAGING.storage, STAGING.root, STAGING.directory)
+    assert (LOCAL.inside("/data/t"), "/data/t", "/data/t/_ipc_stage/job1") == (
+        STAGING.storage,
+        STAGING.root,
+        STAGING.directory,
+    )
     assert "/data/t/_ipc_stage/job1/a.staged" == STAGING.path("a.staged")
 
 

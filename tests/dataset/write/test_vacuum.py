@@ -101,10 +101,10 @@ def test_a_job_that_is_withdrawn_while_it_commits_fails_and_loses_nothing(tmp_pa
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
     real = os.link
 
-    def link(*paths):
+    def link(*paths, **options):
         with mock.patch.object(os, "link", real):
             vacuum(tmp_path, older_than_seconds=0)
-        real(*paths)
+        real(*paths, **options)
 
     with mock.patch.object(os, "link", link), pytest.raises(CommitError, match="withdrawn while it committed"):
         finish(plan, outputs)

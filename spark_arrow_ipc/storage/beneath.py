@@ -1,0 +1,206 @@
+"""Directories below a root, reached by descriptors: no link on the way is followed, whoever changes names meanwhile.
+
+Strategy
+--------
+Whoever may write into a directory can replace a name in it by a link at any time, so that looking at a name first and
+using it then proves nothing. Each directory is opened by its name in the descriptor of the one above it, with
+``O_NOFOLLOW``; what is done then is done relative to the last descriptor. The root itself is the user's choice, and
+links on the way to it are followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import Final
+
+from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.paths import SEPARATOR, join
+
+__all__ = ["check_name", "delete_tree", "make_directory", "open_directory", "open_readable"]
+
+_SEARCH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""With ``O_PATH`` a directory needs no permission to be read, only to be searched."""
+
+_READ: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_MODE: Final = stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
+"""What a new directory takes from the one above it. The sticky bit would keep one user from finishing another's job."""
+
+_DEPTH: Final = 100
+"""Levels of directories that are deleted; each keeps a descriptor open."""
+
+_ATTEMPTS: Final = 10
+"""How often a directory is made again that another process deletes."""
+
+
+def open_directory(root: str, directory: str) -> int:
+    """Return a descriptor of a directory at or below a root, for calls relative to it; the caller closes it.
+
+    Raises
+    ------
+    CommitError
+        A directory below the root is a link. The error has its path.
+    OSError
+        A directory is not there, or is a file, or may not be searched.
+    """
+    descriptor = os.open(root, _SEARCH)
+    path = root
+    for name in _names(root, directory):
+        path = join(path, name)
+        try:
+            inner = _open(name, descriptor, path)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def open_readable(root: str, directory: str) -> int:
+    """Return a descriptor of a directory at or below a root, to list or sync it; the caller closes it.
+
+    Raises
+    ------
+    CommitError, OSError
+        As `open_directory`.
+    """
+    descriptor = open_directory(root, directory)
+    try:
+        return os.open(".", _READ, dir_fd=descriptor)
+    except OSError as error:
+        error.filename = directory
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(root: str, directory: str) -> None:
+    """Make a directory below a root and those above it, each with the mode of the one above it.
+
+    Another user who may write into the dataset may write into what is made there, whatever this process's umask.
+
+    Raises
+    ------
+    CommitError
+        A directory below the root is a link.
+    OSError
+        A directory cannot be made.
+    """
+    descriptor = os.open(root, _SEARCH)
+    path = root
+    for name in _names(root, directory):
+        path = join(path, name)
+        try:
+            inner = _open_or_make(name, descriptor, path)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+
+
+def delete_tree(name: str, descriptor: int | None = None, depth: int = _DEPTH) -> None:
+    """Delete a directory with its contents, or a link or file of that name; do nothing if it does not exist.
+
+    Links in it are deleted and not followed.
+
+    Parameters
+    ----------
+    name
+        Relative to the descriptor; a path without one.
+    descriptor
+        Of the directory that contains it.
+    depth
+        Levels of directories to delete.
+
+    Raises
+    ------
+    OSError
+        Something cannot be deleted, or directories are nested deeper.
+    """
+    try:
+        inner = os.open(name, _READ, dir_fd=descriptor)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=descriptor)
+        return
+    try:
+        with os.scandir(inner) as entries:
+            names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for entry, is_directory in names:
+            if is_directory and depth:
+                delete_tree(entry, inner, depth - 1)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(entry, dir_fd=inner)
+    finally:
+        os.close(inner)
+    with suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=descriptor)
+
+
+def _names(root: str, directory: str) -> list[str]:
+    """Return the names on the way from a root to a directory at or below it."""
+    inside = root if root.endswith(SEPARATOR) else root + SEPARATOR
+    names = directory.removeprefix(inside).split(SEPARATOR)
+    if directory == root:
+        return []
+    if not directory.startswith(inside):
+        raise ValueError(f"{directory} is not below {root}")
+    for name in names:
+        check_name(name, directory)
+    return names
+
+
+def check_name(name: str, path: str) -> None:
+    """Raise ValueError if a part of a path leads elsewhere than to what has that name."""
+    if name in {"", ".", ".."}:
+        raise ValueError(f"{path} is not below the directory, or is written in another way than its absolute path")
+
+
+def _open(name: str, descriptor: int, path: str) -> int:
+    try:
+        return os.open(name, _SEARCH | os.O_NOFOLLOW, dir_fd=descriptor)
+    except OSError as error:
+        if _is_link(name, descriptor):
+            raise CommitError(
+                "expected a directory, found a link: nothing is read, written or removed through it; remove it",
+                path=path,
+            ) from error
+        error.filename = path
+        raise
+
+
+def _open_or_make(name: str, descriptor: int, path: str) -> int:
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return _open(name, descriptor, path)
+        try:
+            os.mkdir(name, dir_fd=descriptor)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            error.filename = path
+            raise
+        with suppress(OSError):  # some file systems have no modes; and it may be deleted already
+            _take_mode(name, descriptor)
+    return _open(name, descriptor, path)
+
+
+def _take_mode(name: str, descriptor: int) -> None:
+    wanted = os.fstat(descriptor).st_mode & _MODE
+    made = os.open(name, _READ, dir_fd=descriptor)
+    try:
+        if os.fstat(made).st_mode & _MODE != wanted:
+            os.fchmod(made, wanted)
+    finally:
+        os.close(made)
+
+
+def _is_link(name: str, descriptor: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,178 @@
+"""Someone may write into a dataset's directory and nowhere else: whatever lies there, nothing elsewhere is changed."""
+
+import os
+import shutil
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, finish, interrupted, planned, save
+
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError
+from spark_arrow_ipc.storage.failpoint import POINTS
+
+NAMES = ("_ipc_stage", "_ipc_commits", "k=1")
+
+
+def state(path):
+    """Return everything below a directory: its kind, its mode and, of a file, its bytes and times."""
+    found = {}
+    for entry in sorted(path.rglob("*")):
+        status = entry.lstat()
+        found[str(entry.relative_to(path))] = (
+            status.st_mode, status.st_nlink, entry.read_bytes() if entry.is_file() else b"", status.st_mtime_ns
+        )  # fmt: skip
+    return found
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Return a dataset, and a directory elsewhere with everything that a commit looks for under the same names."""
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    for text in ("k=1:a", "k=1:b", "k=2:c"):
+        save(data, APPEND, text)
+    shutil.copytree(data, elsewhere)
+    for name in ("0" * 32, "f" * 32 + ".removed"):
+        (elsewhere / "_ipc_stage" / name).mkdir(parents=True)
+        (elsewhere / "_ipc_stage" / name / "precious.staged").write_text("precious")
+    return data, elsewhere
+
+
+def mimic(data, elsewhere):
+    """Make the staged files of the running jobs elsewhere, too."""
+    for found in (data / "_ipc_stage").glob("*/*"):
+        copy = elsewhere / "_ipc_stage" / found.parent.name / found.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text("precious")
+
+
+ACTIONS = {
+    "vacuum": lambda data: vacuum(data, older_than_seconds=0),
+    "append": lambda data: save(data, APPEND, "k=1:x"),
+    "overwrite": lambda data: save(data, OVERWRITE, "k=1:x"),
+    "dynamic overwrite": lambda data: save(data, DYNAMIC, "k=1:x"),
+    "read": lambda data: list_tree([str(data)]).all_files(),
+}
+OBSTACLES = {
+    "a link": lambda path, elsewhere: path.symlink_to(elsewhere / path.name),
+    "a dangling link": lambda path, elsewhere: path.symlink_to(elsewhere / "nowhere"),
+    "a file": lambda path, _: path.write_text("mine"),
+    "a pipe": lambda path, _: os.mkfifo(path),
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_a_link_or_file_in_the_place_of_a_directory_of_ours_is_refused_by_name(places, name, obstacle, action):
+    data, elsewhere = places
+    shutil.rmtree(data / name, ignore_errors=True)
+    OBSTACLES[obstacle](data / name, elsewhere)
+    before = state(elsewhere)
+    if (name, action) == ("_ipc_stage", "read"):  # without a pending job no reader looks there
+        assert 3 == len(ACTIONS[action](data))
+    else:
+        with pytest.raises(CommitError, match=rf"{name}: expected a directory, found a (link|file).*remove it"):
+            ACTIONS[action](data)
+    assert before == state(elsewhere)
+
+
+def swap(path, elsewhere):
+    """Put a link into the place of a directory."""
+    path.rename(path.with_name(f".{path.name}.{time.monotonic_ns()}"))
+    path.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("T")])
+@pytest.mark.parametrize("name", [*NAMES, "the job's staging directory"])
+def test_a_link_that_is_swapped_in_at_a_step_leads_nowhere(places, name, point):
+    data, elsewhere = places
+    before = {}
+
+    def attack():
+        mimic(data, elsewhere)
+        inner = name
+        if name not in NAMES:
+            inner = next((data / "_ipc_stage").glob("?" * 32), data / "k=1").relative_to(data)
+        with suppress(FileNotFoundError):  # it is not there at this step
+            swap(data / inner, elsewhere / inner)
+        before.update(state(elsewhere))
+
+    with interrupted(point, attack), suppress(ArrowIpcError, OSError):
+        plan, outputs = planned(data, OVERWRITE, "k=1:x", "k=2:y")
+        abort(plan.staging) if point.startswith("A.") else finish(plan, outputs)
+    for action in ACTIONS.values():
+        with suppress(ArrowIpcError, OSError):
+            action(data)
+    assert before == state(elsewhere)
+
+
+def test_directories_that_are_links_at_times_lead_nowhere(places):
+    """A thread swaps links in and out while jobs and a vacuum that clears everything run."""
+    data, elsewhere = places
+    before, stop = state(elsewhere), threading.Event()
+
+    def attack():
+        while not stop.is_set():
+            for name in NAMES:
+                path, aside = data / name, data / f".{name}.aside"
+                with suppress(OSError):
+                    path.rename(aside)
+                    path.symlink_to(elsewhere / name)
+                    time.sleep(0.0005)
+                    path.unlink()
+                with suppress(OSError):
+                    aside.rename(path)
+
+    attacker = threading.Thread(target=attack)
+    attacker.start()
+    outcomes, end = set(), time.monotonic() + 1
+    while time.monotonic() < end:
+        for name, action in ACTIONS.items():
+            try:
+                action(data)
+            except (ArrowIpcError, OSError) as error:
+                outcomes.add((name, type(error)))
+            else:
+                outcomes.add((name, None))
+    stop.set()
+    attacker.join()
+    assert len(outcomes) > len(ACTIONS), "some calls met a link and some did not"
+    assert before == state(elsewhere)
+
+
+def test_new_files_and_directories_never_replace_what_is_linked(places):
+    """Not even a file that a link of a final, a staged or a temporary name leads to."""
+    data, elsewhere = places
+    precious = elsewhere / "precious"
+    precious.write_text("precious")
+    (data / "_SUCCESS").unlink()
+    (data / "_SUCCESS").symlink_to(precious)
+    save(data, APPEND, "k=1:x")
+    assert not (data / "_SUCCESS").is_symlink()
+    plan, outputs = planned(data, OVERWRITE, "k=1:x")
+    with pytest.raises(FileExistsError):
+        Path(plan.staging.path("link.staged")).symlink_to(precious)
+        plan.staging.storage.create(plan.staging.path("link.staged"))
+    finish(plan, outputs)
+    assert "precious" == precious.read_text()
+
+
+def test_the_storage_of_a_dataset_reaches_nothing_else(places):
+    data, elsewhere = places
+    storage = dataset(data).storage
+    for path in (
+        str(elsewhere / "_SUCCESS"),
+        f"{data}/../elsewhere/_SUCCESS",
+        f"{data}elsewhere/x",
+        f"{data}/..",
+        f"{data}/../x",
+    ):
+        for call in (storage.status, storage.delete, storage.create, storage.sync, storage.make_directory):
+            with pytest.raises(ValueError, match="is not below"):
+                call(path)
