@@ -55,6 +55,7 @@ told["relative"] = {
 }
 from spark_arrow_ipc import register
 register(spark)
+told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
 print(json.dumps(told))
 spark.stop()
 """
@@ -83,6 +84,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
         "columns": ["b"],
         "written": [[2, None], [3, "z"]],
         "inserted": 3,
+        "setting": "2147483647",
     }
     assert "NoFilesError" in error
     assert "nowhere" in error

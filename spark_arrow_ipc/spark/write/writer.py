@@ -15,6 +15,7 @@ from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.arrow_batch_bytes import warn_if_default
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
@@ -77,6 +78,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             return ArrowIpcCommitMessage(TaskOutput(self._job.staging.jobid))
         tune_worker()
         context = TaskContext.get()
+        warn_if_default(context)
         partition_id = context.partitionId() if context is not None else 0
         return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))
 
