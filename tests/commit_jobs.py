@@ -7,12 +7,14 @@ from pathlib import Path
 from unittest import mock
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
@@ -54,6 +56,11 @@ def planned(path, mode, *contents, **options):
 def save(path, mode, *contents, **options):
     plan = plan_job(str(path), mode, **options)
     return finish(plan, run_tasks(plan, *(() if plan.skip else contents)))
+
+
+def last_summary(path):
+    """Return what the newest record says of its job."""
+    return CommitSummary.of(newest_record(dataset(path))[1])
 
 
 def texts(root, files):

@@ -18,7 +18,6 @@ deleted.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ __all__ = [
 ]
 
 SUCCESS_FILE: Final = "_SUCCESS"
-"""Hadoop's marker of a finished job; ours contains a summary as JSON."""
+"""Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,11 +79,6 @@ class CommitSummary:
         rows = sum(file.rows for file in record.adds)
         nbytes = sum(file.nbytes for file in record.adds)
         return cls(record.jobid, record.mode, len(record.adds), rows, nbytes, len(record.removes))
-
-    def to_json(self) -> str:
-        """Encode the summary for ``_SUCCESS``."""
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "published"}
-        return json.dumps({"writer": "spark-arrow-ipc", **values}, indent=2) + "\n"
 
 
 def finish(dataset: DatasetDirectory) -> Head:
@@ -146,8 +140,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
         return
     _delete_old(dataset, record, directories)
     if record.mode != WITHDRAWN:
-        summary = CommitSummary.of(record).to_json().encode()
-        storage.put(dataset.path(SUCCESS_FILE), summary, durable=record.durable, scratch=dataset.commits)
+        storage.put(dataset.path(SUCCESS_FILE), b"", durable=record.durable, scratch=dataset.commits)
         _sync(dataset, record, {""})
     failpoint.hit("C6.success")
     storage.put(dataset.done_mark(record.seq), b"")

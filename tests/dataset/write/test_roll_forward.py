@@ -1,6 +1,5 @@
 """Applying a record: what it leaves, and what stops it."""
 
-import json
 from pathlib import Path
 from unittest import mock
 
@@ -12,6 +11,7 @@ from commit_jobs import (
     dying,
     finish,
     foreign,
+    last_summary,
     leftovers,
     planned,
     run_tasks,
@@ -32,12 +32,14 @@ def test_only_the_last_two_records_are_kept(tmp_path):
     assert [f"{number:020d}.{ending}" for number in (3, 4) for ending in ("done", "json")] == names
 
 
-def test_success_file_is_json_about_the_last_job(tmp_path):
+def test_success_file_is_empty_and_the_newest_record_tells_the_last_job(tmp_path):
+    """Earlier builds wrote a summary into `_SUCCESS`: the next job replaces it."""
     save(tmp_path, APPEND, "a")
+    (tmp_path / "_SUCCESS").write_text('{"writer": "spark-arrow-ipc"}')
     summary = save(tmp_path, OVERWRITE, "bcd")
-    told = json.loads((tmp_path / "_SUCCESS").read_text())
-    expected = {"jobid": summary.jobid, "mode": "overwrite", "files": 1, "rows": 3, "nbytes": 3, "removed": 1}
-    assert {"writer": "spark-arrow-ipc", **expected} == told
+    assert b"" == (tmp_path / "_SUCCESS").read_bytes()
+    assert summary == last_summary(tmp_path)
+    assert ("overwrite", 1, 3, 3, 1) == (summary.mode, summary.files, summary.rows, summary.nbytes, summary.removed)
 
 
 def test_staging_that_cannot_be_removed_does_not_fail_the_job(tmp_path, monkeypatch, caplog):

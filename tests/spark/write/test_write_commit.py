@@ -1,7 +1,6 @@
 """Jobs that run at once, copies of tasks, executors that die: each row is there once, or its job said that it failed."""
 
 import contextlib
-import json
 import os
 import select
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import quick_jvm
+from commit_jobs import last_summary
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
@@ -286,7 +286,7 @@ def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
     assert ["attempt-0", "attempt-1"] == sorted(file.name for file in cluster.glob("attempt-*"))
     assert [*range(120_000)] == ids(spark, path)
     assert [f"part-0000{i}" for i in range(4)] == files_of(path)
-    assert 120_000 == json.loads((path / "_SUCCESS").read_text())["rows"]
+    assert 120_000 == last_summary(path).rows
 
 
 @pytest.mark.exhaustive

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
+from commit_jobs import last_summary
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
@@ -78,10 +79,9 @@ def test_append_adds_and_append_again_adds_more(spark, tmp_path):
     assert set(first) < set(data_files(path))
     assert [*range(9)] == sorted(table(path)["id"].to_pylist())
     assertDataFrameEqual(load(spark, path), spark.range(9))
-    summary = json.loads((path / "_SUCCESS").read_text())
-    assert ("spark-arrow-ipc", "append", 1, 4, 0) == tuple(
-        summary[name] for name in ("writer", "mode", "files", "rows", "removed")
-    )
+    summary = last_summary(path)
+    assert ("append", 1, 4, 0) == (summary.mode, summary.files, summary.rows, summary.removed)
+    assert b"" == (path / "_SUCCESS").read_bytes()
 
 
 def test_overwrite_removes_the_old_only_when_the_new_is_there(spark, tmp_path):
