@@ -28,7 +28,7 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.body import Body
-from spark_arrow_ipc.ipc.compression import Decompressor
+from spark_arrow_ipc.ipc.compression import Decompressor, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
@@ -42,6 +42,12 @@ _VALIDITY: Final = Role.VALIDITY
 
 _MANY_BUFFERS: Final = 200
 """From this many buffers on, vectorised checks are faster than a Python loop."""
+
+_NONE_BEFORE: Final = (0,)
+"""`BatchLayout.variadic_before` where there are no views."""
+
+_ALL_BUFFERS: Final = "the buffers of a batch, which may share bytes,"
+"""Buffers that share bytes are copied and checked once each: together they count as if they did not."""
 
 _SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
 
@@ -91,16 +97,12 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
         The body is larger than the limits allow.
     """
     limits.check("max_batch_bytes", body_nbytes, "the body of a batch")
-    counts = header.variadic_counts
+    # Counts come first: a list takes ten times the memory of the numbers in the metadata.
     _check_count("field nodes", plan.nodes, len(header.nodes))
-    _check_count("variadic buffer counts", plan.variadics, len(counts))
-    # Each count is bounded by itself, so that the sum cannot hide a negative one.
-    if counts and (min(counts) < 0 or max(counts) > len(header.buffers)):
-        raise InvalidMetadataError(
-            expected=f"variadic buffer counts of 0 to {len(header.buffers)}", found=str(list(counts)[:20])
-        )
-    layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), (0, *accumulate(counts)))
-    _check_count("buffers", plan.buffers + layout.variadic_before[-1], len(layout.buffers))
+    _check_count("variadic buffer counts", plan.variadics, len(header.variadic_counts))
+    variadic_before = _variadic_before(header, limits) if plan.variadics else _NONE_BEFORE
+    _check_count("buffers", plan.buffers + variadic_before[-1], len(header.buffers))
+    layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), variadic_before)
     if not layout.nodes:  # else the lengths of the columns are checked, and compared with this one
         limits.check("max_slots", header.length, "a batch without columns")
     if len(layout.buffers) >= _MANY_BUFFERS and _are_sound(header, body_nbytes, limits):
@@ -115,7 +117,9 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
                 found=f"length {length:,}, null_count {null_count:,} in node {i}",
                 spec="Message.fbs, FieldNode",
             )
+    total = 0
     for i, (start, nbytes) in enumerate(layout.buffers):
+        total += nbytes
         if not (0 <= nbytes <= body_nbytes and 0 <= start <= body_nbytes - nbytes) or start % BODY_ALIGNMENT:
             raise InvalidBodyError(
                 expected=f"a buffer at a multiple of 8 inside the body of {body_nbytes:,} bytes",
@@ -123,7 +127,22 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
                 field_path=_owner(plan, i, layout),
                 spec=_SPEC_BUFFERS,
             )
+    if total > limits.max_batch_bytes:
+        limits.check("max_batch_bytes", total, _ALL_BUFFERS)
     return layout
+
+
+def _variadic_before(header: RecordBatchHeader, limits: Limits) -> tuple[int, ...]:
+    """Return the number of variadic buffers before each view field, and at the end their sum."""
+    counts = header.variadic_counts.tolist()
+    # Each count is bounded by itself, so that the sum cannot hide a negative one.
+    if min(counts) < 0 or max(counts) > len(header.buffers):
+        raise InvalidMetadataError(
+            expected=f"variadic buffer counts of 0 to {len(header.buffers)}", found=str(counts[:20])
+        )
+    before = (0, *accumulate(counts))
+    limits.check("max_buffers", before[-1], "a batch with views")
+    return before
 
 
 def _are_sound(header: RecordBatchHeader, body_nbytes: int, limits: Limits) -> bool:
@@ -133,7 +152,10 @@ def _are_sound(header: RecordBatchHeader, body_nbytes: int, limits: Limits) -> b
     nodes = (null_count >= 0) & (null_count <= length) & (length <= limits.max_slots)
     # The difference overflows only for a negative number of bytes, which its own term refuses.
     buffers = (nbytes >= 0) & (start >= 0) & (start <= body_nbytes - nbytes) & (start % BODY_ALIGNMENT == 0)
-    return bool(nodes.all() and buffers.all())
+    if not (nodes.all() and buffers.all()):
+        return False
+    limits.check("max_batch_bytes", int(nbytes.sum()), _ALL_BUFFERS)
+    return True
 
 
 def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
@@ -159,6 +181,21 @@ def _read_buffers(
                 with error_context(field_path=path, byte_offset=body.byte_offset + layout.buffers[number][0]):
                     regions[number] = decompressor.decompress(regions[number])
     return regions
+
+
+def held_nbytes(header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body: Body, *, swaps: bool) -> int:
+    """Return the bytes that the columns of a batch keep in memory once they are decoded. Decompresses nothing.
+
+    Raises
+    ------
+    InvalidBodyError
+        The declared length of a compressed buffer is impossible.
+    """
+    wanted = [layout.buffers[number] for step in plan.steps for number in layout.numbers(step)]
+    if header.compression is None:
+        return body.nbytes + (sum(nbytes for _, nbytes in wanted) if swaps else 0)
+    # A buffer that is stored raw is a view that keeps the whole body.
+    return body.nbytes + sum(uncompressed_nbytes(body.slice(*place)) for place in wanted if place[1])
 
 
 _NOUNS = {

@@ -20,36 +20,78 @@ DecodeBlock = Callable[[int, Plan], Array]
 """Decodes the values of a dictionary block, given its number and the plan of its values."""
 
 
+@dataclass(slots=True)
+class _InForce:
+    """The values of one id: a dictionary and its deltas, joined on use; and the bytes that they take."""
+
+    parts: list[Array]
+    nbytes: int
+
+    def append(self, dictionary_id: int, values: Array) -> None:
+        """Append a delta. Ten thousand small ones cost as many joins of small arrays, and not of the whole."""
+        self.parts.append(values)
+        while len(self.parts) > 1 and self.parts[-2].length <= self.parts[-1].length:
+            self.parts[-2:] = [_joined(dictionary_id, self.parts[-2:])]
+
+    def joined(self, dictionary_id: int) -> Array:
+        """Return all values as one array."""
+        if len(self.parts) > 1:
+            self.parts = [_joined(dictionary_id, self.parts)]
+        return self.parts[0]
+
+
 class StreamDictionaries:
     """The dictionaries in force at the current point of a stream."""
 
     def __init__(self) -> None:
-        self._values: dict[int, Array] = {}
+        self._in_force: dict[int, _InForce] = {}
 
     def find(self, dictionary_id: int, _: Plan) -> Array | None:
-        """Return the values in force, or None."""
-        return self._values.get(dictionary_id)
+        """Return the values in force, or None.
+
+        Raises
+        ------
+        UnsupportedError
+            They are too many for one array with their deltas.
+        """
+        known = self._in_force.get(dictionary_id)
+        return None if known is None else known.joined(dictionary_id)
 
     def has(self, dictionary_id: int) -> bool:
         """Return whether values of this id are in force."""
-        return dictionary_id in self._values
+        return dictionary_id in self._in_force
 
-    def bring(self, dictionary_id: int, values: Array, *, is_delta: bool) -> None:
+    def held_nbytes(self, dictionary_id: int, *, is_delta: bool) -> int:
+        """Return the bytes of all dictionaries that stay in force when a batch of this id comes."""
+        total = sum(known.nbytes for known in self._in_force.values())
+        replaced = None if is_delta else self._in_force.get(dictionary_id)
+        return total if replaced is None else total - replaced.nbytes
+
+    def bring(self, dictionary_id: int, values: Array, *, is_delta: bool, nbytes: int = 0) -> None:
         """Put new values in force, or append a delta.
+
+        Parameters
+        ----------
+        nbytes
+            The bytes that the values take, for `held_nbytes`.
 
         Raises
         ------
         InvalidDictionaryError
             A delta comes before the dictionary that it extends.
+        UnsupportedError
+            The values are too many for one array.
         """
-        if is_delta:
-            before = self._values.get(dictionary_id)
-            if before is None:
-                raise InvalidDictionaryError(
-                    expected=f"dictionary {dictionary_id} before a delta to it", found="none", spec=_SPEC
-                )
-            values = _joined(dictionary_id, [before, values])
-        self._values[dictionary_id] = values
+        if not is_delta:
+            self._in_force[dictionary_id] = _InForce([values], nbytes)
+            return
+        known = self._in_force.get(dictionary_id)
+        if known is None:
+            raise InvalidDictionaryError(
+                expected=f"dictionary {dictionary_id} before a delta to it", found="none", spec=_SPEC
+            )
+        known.nbytes += nbytes
+        known.append(dictionary_id, values)
 
 
 def _joined(dictionary_id: int, parts: list[Array]) -> Array:

@@ -43,6 +43,7 @@ class FileReader(BatchReader):
     def __init__(self, source: ByteSource, columns: SelectedColumns, footer: Footer) -> None:
         super().__init__(source, columns)
         self._footer = footer
+        self._dictionary_nbytes = 0
         self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
 
     @property
@@ -241,7 +242,10 @@ class FileReader(BatchReader):
             message = self._read_message(self._source, block)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return self._columns.read_dictionary(header, plan, place, self._dictionaries.find)
+            held = self._dictionary_nbytes
+            values, nbytes = self._columns.read_dictionary(header, plan, place, self._dictionaries.find, held=held)
+            self._dictionary_nbytes += nbytes
+            return values
 
     def __repr__(self) -> str:
         return f"<Arrow IPC file {self.path or 'in memory'}: {len(self):,} record batches>\n{self.schema}"

@@ -16,7 +16,9 @@ class Limits:
     Parameters
     ----------
     max_batch_bytes
-        Bytes of one record or dictionary batch: of its body, and of all its buffers once decompressed.
+        Bytes of one record or dictionary batch: of its body, and of all its buffers, also once decompressed.
+    max_dictionary_bytes
+        Bytes of all dictionaries of a file or stream that are held at once: of their bodies, and once decompressed.
     max_slots
         Slots of one array. Nulls and runs take no bytes of the file, however many there are.
     max_metadata_bytes
@@ -25,16 +27,20 @@ class Limits:
         Fields of a schema, nested ones counted.
     max_depth
         Levels of nesting of a field.
+    max_buffers
+        Buffers of one batch that hold the bytes of views, of which a view column may have any number.
     max_blocks
         Record and dictionary batches that a footer lists, or that an index of a stream does. A stream that is only
         read has no index, and may have any number of them.
     """
 
     max_batch_bytes: int = 2048 * _MIB
+    max_dictionary_bytes: int = 2048 * _MIB
     max_slots: int = 2**31 - 1
     max_metadata_bytes: int = 256 * _MIB
     max_columns: int = 1_000_000
     max_depth: int = 64
+    max_buffers: int = 1_000_000
     max_blocks: int = 1_000_000
 
     def check(self, name: str, needed: int, what: str) -> None:

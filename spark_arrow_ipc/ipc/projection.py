@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, re
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
-from spark_arrow_ipc.ipc.body import BodyPlace, ranges_to_read, read_body
+from spark_arrow_ipc.ipc.body import Body, BodyPlace, ranges_to_read, read_body
 from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
 from spark_arrow_ipc.ipc.decode import (
     BatchLayout,
@@ -21,6 +21,7 @@ from spark_arrow_ipc.ipc.decode import (
     build_columns,
     check_header,
     decode_columns,
+    held_nbytes,
     wanted_ranges,
 )
 from spark_arrow_ipc.ipc.limits import Limits
@@ -105,16 +106,40 @@ class SelectedColumns:
         ranges = ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes)
         return sum(stop - start for start, stop in ranges)
 
-    def read_dictionary(self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary) -> Array:
-        """Read the values of the dictionary batch whose body lies at `place`."""
-        (values,) = self._read_columns(header, plan, place, find)
-        return values
+    def read_dictionary(
+        self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary, *, held: int
+    ) -> tuple[Array, int]:
+        """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take.
+
+        Parameters
+        ----------
+        held
+            Bytes of the dictionaries that stay in memory.
+
+        Raises
+        ------
+        LimitError
+            With these values, all dictionaries take more than the limits allow. No memory was taken for them.
+        """
+        what = "the sum of all dictionaries"
+        layout = check_header(header, plan, place.nbytes, self.limits)
+        self.limits.check("max_dictionary_bytes", held + place.nbytes, what)
+        body = read_body(place)
+        nbytes = held_nbytes(header, plan, layout, body, swaps=self.swaps)
+        self.limits.check("max_dictionary_bytes", held + nbytes, what)
+        (values,) = self._decode(header, plan, layout, body, find)
+        return values, nbytes
 
     def _read_columns(
         self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary
     ) -> tuple[Array, ...]:
         layout = check_header(header, plan, place.nbytes, self.limits)
         body = read_body(place, None if plan.is_whole else wanted_ranges(plan, layout))
+        return self._decode(header, plan, layout, body, find)
+
+    def _decode(
+        self, header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body: Body, find: FindDictionary
+    ) -> tuple[Array, ...]:
         columns = decode_columns(header, plan, layout, body, find, limits=self.limits, swaps=self.swaps)
         self._check(columns, plan)
         return columns

@@ -283,6 +283,8 @@ class StreamReader(BatchReader):
             return None
         arrived = _Arrived(header, plan, place, self._counts[message.kind], self._byte_offset)
         if not self._is_ready(arrived):
+            waiting = sum(other.place.nbytes for other in self._early) + message.body_nbytes
+            self._columns.limits.check("max_dictionary_bytes", waiting, "the sum of dictionaries that wait for others")
             data = self._source.read_at(body_offset, message.body_nbytes)
             window = Window(self._source, body_offset, data)
             self._early.append(replace(arrived, place=replace(place, source=window)))
@@ -311,8 +313,12 @@ class StreamReader(BatchReader):
         with error_context(
             path=self.path, block_kind="dictionary batch", block_number=arrived.number, byte_offset=arrived.byte_offset
         ):
-            values = self._columns.read_dictionary(header.data, arrived.plan, arrived.place, self._dictionaries.find)
-            self._dictionaries.bring(header.id, values, is_delta=header.is_delta)
+            known = self._dictionaries
+            held = known.held_nbytes(header.id, is_delta=header.is_delta)
+            values, nbytes = self._columns.read_dictionary(
+                header.data, arrived.plan, arrived.place, known.find, held=held
+            )
+            known.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)
 
     def __repr__(self) -> str:
         return f"<Arrow IPC stream {self.path or 'in memory'}>\n{self.schema}"

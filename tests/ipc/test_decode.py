@@ -41,13 +41,14 @@ WRONG = {
     "a buffer that ends after the body": (NODES, changed(BUFFERS, 3, [88, 73]), InvalidBodyError, "buffer 3 of 73 bytes at 88"),
     "a buffer after the body": (NODES, changed(BUFFERS, 3, [168, 0]), InvalidBodyError, "buffer 3 of 0 bytes at 168"),
     "an end beyond 64 bits": (NODES, changed(BUFFERS, 3, [88, LARGEST]), InvalidBodyError, "buffer 3 of 9,223"),
+    "buffers that share the body": (NODES, [[0, 160], [0, 160], [0, 160], [0, 0]], LimitError, "share bytes, asks for 480, .* max_batch_bytes"),
     "a buffer between two words": (NODES, changed(BUFFERS, 3, [84, 72]), InvalidBodyError, "buffer 3 of 72 bytes at 84"),
 }  # fmt: skip
 
 
 def checked(nodes, buffers):
-    header = RecordBatchHeader(10, np.array(nodes, np.int64), np.array(buffers, np.int64), None, ())
-    return check_header(header, PLAN, BODY_NBYTES, Limits(max_slots=1000))
+    header = RecordBatchHeader(10, np.array(nodes, np.int64), np.array(buffers, np.int64), None, np.zeros(0, np.int64))
+    return check_header(header, PLAN, BODY_NBYTES, Limits(max_slots=1000, max_batch_bytes=400))
 
 
 @pytest.fixture(params=[0, 1000], ids=["many", "few"])

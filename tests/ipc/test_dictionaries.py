@@ -5,6 +5,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import InvalidDictionaryError
+from spark_arrow_ipc.ipc import dictionaries
 from spark_arrow_ipc.ipc.constants import MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries, StreamDictionaries
 from spark_arrow_ipc.ipc.plan import compile_plan
@@ -33,6 +34,38 @@ def test_a_stream_has_the_last_values_and_their_deltas():
 def test_a_delta_needs_what_it_extends():
     with pytest.raises(InvalidDictionaryError, match="dictionary 3 before a delta to it"):
         StreamDictionaries().bring(3, words("a"), is_delta=True)
+
+
+def test_small_deltas_do_not_copy_the_dictionary(monkeypatch):
+    """Each of 10,000 deltas copied all before it: 16 ms a delta on 100 MB."""
+    copied = []
+    real = dictionaries.concat.concat
+
+    def counting(parts):
+        copied.append(sum(part.length for part in parts))
+        return real(parts)
+
+    monkeypatch.setattr(dictionaries.concat, "concat", counting)
+    known = StreamDictionaries()
+    known.bring(3, words(*map(str, range(5000))), is_delta=False)
+    for i in range(300):
+        known.bring(3, words(str(i)), is_delta=True)
+    assert sum(copied) < 300 * 10
+    found = known.find(3, PLAN)
+    assert [*map(str, range(5000)), *map(str, range(300))] == found.to_pylist()
+    assert found is known.find(3, PLAN)
+
+
+def test_bytes_of_dictionaries_are_those_that_stay_in_force():
+    known = StreamDictionaries()
+    known.bring(1, words("a"), is_delta=False, nbytes=10)
+    known.bring(1, words("b"), is_delta=True, nbytes=5)
+    known.bring(2, words("c"), is_delta=False, nbytes=100)
+    assert (115, 100, 115) == tuple(
+        known.held_nbytes(*case[:1], is_delta=case[1]) for case in [(1, True), (1, False), (3, False)]
+    )
+    known.bring(1, words("d"), is_delta=False, nbytes=20)
+    assert 120 == known.held_nbytes(1, is_delta=True)
 
 
 # ---- files

@@ -115,6 +115,26 @@ def test_decompressed_bytes_count_too():
             read(sink.getvalue(), limits=ipc.Limits(max_batch_bytes=399_999))
 
 
+@pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_all_dictionaries_have_one_budget(kind, codec):
+    """70 KB of them took 1.7 GB with a limit of 64 MiB: each was within the budget of a batch."""
+    columns = [[f"{i}" + "x" * 9_999] for i in range(10)]
+    schema = Schema.of([t.field(f"f{i}", t.dictionary(t.int8, t.utf8)) for i in range(10)])
+    sink = io.BytesIO()
+    batch = RecordBatch.from_pydict({f"f{i}": values for i, values in enumerate(columns)}, schema)
+    ipc.write(sink, [batch], options=ipc.WriteOptions(format=kind, compression=codec))
+    enough = ipc.Limits(max_batch_bytes=30_000, max_dictionary_bytes=110_000)
+    assert batch.to_pylist() == read(sink.getvalue(), limits=enough)[0]
+    few = ipc.Limits(max_batch_bytes=30_000, max_dictionary_bytes=50_000)
+    with pytest.raises(
+        LimitError, match=r"dictionary batch [45]: the sum of all dictionaries .* max_dictionary_bytes is 50,000"
+    ):
+        read(sink.getvalue(), limits=few)
+    with ipc.open(sink.getvalue(), limits=few, columns=[0, 1]) as reader:
+        assert 1 == len(list(reader))
+
+
 @pytest.mark.parametrize("name", ["integers.v4.legacy.arrows", "integers.legacy.arrow", "integers.v4.arrows", "integers.lz4.arrows"])  # fmt: skip
 def test_old_framing_and_versions_read_as_the_new(name):
     assert read(DATA / "integers.arrow") == read(DATA / name)

@@ -44,7 +44,12 @@ __all__ = ["BlockStatistics", "ColumnStatistics", "StatisticsWarning", "read_sta
 _MOST_NBYTES: Final = 64 << 20
 """Characters of a value that is read; our writer's are far shorter."""
 
-_LIMITS: Final = ipc.Limits(max_batch_bytes=_MOST_NBYTES, max_metadata_bytes=_MOST_NBYTES, max_slots=1 << 24)
+_LIMITS: Final = ipc.Limits(
+    max_batch_bytes=_MOST_NBYTES,
+    max_dictionary_bytes=_MOST_NBYTES,
+    max_metadata_bytes=_MOST_NBYTES,
+    max_slots=1 << 24,
+)
 
 
 class StatisticsWarning(UserWarning):

@@ -18,6 +18,8 @@ from spark_arrow_ipc.ipc.flatbuf import reader
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
+_NO_COUNTS: Final = np.zeros(0, np.int64)
+
 _EXPERIMENTAL_CODECS: Final[dict[str, CompressionType]] = {codec.word: codec for codec in CompressionType}
 
 
@@ -36,14 +38,14 @@ class RecordBatchHeader:
     compression
         Codec of the buffers, or None.
     variadic_counts
-        One number for each field of a view layout, in pre-order.
+        int64, shape (view fields,): a number of buffers for each field of a view layout, in pre-order.
     """
 
     length: int
     nodes: Int64s
     buffers: Int64s
     compression: CompressionType | None
-    variadic_counts: tuple[int, ...]
+    variadic_counts: Int64s
 
 
 def decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> RecordBatchHeader:
@@ -64,7 +66,7 @@ def decode_record_batch(view: reader.TableView, custom_metadata: CustomMetadata)
         view.structs("nodes"),
         view.structs("buffers"),
         _decode_compression(view, custom_metadata),
-        tuple(view.scalars("variadicBufferCounts").tolist()) if view.has("variadicBufferCounts") else (),
+        view.scalars("variadicBufferCounts") if view.has("variadicBufferCounts") else _NO_COUNTS,
     )
 
 

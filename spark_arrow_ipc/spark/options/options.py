@@ -19,6 +19,7 @@ from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
+from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import parsers
 from spark_arrow_ipc.spark.options.enums import (
@@ -81,7 +82,10 @@ class ReadOptions:
         "1000000", "How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."
     )
     max_batch_bytes: int = d.byte_size(
-        "2g", "How much memory one record batch may need; a file that needs more is an error."
+        "2g",
+        "How much memory one record batch may need: as it is in the file, and again as Spark gets it, where dictionaries, "
+        "runs and shared elements are values. All dictionaries of a file together may need as much again. A file that "
+        "needs more is an error.",
     )
     min_partition_num: int | None = d.optional_count(
         "200", "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."
@@ -154,6 +158,11 @@ class ReadOptions:
     memory_map: bool = d.flag(
         "false", "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."
     )
+
+    @property
+    def limits(self) -> Limits:
+        """The budgets of each file."""
+        return Limits(max_batch_bytes=self.max_batch_bytes, max_dictionary_bytes=self.max_batch_bytes)
 
     @property
     def error_policy(self) -> ErrorPolicy:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, report_missing, report_skipped
@@ -108,7 +107,7 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
     def _rows(self, file: DataFile) -> list[dict[str, Any]]:
         """Return the rows of one file; none if the error policy skips it, with a warning."""
         policy = self._options.error_policy
-        limits = ipc.Limits(max_batch_bytes=self._options.max_batch_bytes)
+        limits = self._options.limits
         try:
             with error_context(path=file.path):
                 return [_row(file, block) for block in file_blocks(file.open(), limits=limits)]

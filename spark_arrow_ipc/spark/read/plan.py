@@ -21,7 +21,6 @@ from typing import Final
 
 from pyspark.sql import types as s
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
@@ -129,7 +128,7 @@ def _outline_options(
 ) -> OutlineOptions:
     return OutlineOptions(
         columns=_columns(own, missing, partitioning, options),
-        limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
+        limits=options.limits,
         with_statistics=options.where is not None,
         recover=options.recover,
         cut_above=cut_above(_split_options(options).split_bytes(0)),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBlocks, scan
@@ -110,7 +109,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             partition_fields=fields,
             options=ScanOptions(
                 validation=options.validation,
-                limits=ipc.Limits(max_batch_bytes=options.max_batch_bytes),
+                limits=options.limits,
                 memory_map=options.memory_map,
                 error_policy=options.error_policy,
                 planned_at=partition.planned_at,
