@@ -48,14 +48,14 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
 
     @short_errors
     def schema(self) -> s.StructType:
-        """Infer the Spark schema of the first file, or of all with ``mergeSchema``.
+        """Infer the Spark schema of the newest file, or of all with ``mergeSchema``.
 
         Every column is nullable.
 
         Raises
         ------
         OptionError, NoFilesError, ArrowIpcError
-            An option is wrong, there is nothing to read, or the first file is broken.
+            An option is wrong, there is nothing to read, or the newest file is broken.
         """
         options = read_options(self.options)
         found = BLOCK_SCHEMA if options.metadata_only else read_spark_schema(options)

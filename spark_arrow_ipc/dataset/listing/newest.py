@@ -6,13 +6,23 @@ otherwise: those of written files are random.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 
 __all__ = ["newest_first"]
 
 
-def newest_first(files: Sequence[DataFile]) -> list[DataFile]:
-    """Return files ordered by modification time, the newest first, then by path. O(n log n)."""
-    return sorted(files, key=lambda file: (-file.mtime_ns, file.path))
+def newest_first(files: Sequence[DataFile]) -> Iterator[DataFile]:
+    """Yield files ordered by modification time, the newest first, then by path.
+
+    O(n) for the first file, O(n log n) for all.
+    """
+    if files:
+        newest = min(files, key=_age)
+        yield newest
+        yield from (file for file in sorted(files, key=_age) if file is not newest)
+
+
+def _age(file: DataFile) -> tuple[int, str]:
+    return -file.mtime_ns, file.path

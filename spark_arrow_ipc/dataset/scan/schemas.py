@@ -1,4 +1,4 @@
-"""The schema of a data set: of its first file, or each distinct one."""
+"""The schema of a data set: of its newest file, or each distinct one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines, each_file
 from spark_arrow_ipc.errors import NoFilesError
@@ -14,13 +15,15 @@ from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 
-__all__ = ["distinct_schemas", "first_schema", "project"]
+__all__ = ["distinct_schemas", "newest_schema", "project"]
 
 
-def first_schema(
+def newest_schema(
     files: Sequence[DataFile], outlines: Outlines, policy: ErrorPolicy = STRICT
 ) -> tuple[DataFile, Schema]:
-    """Return the first file and its schema. Opens that file.
+    """Return the newest file and its schema. Opens that file.
+
+    The newest, because an append may add columns and widen types; see `newest_first` for files of one age.
 
     Files that the policy skips are skipped without a warning; the scan warns of them.
 
@@ -34,7 +37,7 @@ def first_schema(
         The file cannot be opened.
     """
     error: Exception | None = None
-    for file in files:
+    for file in newest_first(files):
         outline = outlines.read(file)
         if outline.schema is not None:
             return file, outline.schema
@@ -49,7 +52,7 @@ def distinct_schemas(
 
     Opens all files.
 
-    Parameters and errors as for `first_schema`.
+    Parameters and errors as for `newest_schema`.
     """
     errors: list[Exception] = []
 

@@ -98,7 +98,7 @@ def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
     files = [file for directory in read for file in tree.leaves.get(directory, ())]
     if not files:
         return None
-    newest = newest_first(files)[0]
+    newest = next(newest_first(files))
     return ExistingFile(
         newest, relative(newest.path, dataset.root), columns.get(parent(newest.path), ()), len(files) == 1
     )

@@ -109,7 +109,7 @@ def struct(field: t.Field, target: s.StructType, site: Site) -> Conversion:
     to = expected_type(target, site.path)
     names = [child.name for child in field.type.children]
     children = (*field.type.children, ABSENT_FIELD)
-    absent = len(names) if site.options.merge_schema else None
+    absent = len(names) if site.options.fills_missing else None
     positions = find_columns(names, target.names, site.path, absent=absent)
     conversions = [
         site.compile(children[i], asked.dataType, f"{site.path}.{asked.name}", nullable=asked.nullable)

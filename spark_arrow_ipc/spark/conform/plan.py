@@ -130,14 +130,14 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
     Raises
     ------
     ColumnNotFoundError
-        A requested column or struct field is not in the file.
+        A requested column or struct field is not in the file, and the options ask for an error.
     SchemaMismatchError
         A column's type is not the requested one and does not widen to it.
     UnsupportedError
         Spark has no such type.
     """
     expected = expected_arrow_schema(spark_schema)
-    absent = len(arrow_schema) if options.merge_schema else None
+    absent = len(arrow_schema) if options.fills_missing else None
     positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)
     fields = (*arrow_schema.fields, ABSENT_FIELD)
     conversions = tuple(

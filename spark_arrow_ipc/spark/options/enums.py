@@ -9,8 +9,10 @@ __all__ = [
     "Durability",
     "ExtensionTypes",
     "MapKeys",
+    "MissingColumns",
     "Nanoseconds",
     "PartitionOverwriteMode",
+    "SchemaCheck",
     "Times",
 ]
 
@@ -36,6 +38,21 @@ class MapKeys(StrEnum):
 
     ERROR = "error"
     LAST_WINS = "lastWins"
+
+
+class MissingColumns(StrEnum):
+    """The treatment of columns of Spark's schema that a file does not have."""
+
+    NULL = "null"
+    ERROR = "error"
+
+
+class SchemaCheck(StrEnum):
+    """The schemas that a job may write beside existing files."""
+
+    MERGE = "merge"
+    EXACT = "exact"
+    NONE = "none"
 
 
 class ExtensionTypes(StrEnum):

@@ -27,8 +27,10 @@ from spark_arrow_ipc.spark.options.enums import (
     Durability,
     ExtensionTypes,
     MapKeys,
+    MissingColumns,
     Nanoseconds,
     PartitionOverwriteMode,
+    SchemaCheck,
     Times,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
@@ -145,8 +147,13 @@ class ReadOptions:
     )
     merge_schema: bool = d.flag(
         "false",
-        "Whether the schemas of all files are merged: missing columns are null, types widen. Else the first file's "
-        "schema is used.",
+        "Whether the schemas of all files are merged: missing columns are null, types widen. Else the schema is that of "
+        "the file that was modified last (of several, the first by path).",
+    )
+    missing_columns: MissingColumns = d.word(
+        MissingColumns.NULL,
+        "What a column of the schema is in a file that does not have it: `null`, as in Spark's own sources, or an "
+        "`error`. With `mergeSchema` it is null.",
     )
     ignore_corrupt_files: bool = d.flag(
         "false", "Whether the rest of a broken file is skipped, with a warning that says what is missing."
@@ -163,6 +170,16 @@ class ReadOptions:
     def limits(self) -> Limits:
         """The budgets of each file."""
         return Limits(max_batch_bytes=self.max_batch_bytes, max_dictionary_bytes=self.max_batch_bytes)
+
+    @property
+    def fills_missing(self) -> bool:
+        """Whether columns that a file does not have are null."""
+        return self.merge_schema or self.missing_columns is MissingColumns.NULL
+
+    @property
+    def column_paths(self) -> tuple[ColumnPath, ...] | None:
+        """The option `columns` for each file; None to resolve by name, as positions are those of one file."""
+        return None if self.merge_schema else self.columns
 
     @property
     def error_policy(self) -> ErrorPolicy:
@@ -246,6 +263,16 @@ class SparkWriteOptions:
         IfExists.APPEND,
         "What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` "
         "(nothing is written).",
+    )
+    schema_check: SchemaCheck = d.word(
+        SchemaCheck.MERGE,
+        "What columns a job may have that keeps files: those of the newest file, where `merge` lets it add columns and "
+        "widen types, and `exact` does not; `none` checks nothing.",
+    )
+    case_sensitive: bool = d.flag(
+        "false",
+        "Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with "
+        "`spark.sql.caseSensitive=true`.",
     )
     durability: Durability = d.word(
         Durability.FSYNC,

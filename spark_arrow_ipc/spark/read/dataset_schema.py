@@ -22,7 +22,7 @@ from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modifi
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, first_schema, project
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project
 from spark_arrow_ipc.errors import error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
@@ -91,13 +91,13 @@ def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
 def read_spark_schema(options: ReadOptions) -> s.StructType:
     """Return the schema that Spark gets, with all fields nullable.
 
-    The columns of the first file, or with ``mergeSchema`` of all files, and the partition columns. Lists the paths
+    The columns of the newest file, or with ``mergeSchema`` of all files, and the partition columns. Lists the paths
     once, and opens one file, or with ``mergeSchema`` all.
 
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        An option is wrong, there is no file, the first file is broken, or schemas cannot be merged.
+        An option is wrong, there is no file, the newest file is broken, or schemas cannot be merged.
     """
     tree = list_dataset(options)
     return dataset_schema(tree, Outlines(OutlineOptions(recover=options.recover)), options)
@@ -111,7 +111,7 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
     tree
         From `list_dataset`.
     outlines
-        Of the files; that of the first is read, or with ``mergeSchema`` all.
+        Of the files; that of the newest is read, or with ``mergeSchema`` all.
     options
         Of the read.
 
@@ -124,13 +124,13 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
     if options.merge_schema:
         schemas = distinct_schemas(partitioning.files, outlines, options.error_policy)
     else:
-        schemas = [first_schema(partitioning.files, outlines, options.error_policy)]
+        schemas = [newest_schema(partitioning.files, outlines, options.error_policy)]
     own = _united(schemas, partitioning, options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
     else:
-        # Positions are those of the first file.
+        # Positions are those of the newest file.
         whole = _chosen(options.columns, own, of_paths, schemas[0][1], partitioning)
     if not options.metadata_columns:
         return whole

@@ -4,7 +4,7 @@ Strategy
 --------
 The paths are listed once. Then outlines are read, each with one open, and only of the files that need one:
 
-- the first file, for the types of columns that only `where` names;
+- the newest file, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
 - with `where` all files, if they are few, for the record batches that may match;
 - without, the files that are larger than a split.
@@ -140,8 +140,8 @@ def _columns(
     own: s.StructType, missing: Sequence[tuple[str, ...]], partitioning: Partitioning, options: ReadOptions
 ) -> SelectColumns:
     """Return the columns that a task reads, by name: types are not known yet."""
-    asked = select_asked(options.columns, own, partitioning.fields, skips_absent=options.merge_schema)
-    others = select_referenced(missing, partitioning.fields, skips_absent=options.merge_schema)
+    asked = select_asked(options.column_paths, own, partitioning.fields, skips_absent=options.fills_missing)
+    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing)
 
     def select(schema: Schema) -> list[ColumnPath]:
         return [*asked(schema), *others(schema)]

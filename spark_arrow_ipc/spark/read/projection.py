@@ -64,15 +64,14 @@ def select_asked(
     Parameters
     ----------
     paths
-        Of the option `columns`, or None.
+        Of the option `columns`, or None to resolve all columns by name.
     asked
         The schema that Spark asked for.
     partition_fields, skips_absent
         As for `select_referenced`.
     """
-    if paths is not None and not skips_absent:
-        return select_referenced(paths, partition_fields)
-    # Files may differ, so columns are resolved by name: positions are those of the first file.
+    if paths is not None and (not skips_absent or any(isinstance(path, int) for path in paths)):
+        return select_referenced(paths, partition_fields, skips_absent=skips_absent)
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:

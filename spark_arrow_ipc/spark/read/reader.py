@@ -100,11 +100,11 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         files = scan(
             partition.ranges,
             columns=select_needed(
-                options.columns,
+                options.column_paths,
                 self._own,
                 () if selection is None else selection.extra,
                 fields,
-                skips_absent=options.merge_schema,
+                skips_absent=options.fills_missing,
             ),
             partition_fields=fields,
             options=ScanOptions(

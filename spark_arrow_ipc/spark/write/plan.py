@@ -33,6 +33,7 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema
+from spark_arrow_ipc.spark.write.schema_check import check_names
 
 __all__ = ["WritePlan", "plan_write"]
 
@@ -87,6 +88,12 @@ class WritePlan:
         return write_empty(staging, self.columns.schema, options=self.sink)
 
     @property
+    def file_schema(self) -> Schema:
+        """The schema of the files: without the partition columns."""
+        schema = self.columns.schema
+        return schema if self.partition is None else partitioned_schema(schema, self.partition)
+
+    @property
     def partition_fields(self) -> tuple[t.Field, ...]:
         """The partition columns, outermost first."""
         return () if self.partition is None else tuple(self.columns.usual.fields[i] for i in self.partition.positions)
@@ -100,10 +107,11 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     UnsupportedError
         A column's type cannot be written, restored or be a partition column.
     OptionError
-        Options contradict each other or the columns, or the compression level does not exist.
+        Options contradict each other or the columns, names of columns differ only in case, or the compression level does not exist.
     ColumnNotFoundError
         An option names a column that does not exist.
     """
+    check_names(schema, case_sensitive=options.case_sensitive)
     usual = arrow_schema_for(schema)
     positions = _positions(usual, options.partition_by or (), "partitionBy")
     if positions:
@@ -121,11 +129,10 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
+    plan = WritePlan(columns, sink, partition)
     # Raises for unknown names in the option statistics, before any task runs.
-    StatisticsCollector(
-        columns.schema if partition is None else partitioned_schema(columns.schema, partition), sink.statistics
-    )
-    return WritePlan(columns, sink, partition)
+    StatisticsCollector(plan.file_schema, sink.statistics)
+    return plan
 
 
 def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:

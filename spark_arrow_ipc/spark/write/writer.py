@@ -22,6 +22,7 @@ from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.schema_check import schema_checker
 
 __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
 
@@ -59,6 +60,8 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         OptionError
             The path is a file, options do not fit each other or the columns, or the partition columns differ from
             those of the files that are kept.
+        SchemaMismatchError
+            The columns do not fit beside those files.
         """
         plan = plan_write(schema, options)
         job = plan_job(
@@ -68,6 +71,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             if_exists=options.if_exists,
             commit_token=options.commit_token,
             partition_by=plan.partition_fields,
+            check_existing=schema_checker(plan.file_schema, options.schema_check),
         )
         return cls(job, plan)
 

@@ -1,5 +1,6 @@
 """The schema of a data set: of the first file that can be read, or each distinct one."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, first_schema, project
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
 
 pa = pytest.importorskip("pyarrow")
@@ -28,29 +29,35 @@ def outlines(recover=False):
 
 
 @pytest.mark.parametrize("kind", ["file", "stream"])
-def test_the_first_file_gives_its_schema(tmp_path, kind):
+def test_the_newest_file_gives_its_schema_and_no_other_is_opened(tmp_path, kind):
+    write(tmp_path / "a", TABLE.select(["a"]))
     path = write(tmp_path / "x", kind=kind)
-    file, schema = first_schema(list_files([path]), outlines())
+    write(tmp_path / "z", TABLE.select(["a"]))
+    for name, seconds in (("a", 10), ("x", 20), ("z", 10)):
+        os.utime(tmp_path / name, (seconds, seconds))
+    known = outlines()
+    file, schema = newest_schema(list_files([str(tmp_path)]), known)
+    assert [path] == list(known.by_path)
     assert (path, ("a", "s")) == (file.path, schema.names)
 
 
 def test_no_file_and_a_vanished_file_have_none(tmp_path):
     with pytest.raises(NoFilesError, match="there is no file"):
-        first_schema([], outlines())
+        newest_schema([], outlines())
     with pytest.raises(NoFilesError, match="there is no file"):
         distinct_schemas([], outlines())
-    for of in (first_schema, distinct_schemas):
+    for of in (newest_schema, distinct_schemas):
         with pytest.raises(FileChangedError, match=r"gone\.arrow.*read the path again"):
             of([DataFile(str(tmp_path / "gone.arrow"), 1, 1)], outlines())
 
 
 @pytest.fixture
 def damaged(tmp_path):
-    """A file that is gone, an empty one, one without its end, and a sound one."""
+    """A file that is gone, the newest; an empty one, one without its end, and a sound one."""
     (tmp_path / "1").write_bytes(b"")
     good = write(tmp_path / "3")
     (tmp_path / "2").write_bytes(Path(good).read_bytes()[:-7])
-    return [DataFile(str(tmp_path / "0"), 1, 1), *list_files([str(tmp_path)])]
+    return [DataFile(str(tmp_path / "0"), 1, 2**62), *list_files([str(tmp_path)])]
 
 
 SKIPPED = [
@@ -62,7 +69,7 @@ SKIPPED = [
 
 @pytest.mark.parametrize(("policy", "name"), SKIPPED, ids=["ignored", "recovered"])
 def test_files_that_cannot_be_opened_are_skipped_where_that_is_allowed(damaged, policy, name):
-    file, schema = first_schema(damaged, outlines(policy.recover), policy)
+    file, schema = newest_schema(damaged, outlines(policy.recover), policy)
     assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
     ((file, schema),) = distinct_schemas(damaged, outlines(policy.recover), policy)
     assert (name, ("a", "s")) == (Path(file.path).name, schema.names)
@@ -77,14 +84,14 @@ FATAL = [
 
 @pytest.mark.parametrize(("policy", "error"), FATAL, ids=["gone", "gone, recovering", "broken"])
 def test_files_that_cannot_be_opened_are_errors_elsewhere(damaged, policy, error):
-    for of in (first_schema, distinct_schemas):
+    for of in (newest_schema, distinct_schemas):
         with pytest.raises(error):
             of(damaged, outlines(policy.recover), policy)
 
 
 def test_where_all_are_skipped_there_is_no_schema(damaged):
     both = ErrorPolicy(ignore_missing_files=True, ignore_corrupt_files=True)
-    for of in (first_schema, distinct_schemas):
+    for of in (newest_schema, distinct_schemas):
         with pytest.raises(NoFilesError, match="none of the files can be read"):
             of(damaged[:2], outlines(), both)
 

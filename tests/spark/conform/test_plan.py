@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
+from spark_arrow_ipc.spark.options.enums import MissingColumns
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
 MONTH = pa.month_day_nano_interval()
@@ -172,7 +174,7 @@ MISMATCHES = {
     "no zone": (pa.array([1], pa.timestamp("us")), s.TimestampType(), DEFAULT, "is timestamp_ntz in Spark"),
     "fields of the same name": (pa.StructArray.from_arrays([pa.array([1]), pa.array([1])], ["x", "x"]), s.LongType(), DEFAULT, "is not readable (field c: the struct has fields of the same name"),
 }  # fmt: skip
-MERGED = ReadOptions(merge_schema=True)
+STRICT = ReadOptions(missing_columns=MissingColumns.ERROR)
 
 
 def whole(type_):
@@ -200,21 +202,26 @@ ABSENT = {
 
 
 @pytest.mark.parametrize("case", ABSENT)
-def test_what_a_file_does_not_have_is_null_where_schemas_are_merged(case):
+@pytest.mark.parametrize(
+    "options",
+    [DEFAULT, ReadOptions(merge_schema=True), replace(STRICT, merge_schema=True)],
+    ids=["default", "merged", "merged, strict"],
+)
+def test_what_a_file_does_not_have_is_null(case, options):
     type_, values, schema, expected = ABSENT[case]
     batch = batch_of(from_pylist.array(values, type_))
-    (found,) = compile_conform(batch.schema, schema, MERGED).conform(batch)
+    (found,) = compile_conform(batch.schema, schema, options).conform(batch)
     assert expected == found.to_pylist()
     assert found.schema == expected_arrow_schema(schema)
     with pytest.raises(ColumnNotFoundError):
-        compile_conform(batch.schema, schema, DEFAULT)
+        compile_conform(batch.schema, schema, STRICT)
 
 
 def test_what_is_absent_and_not_null_is_an_error():
     batch = batch_of(from_pylist.array([1], t.int32))
     schema = s.StructType([s.StructField("b", s.StringType(), nullable=False)])
     with pytest.raises(SchemaMismatchError, match="expected no nulls"):
-        list(compile_conform(batch.schema, schema, MERGED).conform(batch))
+        list(compile_conform(batch.schema, schema, DEFAULT).conform(batch))
 
 
 @pytest.mark.parametrize("type_", [s.LongType(), s.StringType(), s.ArrayType(s.DateType()), s.StructType([])], ids=str)
@@ -250,10 +257,10 @@ def test_a_column_that_is_missing_is_named():
     with pytest.raises(
         ColumnNotFoundError, match=r"field z: there is no column 'z' in the file; it has 'a', 'B', 'x', 'X'"
     ):
-        compile_conform(NAMES, struct_of(("z", s.ByteType())), DEFAULT)
+        compile_conform(NAMES, struct_of(("z", s.ByteType())), STRICT)
     structs = Schema.of([t.field("s", NAMES_STRUCT)])
     with pytest.raises(ColumnNotFoundError, match=r"field s.z: there is no field 'z'"):
-        compile_conform(structs, struct_of(("s", struct_of(("z", s.ByteType())))), DEFAULT)
+        compile_conform(structs, struct_of(("s", struct_of(("z", s.ByteType())))), STRICT)
 
 
 NAMES_STRUCT = t.Struct(NAMES.fields)

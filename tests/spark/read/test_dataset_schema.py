@@ -208,7 +208,7 @@ def test_a_schema_that_does_not_fit_is_refused_before_a_value_is_read(spark, tmp
     """The error names file, column, both types, and an option that gives what was asked for."""
     array, schema, words = NARROW[name]
     path = arrow_files.write(tmp_path / "in.arrow", pa.table({"c": array}))
-    message = failure(lambda: read(spark, path, schema))
+    message = failure(lambda: read(spark, path, schema, missingColumns="error"))
     error = "ColumnNotFoundError" if "ColumnNotFoundError" in words else "SchemaMismatchError"
     assert missing(message, [f"{error}: {path}", *words]) == [], message
 

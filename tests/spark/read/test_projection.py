@@ -52,10 +52,15 @@ def test_the_option_columns_takes_precedence_over_sparks_schema():
 
 
 def test_files_that_differ_are_resolved_by_name():
-    """With merged schemas the positions of the option are those of the first file alone."""
-    select = select_asked([2], struct("name"), skips_absent=True)
+    """With merged schemas the positions of the option are those of the first file alone, so that it is left out."""
+    select = select_asked(None, struct("name"), skips_absent=True)
     assert [(2,)] == select(FILE)
     assert [(0,)] == select(OTHER_ORDER)
+
+
+def test_positions_are_those_of_each_file_where_columns_may_be_missing():
+    select = select_asked([2, "absent"], struct("name, absent"), skips_absent=True)
+    assert ([(2,)], [(2,)]) == (select(FILE), select(OTHER_ORDER))
 
 
 def test_an_absent_column_is_an_error_or_skipped():

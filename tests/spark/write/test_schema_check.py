@@ -1,0 +1,183 @@
+"""Names that differ in case, and schemas that may be written beside files."""
+
+import os
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.errors import OptionError, SchemaMismatchError
+from spark_arrow_ipc.spark.options.enums import SchemaCheck
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
+from spark_arrow_ipc.spark.write.schema_check import check_names, check_schema
+from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+
+NONE, MERGE, EXACT = (), (SchemaCheck.MERGE, SchemaCheck.EXACT), (SchemaCheck.EXACT,)
+
+
+def struct(ddl):
+    """Parse names and types: Spark's own parser needs a session."""
+    return s.StructType([s.StructField(*_field(part.split(" ", 1))) for part in _parts(ddl, ", ")])
+
+
+def _field(pair):
+    return pair[0], _type(pair[1])
+
+
+def _parts(ddl, comma=","):
+    """Split at the commas that are not between angle brackets or parentheses."""
+    depth, parts = 0, [""]
+    for piece in ddl.split(comma):
+        parts[-1] += comma + piece if depth else piece
+        depth += piece.count("<") + piece.count("(") - piece.count(">") - piece.count(")")
+        if not depth:
+            parts.append("")
+    return parts[:-1]
+
+
+def _type(ddl):
+    name, _, rest = ddl.partition("<")
+    inner = _parts(rest.removesuffix(">"))
+    if name == "struct":
+        return s.StructType([s.StructField(*_field(part.split(":", 1))) for part in inner])
+    if name in NESTED:
+        return NESTED[name](*map(_type, inner))
+    if name.startswith("decimal"):
+        return s.DecimalType(*map(int, name[8:-1].split(",")))
+    return LEAVES[name]
+
+
+NESTED = {"array": s.ArrayType, "map": s.MapType}
+LEAVES = {type_.simpleString(): type_ for type_ in (s.IntegerType(), s.LongType(), s.StringType(), s.DateType(), s.NullType())}  # fmt: skip
+
+
+# (What is there, what a job writes, the checks that refuse it, words of the error.)
+SCHEMAS = {
+    "the same": ("a int, b string", "a int, b string", NONE, ""),
+    "another order and case": ("a int, b string", "B string, A int", NONE, ""),
+    "an added column": ("a int", "a int, b string", EXACT, "b is new in the DataFrame"),
+    "a wider type": ("a int", "a bigint", EXACT, "a is int and not bigint"),
+    "a wider decimal": ("a decimal(5,2)", "a decimal(10,2)", EXACT, r"a is decimal\(5,2\) and not decimal\(10,2\)"),
+    "an added field": ("s struct<x:int>", "s struct<x:int,y:int>", EXACT, "s is struct<x:int> and not"),
+    "nulls, now typed": ("a void", "a string", EXACT, "a is void and not string"),
+    "a missing column": ("a int, b string", "a int", MERGE, "b is missing in the DataFrame"),
+    "a narrower type": ("a bigint", "a int", MERGE, "a is int and not bigint"),
+    "a missing field": ("s struct<x:int,y:int>", "s struct<x:int>", MERGE, "s is struct<x:int> and not struct<"),
+    "typed, now nulls": ("a string", "a void", MERGE, "a is void and not string"),
+    "neither is wider": ("a decimal(10,0)", "a decimal(10,5)", MERGE, "a is decimal.10,5. and not decimal.15,5."),
+    "another type": ("a int", "a string", MERGE, "a: string in the DataFrame and int in there"),
+    "another type in an array": ("a array<int>", "a array<date>", MERGE, "a.element: date in"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", SchemaCheck, ids=str)
+@pytest.mark.parametrize("case", SCHEMAS)
+def test_what_may_be_written_beside_a_file(case, check):
+    there, own, refusing, words = SCHEMAS[case]
+    if check not in refusing:
+        check_schema(struct(own), struct(there), "there", check)
+        return
+    with pytest.raises(SchemaMismatchError, match=f"^there: the columns of this job do not fit.*: {words}.*Nothing is"):
+        check_schema(struct(own), struct(there), "there", check)
+
+
+def write(path, ddl, *columns, overwrite=False, **options):
+    """Write one row as Spark does; a column for each value."""
+    schema = struct(ddl)
+    writer = ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+    batch = pa.record_batch([pa.array([value]) for value in columns], schema.names)
+    writer.commit([writer.write(iter([batch]))])
+
+
+def read_schema(path, **options):
+    return read_spark_schema(ReadOptions.parse({"path": str(path), **options})).simpleString()
+
+
+def age(path, seconds):
+    """Make the files of a directory older."""
+    for file in path.rglob("*.arrow"):
+        status = file.stat()
+        os.utime(file, (status.st_atime - seconds, status.st_mtime - seconds))
+
+
+def test_the_schema_that_is_read_is_the_newest_and_never_chance(tmp_path):
+    """Names of files are random, and the first one gave the schema."""
+    for i in range(8):
+        path = tmp_path / str(i)
+        write(path, "a bigint", 1)
+        age(path, 10)
+        write(path, "a bigint, b bigint", 1, 2)
+        assert "struct<a:bigint,b:bigint>" == read_schema(path)
+        age(path, 10)
+        with pytest.raises(SchemaMismatchError, match="b is missing in the DataFrame"):
+            write(path, "a bigint", 1)
+        write(path, "a bigint", 1, schemaCheck="none")
+        assert "struct<a:bigint>" == read_schema(path)
+        assert "struct<a:bigint,b:bigint>" == read_schema(path, mergeSchema="true")
+
+
+def test_a_refused_job_leaves_no_trace_and_an_overwrite_may_change_everything(tmp_path):
+    write(tmp_path, "a bigint", 1)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SchemaMismatchError, match="a: string in the DataFrame and bigint in "):
+        write(tmp_path, "a string", "x")
+    assert before == sorted(tmp_path.rglob("*"))
+    write(tmp_path, "a string", "x", overwrite=True)
+    assert "struct<a:string>" == read_schema(tmp_path)
+
+
+def test_partition_columns_are_not_compared(tmp_path):
+    write(tmp_path, "a bigint, k bigint", 1, 1, partitionBy="k")
+    write(tmp_path, "a bigint, k string", 1, "x", partitionBy="k")
+    with pytest.raises(SchemaMismatchError, match="a: string"):
+        write(tmp_path, "a string, k bigint", "x", 1, partitionBy="k", overwrite=True, partitionOverwriteMode="dynamic")
+
+
+def test_dictionaries_and_restored_types_are_compared_as_they_are_read(tmp_path):
+    write(tmp_path, "a string", "x", dictionaryColumns="a")
+    write(tmp_path, "a string", "x", schemaCheck="exact")
+
+
+def test_a_newest_file_that_cannot_be_read_is_not_compared(tmp_path, caplog):
+    tmp_path.joinpath("notes.txt").write_text("no Arrow")
+    write(tmp_path, "a bigint", 1)
+    assert "notes.txt" in caplog.text
+    assert "is not compared" in caplog.text
+
+
+# (Columns, words of the error without caseSensitive.)
+NAMES = {
+    "different": ("a int, b int", None),
+    "two cases": ("a int, A int", "differ only in case, 'a' and 'A'.*set the option caseSensitive=true"),
+    "in a struct": ("s struct<x:int,X:int>", "field s: the struct has fields whose names differ only"),
+    "in an array of maps": ("s array<map<string,struct<x:int,X:int>>>", "field s: the struct has"),
+    "not at one level": ("x int, s struct<X:int>", None),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_names_that_differ_only_in_case_are_refused(case):
+    ddl, words = NAMES[case]
+    check_names(struct(ddl), case_sensitive=True)
+    if words is None:
+        check_names(struct(ddl), case_sensitive=False)
+        return
+    with pytest.raises(OptionError, match=words):
+        check_names(struct(ddl), case_sensitive=False)
+
+
+@pytest.mark.parametrize("case_sensitive", [True, False])
+def test_equal_names_are_always_refused(case_sensitive):
+    twice = s.StructType(struct("a int").fields * 2)
+    with pytest.raises(OptionError, match=r"columns of one name, 'a' twice.*rename one"):
+        check_names(twice, case_sensitive=case_sensitive)
+
+
+def test_the_option_case_sensitive_writes_both(tmp_path):
+    with pytest.raises(OptionError, match="differ only in case"):
+        write(tmp_path / "d", "a bigint, A bigint", 1, 2)
+    assert not (tmp_path / "d").exists()
+    write(tmp_path / "d", "a bigint, A bigint", 1, 2, caseSensitive="true")
+    write(tmp_path / "d", "a bigint, A bigint", 1, 2, caseSensitive="true")
+    assert "struct<a:bigint,A:bigint>" == read_schema(tmp_path / "d")
