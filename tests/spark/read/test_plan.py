@@ -210,10 +210,10 @@ def test_a_file_that_cannot_be_opened_stops_only_plans_that_cut_it(data, tmp_pat
     os.utime(tmp_path / "b.arrow", (1, 1))  # the schema is that of the newest file
     real = FileSource.open
 
-    def refuses(path):
+    def refuses(path, *rest):
         if path.endswith("b.arrow"):
             raise PermissionError(13, "not yours", path)
-        return real(path)
+        return real(path, *rest)
 
     monkeypatch.setattr(FileSource, "open", staticmethod(refuses))
     with pytest.raises(PermissionError):
