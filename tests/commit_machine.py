@@ -130,6 +130,13 @@ FAULTS = st.none() | st.tuples(
 SHORT = st.integers(1, 25)
 CALL_NUMBERS = SHORT | st.integers(1, 70)
 LOOKS = st.sampled_from([0, 0, 0, 1, 3, 7])
+OVERTAKINGS = st.lists(
+    st.tuples(st.integers(1, 12), st.sampled_from(["commit", "commit", "abort", "vacuum", "three appends"])),
+    min_size=1,
+    max_size=4,
+)
+"""What others do while a reader lists: after how many of its calls, and what."""
+
 MODES = st.sampled_from([WriteMode.APPEND, WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC])
 
 
@@ -144,6 +151,8 @@ class CommitMachine(RuleBasedStateMachine):
         self.head = 0
         self.truth = set()
         """Relative names of the files that are committed."""
+        self.truths = [set()]
+        """All states of `truth`, oldest first."""
         self.committed = set()
         self.withdrawn = set()
         self.number = 0
@@ -166,6 +175,7 @@ class CommitMachine(RuleBasedStateMachine):
         removed = set(record["removes"])
         assert removed <= self.truth, "an overwrite removes what is not there"
         self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
+        self.truths.append(self.truth)
 
     def look(self):
         assert self.truth == self.seen(self.storage)
@@ -298,19 +308,20 @@ class CommitMachine(RuleBasedStateMachine):
             self.acting(what)(job, None, (at, lambda: self.acting(then)(job, other_fault)), looks_every)
         self.look()
 
-    @rule(
-        other=jobs, then=st.sampled_from(["commit", "commit", "abort", "vacuum"]), at=st.integers(1, 12), fault=FAULTS
-    )
-    def read(self, other, then, at, fault):
+    @rule(other=jobs, overtakings=OVERTAKINGS, fault=FAULTS)
+    def read(self, other, overtakings, fault):
         """A reader is overtaken while it lists: it sees what was true at some time meanwhile."""
-        truths = [set(self.truth)]
+        since, left = len(self.truths) - 1, list(overtakings)
+        process = Process(self)
 
-        def act():
-            self.acting(then)(other, fault)
-            truths.append(set(self.truth))
+        def next_one():
+            if left:
+                calls, then = left.pop()
+                process.overtaken = (process.calls + calls, lambda: (self.acting(then)(other, fault), next_one()))
 
-        files = list_tree([ROOT], storage=Process(self, None, (at, act))).all_files()
-        assert {relative(file.path, ROOT) for file in files} in truths
+        next_one()
+        files = list_tree([ROOT], storage=process).all_files()
+        assert {relative(file.path, ROOT) for file in files} in self.truths[since:]
 
     @precondition(lambda self: self.number > 4)
     @rule()

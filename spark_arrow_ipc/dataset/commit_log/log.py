@@ -20,22 +20,35 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
-from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, WITHDRAWN, Record, StagedFile
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, LimitError, error_context
 from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.storage.storage import Status
 
 __all__ = [
+    "KEPT_RECORDS",
     "Head",
     "Pending",
     "PendingFile",
     "State",
     "is_committed",
     "newest_record",
+    "old_records",
+    "read_changes",
     "read_head",
     "read_pending",
     "read_record",
     "read_state",
 ]
+
+KEPT_RECORDS: Final = 64
+"""Most records that are kept: readers apply to their listings what was committed meanwhile."""
+
+_KEPT_NS: Final = 60 * 10**9
+"""Records that are older than the youngest by more are not kept; a listing takes less."""
+
+_KEPT_NBYTES: Final = 1 << 20
+"""Larger records are not kept."""
 
 _ATTEMPTS: Final = 5
 """Attempts to read the newest record while other jobs prune it."""
@@ -211,6 +224,51 @@ def read_pending(dataset: DatasetDirectory) -> Pending | None:
         As `read_state`.
     """
     return read_state(dataset).pending
+
+
+def read_changes(dataset: DatasetDirectory, after: int) -> tuple[Pending, ...] | None:
+    """Return the jobs and withdrawals whose records follow a number, oldest first; at least one.
+
+    None if one of the records was deleted already. Reads each of them.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be read.
+    """
+    try:
+        head, newest = newest_record(dataset)
+        if newest is None or head.seq <= after or head.seq - after > KEPT_RECORDS:
+            return None
+        records = [read_record(dataset, seq) for seq in range(after + 1, head.seq)]
+    except (CommitError, FileNotFoundError):
+        return None
+    # A late writer may have put another record where one was deleted; the newest record does not remember its job.
+    if any(record.mode != WITHDRAWN and record.jobid not in newest.jobs for record in records):
+        return None
+    return tuple(Pending(dataset, record) for record in (*records, newest))
+
+
+def old_records(dataset: DatasetDirectory, head: int) -> list[Status]:
+    """Return the records and marks that need not be kept; never those of the head and of the one before it.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be read.
+    """
+    named = [(sequence_number(name_of(status.path)), status) for status in dataset.storage.list(dataset.commits)]
+    numbered = [(number, status) for number, status in named if number is not None]
+    youngest = max((status.mtime_ns for _, status in numbered), default=0)
+    kept = {
+        number
+        for number, status in numbered
+        if number > head - KEPT_RECORDS
+        and status.path == dataset.record(number)
+        and status.nbytes <= _KEPT_NBYTES
+        and status.mtime_ns >= youngest - _KEPT_NS
+    }
+    return [status for number, status in numbered if number < head - 1 and number not in kept]
 
 
 def is_committed(dataset: DatasetDirectory, jobid: str) -> bool:

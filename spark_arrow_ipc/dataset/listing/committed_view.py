@@ -3,39 +3,68 @@
 Strategy
 --------
 `CommittedView` corrects listings by the pending commit records of their datasets: a committed file that is still staged
-is listed, a removed one is not, and a directory that exists only for such files is listed too. After listing,
-`is_unchanged` tells whether any head has moved meanwhile (a sequence lock); the listings must be discarded then.
+is listed, a removed one is not, and a directory that exists only for such files is listed too.
+
+Jobs may be committed while directories are listed. So after listing, `catch_up` reads the records that came meanwhile,
+and the caller lists again: each directory is listed by the storage only once, and corrected by all changes since. That
+is the state of the newest record: a file that was there before and was not removed is in its listing, whenever that was
+made; one that came or went is in a record. Only if such a record was deleted already is everything listed anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from enum import Enum, auto
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Pending, read_head, read_state
+from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, look
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["CommittedView"]
+__all__ = ["CommittedView", "Progress"]
+
+
+class Progress(Enum):
+    """What became of datasets while they were listed."""
+
+    SAME = auto()
+    """Nothing was committed."""
+    MOVED = auto()
+    """Jobs were committed, and the listings are corrected by their records."""
+    LOST = auto()
+    """What was committed cannot be found out any more; all listings must be discarded."""
 
 
 class _Correction:
-    """The changes of a pending record, by directory."""
+    """The changes of records, by directory.
 
-    def __init__(self, pending: Pending) -> None:
-        self._pending = pending
-        dataset = pending.dataset
-        self._removed = pending.removed()
-        self._adds: dict[str, dict[str, StagedFile]] = {}
+    Parameters
+    ----------
+    changes
+        The records, oldest first.
+    files
+        Files that were looked up already, by path; more are added.
+    """
+
+    def __init__(self, changes: Sequence[Pending], files: dict[str, DataFile]) -> None:
+        self._files = files
+        self._removed: set[str] = set()
+        self._adds: dict[str, dict[str, tuple[Pending, StagedFile]]] = {}
         self._directories: dict[str, set[str]] = {}
-        for add in pending.record.adds:
-            directory, _, name = dataset.path(add.final).rpartition(SEPARATOR)
-            self._adds.setdefault(directory, {})[name] = add
-            while directory != dataset.root:
+        added: dict[str, tuple[Pending, StagedFile]] = {}
+        for pending in changes:
+            for path in pending.removed():
+                self._removed.add(path)
+                added.pop(path, None)
+            added.update((pending.dataset.path(add.final), (pending, add)) for add in pending.record.adds)
+        for path, change in added.items():
+            directory, _, name = path.rpartition(SEPARATOR)
+            self._adds.setdefault(directory, {})[name] = change
+            while directory != change[0].dataset.root:
                 directory, _, name = directory.rpartition(SEPARATOR)
                 self._directories.setdefault(directory, set()).add(name)
 
@@ -44,9 +73,13 @@ class _Correction:
         add = self._adds.get(directory, {}).get(name)
         return None if add is None else self._file(add)
 
-    def _file(self, add: StagedFile) -> DataFile:
-        file = self._pending.file(add)
-        return DataFile(file.path, file.nbytes, file.mtime_ns, (), file.staged)
+    def _file(self, change: tuple[Pending, StagedFile]) -> DataFile:
+        pending, add = change
+        path = pending.dataset.path(add.final)
+        if path not in self._files:
+            file = pending.file(add)
+            self._files[path] = DataFile(file.path, file.nbytes, file.mtime_ns, (), file.staged)
+        return self._files[path]
 
     def has_directory(self, path: str) -> bool:
         return path in self._adds or path in self._directories
@@ -65,17 +98,24 @@ class _Correction:
 
 
 class CommittedView:
-    """The directories of one read, with pending commit records applied."""
+    """The directories of one read, with commit records applied that the storage does not show yet."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.listed = 0
+        """Number of listings by the storage."""
+        self._listings: dict[str, Listing] = {}
+        self._files: dict[str, DataFile] = {}
         self._heads: dict[str, int] = {}
+        self._changes: dict[str, tuple[Pending, ...]] = {}
         self._corrections: dict[str, _Correction | None] = {}
         self._datasets: dict[str, str | None] = dict.fromkeys(("", SEPARATOR))
         """The dataset that contains each directory, or None."""
 
     def list(self, directory: str) -> Listing:
         """Return the listing of a directory; an empty one if it does not exist.
+
+        The storage lists each directory once.
 
         Raises
         ------
@@ -87,15 +127,27 @@ class CommittedView:
         # The head is read before the names, so that they are listed once. Below a dataset that is met none is looked for.
         if self._datasets.get(parent(directory)) is None:
             self._dataset(directory, is_known=False)
+        if directory not in self._listings:
+            self._listings[directory] = self._look(directory)
+        correction = self._correction(directory, is_known=True)
+        listing = self._listings[directory]
+        return listing if correction is None else correction.applied(directory, listing)
+
+    def _look(self, directory: str) -> Listing:
+        above = self._listings.get(parent(directory))
+        correction = self._correction(directory, is_known=True)
+        is_new = above is not None and name_of(directory) not in above.directories
+        if is_new and correction is not None and correction.has_directory(directory):
+            return Listing()  # a job made it after that: all its files are in records
+        self.listed += 1
         try:
             listing = look(self.storage, directory)
             if listing.committed and directory not in self._heads:  # a dataset inside a dataset, or a new one
                 self._add_dataset(directory)
                 listing = look(self.storage, directory)
         except (FileNotFoundError, NotADirectoryError):
-            listing = Listing()
-        correction = self._correction(directory, is_known=True)
-        return listing if correction is None else correction.applied(directory, listing)
+            return Listing()
+        return listing
 
     def file(self, path: str) -> DataFile | None:
         """Return a committed file that does not have its final name yet, or None."""
@@ -107,20 +159,43 @@ class CommittedView:
         correction = self._correction(parent(path))
         return correction is not None and correction.has_directory(path)
 
-    def is_unchanged(self, directories: Iterable[str] = ()) -> bool:
-        """Return whether the listings show one state of each dataset.
+    def catch_up(self, directories: Iterable[str] = ()) -> Progress:
+        """Correct the listings by what was committed since; tell whether that changes them.
 
-        `directories` that were no dataset when they were listed must not have become one.
+        One small listing for each dataset, and one read for each new record.
+
+        Parameters
+        ----------
+        directories
+            Directories that, if they were no dataset when they were listed, must not have become one.
+
+        Raises
+        ------
+        OSError
+            The storage cannot be read.
         """
-        return all(read_head(self._directory(dataset)).seq == seq for dataset, seq in self._heads.items()) and not any(
-            self._has_records(directory) for directory in directories if self._datasets.get(directory) is None
-        )
+        progress = Progress.SAME
+        for dataset, seq in self._heads.items():
+            if read_head(self._directory(dataset)).seq == seq:
+                continue
+            changes = read_changes(self._directory(dataset), seq)
+            if changes is None:
+                return Progress.LOST
+            progress = Progress.MOVED
+            self._apply(dataset, changes[-1].record.seq, (*self._changes[dataset], *changes))
+        if any(self._has_records(directory) for directory in directories if self._datasets.get(directory) is None):
+            return Progress.LOST
+        return progress
 
     def _add_dataset(self, dataset: str) -> None:
         state = read_state(self._directory(dataset))
-        self._heads[dataset] = state.head.seq
-        self._corrections[dataset] = None if state.pending is None else _Correction(state.pending)
+        self._apply(dataset, state.head.seq, () if state.pending is None else (state.pending,))
         self._datasets[dataset] = dataset
+
+    def _apply(self, dataset: str, seq: int, changes: tuple[Pending, ...]) -> None:
+        self._heads[dataset] = seq
+        self._changes[dataset] = changes
+        self._corrections[dataset] = _Correction(changes, self._files) if changes else None
 
     def _correction(self, directory: str, *, is_known: bool = False) -> _Correction | None:
         dataset = self._dataset(directory, is_known=is_known)

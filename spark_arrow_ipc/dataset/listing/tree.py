@@ -19,9 +19,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
-from spark_arrow_ipc.dataset.listing.committed_view import CommittedView
+from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import (
     Listing,
@@ -48,8 +48,15 @@ __all__ = [
 _LISTINGS: Final = 5
 """Attempts to list a tree that changes meanwhile."""
 
+_CORRECTIONS: Final = 20
+"""Attempts to correct one listing by what was committed meanwhile; the second one succeeds, unless files vanish."""
+
 _SUGGESTED_DEPTH: Final = 8
 """Levels of directories that are listed to suggest a pattern in an error."""
+
+
+_Found: TypeAlias = tuple[tuple[DataFile | str, ...], dict[str, tuple[DataFile, ...]], tuple[tuple[str, Listing], ...]]
+"""The roots, leaves and dangling links of a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +202,34 @@ def list_tree(
     storage = storage_of(paths[0])[0] if storage is None else storage
     wanted = [storage.resolve(path) for path in paths]
     for _ in range(_LISTINGS):
-        view = CommittedView(storage)
-        try:
-            roots = tuple(root for path in wanted for root in _roots(view, path))
-            leaves, dangling = _leaves(view, roots)
-        except (ArrowIpcError, FileNotFoundError):
-            if view.is_unchanged():
-                raise
-            continue
-        if view.is_unchanged(root for root in roots if isinstance(root, str)):
+        found = _list(CommittedView(storage), wanted)
+        if found is not None:
+            roots, leaves, dangling = found
             return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage)
     raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=wanted[0])
+
+
+def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
+    """Return what is under paths at one moment, or None if that cannot be found out from these listings."""
+    progress = Progress.SAME
+    for _ in range(_CORRECTIONS):
+        listed = view.listed
+        try:
+            roots = tuple(root for path in wanted for root in _roots(view, path))
+            found = roots, *_leaves(view, roots)
+        except (ArrowIpcError, FileNotFoundError):
+            progress = view.catch_up()
+            if progress is Progress.SAME:
+                raise
+        else:
+            if progress is Progress.MOVED and view.listed == listed:
+                return found  # corrected by a record that is newer than all listings
+            progress = view.catch_up(root for root in roots if isinstance(root, str))
+            if progress is Progress.SAME:
+                return found
+        if progress is Progress.LOST:
+            return None
+    return None
 
 
 def _leaves(

@@ -9,7 +9,7 @@ files are durable.
 ==== ===================================================================================================
 C4   make the partitions' directories, give each staged file its final name, make the names durable
 C5   delete the files that the record removes, and the partitions' directories that are empty then
-C6   write ``_SUCCESS``, mark the record as done, delete older records and the staging directory
+C6   write ``_SUCCESS``, mark the record as done, delete old records and the staging directory
 ==== ===================================================================================================
 
 A record that withdraws jobs has no files for C4 and C5: it is marked as done, and its jobs' staging directories are
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
-from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record, StagedFile
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import join, name_of, parent
+from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind
 
 __all__ = [
@@ -242,11 +242,8 @@ def _delete(dataset: DatasetDirectory, name: str) -> None:
 
 
 def _prune(dataset: DatasetDirectory, head: int) -> None:
-    """Delete all records except the head and the one before it."""
-    for status in list(dataset.storage.list(dataset.commits)):
-        number = sequence_number(name_of(status.path))
-        if number is not None and number < head - 1:
-            dataset.storage.delete(status.path)
+    for status in old_records(dataset, head):
+        dataset.storage.delete(status.path)
 
 
 def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
-from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head, read_pending
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
@@ -161,15 +161,11 @@ def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
 def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterator[Status]:
     """Yield old records, and temporary files that were not written to recently."""
     now = time.time_ns()
-    head = read_head(dataset).seq
-    for status in _entries(dataset, dataset.commits):
-        name = name_of(status.path)
-        number = sequence_number(name)
-        if number is not None:
-            stale = number < head - 1
-        else:
-            stale = name.endswith(STAGED_SUFFIX) and now - status.mtime_ns >= older_than_seconds * 1e9
-        if stale:
+    entries = _entries(dataset, dataset.commits)
+    if entries:
+        yield from sorted(old_records(dataset, read_head(dataset).seq), key=lambda status: status.path)
+    for status in entries:
+        if name_of(status.path).endswith(STAGED_SUFFIX) and now - status.mtime_ns >= older_than_seconds * 1e9:
             yield status
 
 

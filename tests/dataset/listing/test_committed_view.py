@@ -7,10 +7,13 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, OVERWRITE, dataset, dying, foreign, ours, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, foreign, ours, planned, save
 
+from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
+from spark_arrow_ipc.dataset.listing import committed_view, directory
 from spark_arrow_ipc.dataset.listing.tree import list_files
+from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.roll_forward import finish
 from spark_arrow_ipc.errors import ConcurrentWriteError, FileChangedError
 
@@ -129,9 +132,58 @@ def test_a_pending_job_that_ends_while_the_directory_is_listed_changes_nothing(t
         assert ["b", "c"] == ours(tmp_path)
 
 
-def test_a_directory_that_never_rests_is_an_error(tmp_path):
+MEANWHILE = {
+    "an append": (lambda path: save(path, APPEND, "k=1:b"), ["k=1:a", "k=1:b", "k=2:a"]),
+    "an append of a new partition": (lambda path: save(path, APPEND, "k=3/j=1:b"), ["k=1:a", "k=2:a", "k=3/j=1:b"]),
+    "several": (lambda path: [save(path, APPEND, f"k={i}:b") for i in range(9)], ["k=0:b", "k=1:a", "k=1:b", "k=2:a", "k=2:b", *(f"k={i}:b" for i in range(3, 9))]),
+    "an overwrite": (lambda path: save(path, OVERWRITE, "k=2:b"), ["k=2:b"]),
+    "an overwrite, then an append": (lambda path: (save(path, OVERWRITE, "k=2:b"), save(path, APPEND, "k=1:c")), ["k=1:c", "k=2:b"]),
+    "what was added is replaced": (lambda path: (save(path, APPEND, "k=1:b"), save(path, DYNAMIC, "k=1:c")), ["k=1:c", "k=2:a"]),
+    "an overwrite that stops half-way": (lambda path: stopping(path, OVERWRITE, "k=2:b", "k=3:b"), ["k=2:b", "k=3:b"]),
+    "a withdrawal": (lambda path: abort(planned(path, APPEND, "x")[0].staging), ["k=1:a", "k=2:a"]),
+}  # fmt: skip
+
+
+def stopping(path, *job):
+    finish(dataset(path))
+    with dying("C4.renamed"):
+        save(path, *job)
+
+
+@pytest.mark.parametrize("pending", [False, True], ids=["", "while another was pending"])
+@pytest.mark.parametrize("moment", [1, 2, 3], ids=["root", "first partition", "second partition"])
+@pytest.mark.parametrize("case", MEANWHILE)
+def test_what_is_committed_meanwhile_is_applied_to_what_was_listed(tmp_path, case, moment, pending):
+    """The directories are listed once, whoever commits; every moment of a job is met by `moment` and a half-done one."""
+    meanwhile, expected = MEANWHILE[case]
+    save(tmp_path, APPEND, "k=1:a")
+    (stopping if pending else save)(tmp_path, APPEND, "k=2:a")
+    listed = []
+    real = directory.look
+
+    def look(storage, path):
+        listed.append(path)
+        if len(listed) == moment:
+            meanwhile(tmp_path)
+        return real(storage, path)
+
+    with mock.patch.object(committed_view, "look", look):
+        assert expected == ours(tmp_path)
+    assert len(set(listed)) == len(listed)
+
+
+def test_readers_do_not_starve_beside_many_appends(tmp_path):
+    """25 commits a second, of which some come during each listing."""
     save(tmp_path, APPEND, "a")
-    with doing(lambda: save(tmp_path, APPEND, "b"), 100), pytest.raises(ConcurrentWriteError):
+    with doing(lambda: [save(tmp_path, APPEND, "b") for _ in range(3)], 100):
+        assert ["a", "b", "b", "b"] == ours(tmp_path)
+
+
+def test_a_directory_that_never_rests_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "_KEPT_NBYTES", 0)  # all records but two are deleted
+    save(tmp_path, APPEND, "a")
+    many = doing(lambda: [save(tmp_path, APPEND, "b") for _ in range(3)], 100)
+    with many, pytest.raises(ConcurrentWriteError):
         ours(tmp_path)
 
 

@@ -18,6 +18,7 @@ from commit_jobs import (
     save,
 )
 
+from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.write import roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
@@ -25,11 +26,15 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import beneath
 
 
-def test_only_the_last_two_records_are_kept(tmp_path):
-    for text in "abcd":
+@pytest.mark.parametrize(
+    ("limit", "value", "first"), [("KEPT_RECORDS", 3, 4), ("_KEPT_NS", -1, 5), ("_KEPT_NBYTES", 1, 5), ("_KEPT_NS", 10**15, 1)]
+)  # fmt: skip
+def test_old_and_large_records_are_not_kept_and_the_last_two_always(tmp_path, monkeypatch, limit, value, first):
+    monkeypatch.setattr(log, limit, value)
+    for text in "abcdef":
         save(tmp_path, APPEND, text)
     names = sorted(path.name for path in (tmp_path / "_ipc_commits").iterdir())
-    assert [f"{number:020d}.{ending}" for number in (3, 4) for ending in ("done", "json")] == names
+    assert [f"{number:020d}.{ending}" for number in range(first, 7) for ending in ("done", "json")] == names
 
 
 def test_success_file_is_empty_and_the_newest_record_tells_the_last_job(tmp_path):
