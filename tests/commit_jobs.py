@@ -58,6 +58,13 @@ def save(path, mode, *contents, **options):
     return finish(plan, run_tasks(plan, *(() if plan.skip else contents)))
 
 
+def save_files(path, files):
+    """Publish whole files as one job: pairs of a partition's directory (or nothing) and the bytes of a file."""
+    plan = plan_job(str(path), APPEND)
+    staged = (stage(plan, content, directory, i) for i, (directory, content) in enumerate(files))
+    finish(plan, [TaskOutput(plan.staging.jobid, (file,)) for file in staged])
+
+
 def last_summary(path):
     """Return what the newest record says of its job."""
     return CommitSummary.of(newest_record(dataset(path))[1])

@@ -12,16 +12,15 @@ import argparse
 import base64
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import files, render
+from spark_arrow_ipc.cli.shared import inputs, render
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,7 +36,7 @@ _NUMBERS: Final = (t.Int, t.FloatingPoint, t.Decimal)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc cat``."""
-    files.add_path_arguments(parser)
+    inputs.add_path_arguments(parser)
     parser.add_argument(
         "--format",
         choices=tuple(_PRINTERS),
@@ -58,11 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the rows of all files, one after the other, up to the first error."""
     left = arguments.limit
-    for path in files.each_file(arguments):
+    for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True):
         if not left:
             break
-        with ipc.open(path, columns=arguments.columns) as reader:
-            left -= _PRINTERS[arguments.format](reader.schema, _portions(reader, left))
+        with inputs.open_rows(given, arguments.columns) as rows:
+            left -= _PRINTERS[arguments.format](rows.schema, _portions(rows.batches, left))
     return 0
 
 
@@ -76,9 +75,9 @@ def _rows(string: str) -> int:
     return int(string)
 
 
-def _portions(reader: ipc.FileReader | ipc.StreamReader, most: int) -> Iterator[RecordBatch]:
+def _portions(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch]:
     """Yield the first `most` rows of a file, a few at a time; reads no batch after them."""
-    for batch in reader:
+    for batch in batches:
         rows = min(batch.num_rows, most)
         for first in range(0, rows, _TOGETHER):
             yield batch.slice(first, min(_TOGETHER, rows - first))

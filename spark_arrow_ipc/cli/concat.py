@@ -10,8 +10,9 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels.slice import rechunk
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import files, render
+from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.differences import Comparison
+from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.errors import SchemaMismatchError
 
 __all__ = ["add_arguments", "run"]
@@ -19,7 +20,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc concat``."""
-    files.add_path_arguments(parser)
+    inputs.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write; it must not exist")
     parser.add_argument(
         "--batch-rows",
@@ -32,19 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the rows of all files in the order of the paths."""
-    paths, target = list(files.each_file(arguments)), arguments.target
+    target = arguments.target
     files.refuse_existing(target)
+    given = list(inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True))
     # All schemas are compared before anything is written. This opens files twice, but headers are small.
-    schema, pairs = _common(paths)
+    schema, pairs = _common(given)
     written = rows = 0
     with ipc.create(target, schema, files.write_options(arguments, target)) as writer:
         writer.custom_metadata.update(pairs)
-        for batch in rechunk(_batches(paths, schema), rows=arguments.batch_rows, nbytes=None):
+        for batch in rechunk(_batches(given, schema), rows=arguments.batch_rows, nbytes=None):
             writer.write(batch)
             written, rows = written + 1, rows + batch.num_rows
     print(
         f"{render.printable(target)}: {render.count(rows, 'row')} in "
-        f"{render.count(written, 'record batch', 'record batches')}, of {render.count(len(paths), 'file')}"
+        f"{render.count(written, 'record batch', 'record batches')}, of {render.count(len(given), 'file')}"
     )
     return 0
 
@@ -55,7 +57,7 @@ def _rows(string: str) -> int:
     return int(string)
 
 
-def _common(paths: list[str]) -> tuple[Schema, t.CustomMetadata]:
+def _common(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:
     """Return the schema of all files, and the footer metadata that all have in common.
 
     Raises
@@ -63,15 +65,15 @@ def _common(paths: list[str]) -> tuple[Schema, t.CustomMetadata]:
     SchemaMismatchError
         Two files differ; the message names the first difference.
     """
-    first, *others = paths
-    with ipc.open(first) as reader:
-        schema, pairs = reader.schema, _pairs(reader)
-    for path in others:
-        with ipc.open(path) as reader:
-            difference = Comparison(first, path).of_schemas(schema, reader.schema)
+    first, *others = given
+    with inputs.open_rows(first) as rows:
+        schema, pairs = rows.schema, _pairs(rows.reader)
+    for other in others:
+        with inputs.open_rows(other) as rows:
+            difference = Comparison(first.path, other.path).of_schemas(schema, rows.schema)
             if difference is not None:
-                raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=path)
-            own = _pairs(reader)
+                raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=other.path)
+            own = _pairs(rows.reader)
             pairs = tuple(pair for pair in pairs if pair in own)
     return schema, pairs
 
@@ -80,9 +82,9 @@ def _pairs(reader: ipc.FileReader | ipc.StreamReader) -> t.CustomMetadata:
     return files.foreign_metadata(reader.custom_metadata) if isinstance(reader, ipc.FileReader) else ()
 
 
-def _batches(paths: list[str], schema: Schema) -> Iterator[RecordBatch]:
-    for path in paths:
-        with ipc.open(path) as reader:
-            for batch in reader:
+def _batches(given: list[Input], schema: Schema) -> Iterator[RecordBatch]:
+    for one in given:
+        with inputs.open_rows(one) as rows:
+            for batch in rows.batches:
                 # The schemas are equal except for the order of metadata and endianness.
                 yield RecordBatch(schema, batch.columns, batch.num_rows, batch.custom_metadata)

@@ -6,7 +6,8 @@ import argparse
 from dataclasses import asdict, dataclass
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli.shared import files, render
+from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = ["Count", "add_arguments", "count", "run"]
@@ -23,28 +24,33 @@ class Count:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc count``."""
-    files.add_path_arguments(parser)
+    inputs.add_path_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file, and no total")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the rows of each file and of all; return 1 if one could not be counted."""
-    status = rows = counted = 0
-    for path in files.each_file(arguments):
+    rows = counted = 0
+    errors: list[ArrowIpcError | OSError] = []
+
+    def refused(_: str, error: ArrowIpcError | OSError) -> None:
+        inputs.complain(error)
+        errors.append(error)
+
+    for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused):
         try:
-            found = count(path)
+            found = count(given)
         except (ArrowIpcError, OSError) as error:
-            files.complain(error)
-            status = 1
+            refused(given.path, error)
             continue
         rows, counted = rows + found.rows, counted + 1
-        print(render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(path)}")
+        print(render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(given.path)}")
     if counted > 1 and not arguments.json:
         print(f"{rows}\ttotal")
-    return status
+    return 1 if errors else 0
 
 
-def count(path: str) -> Count:
+def count(given: Input) -> Count:
     """Count the rows of a file or stream. Reads only the headers of record batches.
 
     Raises
@@ -54,7 +60,7 @@ def count(path: str) -> Count:
     OSError
         The file cannot be read.
     """
-    with ipc.open(path, columns=[]) as reader:
+    with ipc.open(given.openable(), columns=[]) as reader:
         if isinstance(reader, ipc.FileReader):
             headers = (reader.read_header(i).length for i in range(len(reader)))
         else:
@@ -62,4 +68,4 @@ def count(path: str) -> Count:
         rows = batches = 0
         for length in headers:
             rows, batches = rows + length, batches + 1
-    return Count(path, rows, batches)
+    return Count(given.path, rows, batches)

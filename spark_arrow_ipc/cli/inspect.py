@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.arrow.python_values.to_text import to_text
+from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
@@ -22,7 +24,7 @@ _SHOWN_BATCHES = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc inspect``."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Arrow IPC files or streams")
+    inputs.add_path_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
     parser.add_argument(
         "--all", action="store_true", help=f"all batches, not only the first {_SHOWN_BATCHES}; --json has them always"
@@ -31,24 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the outline of each file; return 1 if a file cannot be read."""
-    status = 0
-    for i, path in enumerate(arguments.paths):
+    errors: list[ArrowIpcError | OSError] = []
+
+    def refused(_: str, error: ArrowIpcError | OSError) -> None:
+        inputs.complain(error)
+        errors.append(error)
+
+    most = None if arguments.json or arguments.all else _SHOWN_BATCHES
+    for i, given in enumerate(inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused)):
         try:
-            outline = read_outline(path, measure=None if arguments.json or arguments.all else _SHOWN_BATCHES)
+            outline = read_outline(given.openable(), measure=most)
         except (ArrowIpcError, OSError) as error:
-            # The message of an OSError lacks the path if opening works and reading fails: a directory.
-            words = str(error) if path in str(error) else f"{path}: {error}"
-            print(f"arrowipc: {render.printable(words)}", file=sys.stderr)
-            status = 1
+            refused(given.path, error)
             continue
         if arguments.json:
-            print(render.json_line(to_json(outline)))
+            print(render.json_line(to_json(outline, given)))
         else:
-            print("\n".join([*([""] if i else []), *describe(outline, most=None if arguments.all else _SHOWN_BATCHES)]))
-    return status
+            print("\n".join([*([""] if i else []), *describe(outline, given, most)]))
+    return 1 if errors else 0
 
 
-def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
+def describe(outline: Outline, given: Input, most: int | None = None) -> Iterator[str]:
     """Yield the lines of the text output."""
     schema = outline.schema
     yield render.printable(outline.path)
@@ -64,6 +69,7 @@ def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
         for i, f in enumerate(schema.fields)
     ]
     yield from render.table(("#", "name", "type", "nullable"), rows, render.RIGHT)
+    yield from _partition(given)
     for field in schema.fields:
         yield from _pairs(f"custom metadata of column {render.printable(field.name)}", field.custom_metadata)
     yield from _pairs("custom metadata of the schema", schema.custom_metadata)
@@ -73,6 +79,20 @@ def describe(outline: Outline, most: int | None = None) -> Iterator[str]:
         yield from describe_statistics(statistics)
     yield from _dictionaries(outline, most)
     yield from _record_batches(outline, most)
+
+
+def _partition(given: Input) -> Iterator[str]:
+    if given.fields:
+        yield ""
+        yield f"columns of the path: {len(given.fields)}"
+        rows = [(render.cut(name), type_, render.cut(str(value))) for name, type_, value in _partition_values(given)]
+        yield from render.table(("name", "type", "value"), rows)
+
+
+def _partition_values(given: Input) -> Iterator[tuple[str, str, Any]]:
+    for field, value in zip(given.fields, given.values, strict=True):
+        (text,) = to_text(from_pylist.array([value], field.type))
+        yield field.name, str(field.type), text
 
 
 def _statistics(outline: Outline) -> BlockStatistics | None:
@@ -140,7 +160,7 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
         yield f"  ... and {count - most:,} more; --all shows them"
 
 
-def to_json(outline: Outline) -> dict[str, Any]:
+def to_json(outline: Outline, given: Input) -> dict[str, Any]:
     """Convert the outline for `json.dumps`; nothing is truncated or escaped."""
     schema = outline.schema
     statistics = _statistics(outline)
@@ -155,6 +175,10 @@ def to_json(outline: Outline) -> dict[str, Any]:
             "fields": [_field_json(field) for field in schema.fields],
             "custom_metadata": _pairs_json(schema.custom_metadata),
         },
+        "partition": [
+            {"name": name, "type": type_, "value": value if value is None else str(value)}
+            for name, type_, value in _partition_values(given)
+        ],
         "custom_metadata": _pairs_json(outline.custom_metadata),
         "statistics": None if statistics is None else statistics_json(statistics),
         "record_batches": [_batch_json(batch) for batch in outline.record_batches],

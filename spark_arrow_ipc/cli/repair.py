@@ -3,18 +3,23 @@
 Strategy
 --------
 Every complete record batch is read with all checks and written to a new file; each that fails is reported with its
-rows and the error. The broken file is never changed.
+rows and the error. The broken file is never changed. Of a directory, each file is written under its own path in a new
+directory, so that partitions stay where they are. Where nothing can be saved, nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared import files, render
+from spark_arrow_ipc.cli.shared import files, inputs, render
+from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -33,41 +38,83 @@ class Lost:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc repair``."""
-    parser.add_argument("source", metavar="SOURCE", help="the broken file or stream; it stays as it is")
-    parser.add_argument("target", metavar="TARGET", help="the file to write; it must not exist")
+    inputs.add_path_arguments(parser, "sources", "SOURCE")
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="the file to write; where a directory, a pattern or several files are read, the directory of the files "
+        "to write. It must not exist",
+    )
     files.add_output_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the readable record batches and report the lost ones; return 1 if none is readable."""
-    source, target = arguments.source, arguments.target
+    """Write the readable record batches and report the lost ones; return 1 if nothing of a file is readable."""
+    target = arguments.target
     files.refuse_existing(target)
-    found = open_recovered(lambda: source)
+    sources = list(inputs.each_input(arguments.sources, recursive=arguments.recursive))
+    if len(sources) == 1 and sources[0].below is None:
+        return _repair(sources[0], target, arguments)
+    status = 0
+    for source in sources:
+        own_target = Path(target, source.below or Path(source.path).name)
+        try:
+            files.refuse_existing(str(own_target))
+            own_target.parent.mkdir(parents=True, exist_ok=True)
+            status |= _repair(source, str(own_target), arguments)
+        except (ArrowIpcError, OSError) as error:
+            inputs.complain(error)
+            status = 1
+    return status
+
+
+def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
+    """Repair one file; return 1, and write nothing, if nothing of it is readable."""
+    found = open_recovered(source.openable)
     if found.reader is None:
         assert found.lost is not None
-        with error_context(path=source):
+        with error_context(path=source.path):
             raise found.lost
     kept = rows = 0
     lost: list[Lost] = []
-    try:
+    with closing(found):
+        batches = salvage(source, found)
+        first = _first_readable(batches, lost)
+        if first is None and (lost or found.lost is not None):
+            print(
+                f"{render.printable(target)}: not written, because nothing of {render.printable(source.path)} is left"
+            )
+            _print_losses(lost, found)
+            return 1
         with ipc.create(target, found.reader.schema, files.write_options(arguments, target)) as writer:
             if isinstance(found.reader, ipc.FileReader):
                 writer.custom_metadata.update(files.foreign_metadata(found.reader.custom_metadata))
-            for batch in salvage(source, found):
+            for batch in chain(() if first is None else (first,), batches):
                 if isinstance(batch, Lost):
                     lost.append(batch)
                     continue
                 writer.write(batch)
                 kept, rows = kept + 1, rows + batch.num_rows
-    finally:
-        found.close()
     print(f"{render.printable(target)}: kept {_batches(kept)}, {render.count(rows, 'row')}")
+    _print_losses(lost, found)
+    return 0
+
+
+def _first_readable(batches: Iterator[RecordBatch | Lost], lost: list[Lost]) -> RecordBatch | None:
+    """Return the first record batch that can be read, or None; add those before it to `lost`."""
+    for batch in batches:
+        if not isinstance(batch, Lost):
+            return batch
+        lost.append(batch)
+    return None
+
+
+def _print_losses(lost: list[Lost], found: Recovered) -> None:
     for line in _losses(lost, found):
         print(render.printable(line))
-    return 1 if lost and not kept else 0
 
 
-def salvage(source: str, found: Recovered) -> Iterator[RecordBatch | Lost]:
+def salvage(source: Input, found: Recovered) -> Iterator[RecordBatch | Lost]:
     """Yield each record batch that can be read, and a `Lost` for each other one."""
     reader, index = found.reader, found.index
     if isinstance(reader, ipc.FileReader):
@@ -92,12 +139,14 @@ def salvage(source: str, found: Recovered) -> Iterator[RecordBatch | Lost]:
     reader.close()
 
 
-def _next_readable(source: str, index: StreamIndex, number: int) -> Generator[Lost, None, tuple[ipc.StreamReader, int]]:
+def _next_readable(
+    source: Input, index: StreamIndex, number: int
+) -> Generator[Lost, None, tuple[ipc.StreamReader, int]]:
     """Return a reader at the first reachable record batch from `number` on, and its number.
 
     Yields a `Lost` for each record batch before it.
     """
-    reader = ipc.open_stream(source)
+    reader = ipc.open_stream(source.openable())
     while number < len(index.batches):
         try:
             reader.start_at(index.start(number))

@@ -18,20 +18,18 @@ from typing import Any
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.differences import Comparison
+from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
-from spark_arrow_ipc.dataset.listing.directory import list_directory
-from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoFilesError
+from spark_arrow_ipc.errors import ArrowIpcError, LimitError
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.source import open_source
-from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.storage import Kind
 
 __all__ = ["Verdict", "add_arguments", "examine", "run"]
 
@@ -69,9 +67,7 @@ class Verdict:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc validate``."""
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="Arrow IPC files and streams, and directories: the files in them"
-    )
+    inputs.add_path_arguments(parser)
     parser.add_argument(
         "--values",
         action="store_true",
@@ -82,38 +78,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one verdict for each file; return 1 if one is bad."""
-    status = 0
-    for path in arguments.paths:
-        for verdict in _verdicts(path, values=arguments.values):
-            status = 1 if verdict.error else status
-            lines = [render.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
-            print("\n".join(lines), flush=True)
-    return status
+    bad = False
+
+    def tell(verdict: Verdict) -> None:
+        nonlocal bad
+        bad = bad or verdict.error is not None
+        lines = [render.json_line(_to_json(verdict))] if arguments.json else _describe(verdict)
+        print("\n".join(lines), flush=True)
+
+    def refused(path: str, error: ArrowIpcError | OSError) -> None:
+        tell(Verdict(path, error=error))
+
+    for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused):
+        tell(examine(given, values=arguments.values))
+    return 1 if bad else 0
 
 
-def _verdicts(path: str, *, values: bool) -> Iterator[Verdict]:
-    storage, directory = storage_of(path)
-    status = storage.status(directory)
-    if status is None or status.kind is not Kind.DIRECTORY:
-        yield examine(path, values=values)
-        return
-    try:
-        files = list_directory(storage, directory).files
-        if not files:
-            raise NoFilesError(expected="files in the directory", found="none", path=path)
-    except (ArrowIpcError, OSError) as error:
-        yield Verdict(path, error=error)
-        return
-    for file in files:
-        yield examine(file.path, values=values)
-
-
-def examine(path: str, *, values: bool = False) -> Verdict:
+def examine(given: Input, *, values: bool = False) -> Verdict:
     """Read and check one file completely, one batch at a time.
 
     Parameters
     ----------
-    path
+    given
         A file or stream.
     values
         Whether to note values that are out of their type's range.
@@ -121,37 +107,37 @@ def examine(path: str, *, values: bool = False) -> Verdict:
     form, batches, rows = None, 0, 0
     ranges = _Ranges()
     try:
-        with ipc.open(path, validation="full") as reader:
+        with ipc.open(given.openable(), validation="full") as reader:
             form = reader.format
             for batch in reader:
                 if values:
                     ranges.look(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
-        notes = (*_outline_notes(path), *ranges.notes())
+        notes = (*_outline_notes(given), *ranges.notes())
     except (ArrowIpcError, OSError) as error:
-        return Verdict(path, form, batches, rows, error=error)
-    return Verdict(path, form, batches, rows, notes)
+        return Verdict(given.path, form, batches, rows, error=error)
+    return Verdict(given.path, form, batches, rows, notes)
 
 
-def _outline_notes(path: str) -> Iterator[str]:
+def _outline_notes(given: Input) -> Iterator[str]:
     try:
-        outline = read_outline(path)
+        outline = read_outline(given.openable())
     except LimitError as error:  # a sound stream may have any number of messages
         yield f"the headers are not looked at for pitfalls: {error}"
     else:
-        yield from _notes(path, outline)
+        yield from _notes(given, outline)
 
 
-def _notes(path: str, outline: Outline) -> Iterator[str]:
-    yield from (_copy_notes if outline.format == "file" else _end_notes)(path, outline)
+def _notes(given: Input, outline: Outline) -> Iterator[str]:
+    yield from (_copy_notes if outline.format == "file" else _end_notes)(given, outline)
     every = (*outline.record_batches, *outline.dictionaries)
     if any(batch.compression and batch.metadata_version == "V4" for batch in every):
         yield "bodies are compressed with metadata V4: pyarrow reads their buffers as uncompressed ones"
 
 
-def _copy_notes(path: str, outline: Outline) -> Iterator[str]:
+def _copy_notes(given: Input, outline: Outline) -> Iterator[str]:
     """Yield a note if the stream inside a file does not begin with the footer's schema."""
-    copy = _schema_at_start(path)
+    copy = _schema_at_start(given)
     if copy is None:
         yield "there is no schema message at the start: the file cannot be read as a stream"
         return
@@ -162,9 +148,9 @@ def _copy_notes(path: str, outline: Outline) -> Iterator[str]:
         yield f"the schema at the start differs from that of the footer, which readers use: {difference}"
 
 
-def _schema_at_start(path: str) -> SchemaMessage | None:
+def _schema_at_start(given: Input) -> SchemaMessage | None:
     limits = Limits()
-    with closing(open_source(path)) as source:
+    with closing(open_source(given.openable())) as source:
         head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_PADDING))
         zeros = len(head) - len(head.lstrip(b"\0"))
         try:
@@ -176,10 +162,10 @@ def _schema_at_start(path: str) -> SchemaMessage | None:
             return None
 
 
-def _end_notes(path: str, outline: Outline) -> Iterator[str]:
+def _end_notes(given: Input, outline: Outline) -> Iterator[str]:
     """Yield a note if a stream ends without its marker, or continues after it."""
     assert outline.end_offset is not None
-    with closing(open_source(path)) as source:
+    with closing(open_source(given.openable())) as source:
         marker = bytes(source.read_up_to(outline.end_offset, len(EOS)))
     if not marker:
         yield "the end-of-stream marker is missing: messages may be missing as well"

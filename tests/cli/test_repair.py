@@ -88,7 +88,47 @@ def test_batches_without_their_dictionary_are_lost(capsys, tmp_path):
     source.write_bytes(data)
     status, out, _ = repaired(capsys, source, target)
     assert (1, 11) == (status, len(out.splitlines()))
-    assert "kept 0 record batches, 0 rows" in out
+    assert f"{target}: not written, because nothing of {source} is left" == out.splitlines()[0]
+    assert not target.exists()
+
+
+def test_a_file_cut_off_within_its_first_batch_leaves_nothing(capsys, tmp_path):
+    """Status 0 and a file without rows looked like a success."""
+    source, target = write(tmp_path / "x"), tmp_path / "y.arrow"
+    with pa.ipc.open_file(str(source)) as reader:
+        (tmp_path / "schema").write_bytes(reader.schema.serialize())
+    source.write_bytes(source.read_bytes()[: (tmp_path / "schema").stat().st_size + 300])
+    status, out, _ = repaired(capsys, source, target)
+    assert 1 == status
+    assert "not written" in out
+    assert not target.exists()
+
+
+def test_a_sound_file_without_rows_is_copied(capsys, tmp_path):
+    source, target = tmp_path / "x", tmp_path / "y.arrow"
+    with pa.ipc.new_file(str(source), pa.schema({"a": pa.int64()})):
+        pass
+    assert 0 == repaired(capsys, source, target)[0]
+    assert [] == rows(target)
+
+
+def test_each_file_of_a_directory_is_repaired_under_its_own_path(capsys, tmp_path):
+    for name in ("k=1/cut", "k=1/sound", "k=2/lost"):
+        (tmp_path / "lake" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "lake" / name)
+    cut, lost = tmp_path / "lake" / "k=1" / "cut", tmp_path / "lake" / "k=2" / "lost"
+    cut.write_bytes(cut.read_bytes()[:-400])
+    lost.write_bytes(b"no Arrow")
+    status, out, err = repaired(capsys, tmp_path / "lake", tmp_path / "new")
+    assert (1, 2, 1) == (status, out.count(": kept "), len(err.splitlines()))
+    assert str(lost) in err
+    assert ["k=1/cut", "k=1/sound"] == sorted(
+        str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*") if path.is_file()
+    )
+    assert [*range(100)] == rows(tmp_path / "new" / "k=1" / "sound")
+    status, _, err = repaired(capsys, tmp_path / "lake", tmp_path / "new")
+    assert 1 == status
+    assert "never overwritten" in err
 
 
 NOTHING = [("empty", b""), ("text", b"a,b\n1,2\n" * 4), ("only the magic", b"ARROW1\0\0")]

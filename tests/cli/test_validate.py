@@ -11,6 +11,7 @@ from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
 from spark_arrow_ipc.cli.validate import examine
 from spark_arrow_ipc.ipc.constants import EOS
@@ -72,8 +73,12 @@ def test_a_directory_stands_for_the_files_in_it(capsys, tmp_path, sound, broken)
 
 
 NOWHERE = [
-    ("a path that is not there", "missing.arrow", "missing.arrow: bad: No such file or directory\n"),
-    ("a directory without files", "", ": bad: expected files in the directory, found none\n"),
+    (
+        "a path that is not there",
+        "missing.arrow",
+        "missing.arrow: bad: the path does not exist; the nearest directory that does is ",
+    ),
+    ("a directory without files", "", ": bad: the directory is empty\n"),
 ]
 
 
@@ -81,7 +86,7 @@ NOWHERE = [
 def test_what_is_not_there_is_bad(capsys, tmp_path, name, words):
     status, out = validated(capsys, tmp_path / name)
     assert 1 == status
-    assert out.endswith(words)
+    assert words in out
 
 
 def test_programs_get_one_object_a_line(capsys, sound, broken):
@@ -144,7 +149,7 @@ def test_a_file_without_a_schema_at_the_start_is_noted(capsys, sound):
 
 
 def test_zeros_before_the_first_message_are_no_difference():
-    assert () == examine(str(DATA / "integers.arrow")).notes
+    assert () == examine(Input(str(DATA / "integers.arrow"))).notes
 
 
 ENDS = [
@@ -243,7 +248,7 @@ needs_corpus = pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIAB
 def test_the_verdicts_are_those_of_the_manifest():
     """All 878 sound files are ok, all that must be refused are bad, whatever notes there are."""
     entries = [e for e in corpus.entries(corpus.root()) if e.format != "json" and e.expect != "either"]
-    verdicts = {e: examine(str(e.path), values=True) for e in entries}
+    verdicts = {e: examine(Input(str(e.path)), values=True) for e in entries}
     assert [] == [e.name for e, verdict in verdicts.items() if (verdict.error is None) != (e.expect == "ok")]
     assert (878, 98) == tuple(sum(e.expect == expect for e in entries) for expect in ("ok", "error"))
 
@@ -270,4 +275,4 @@ def test_the_goldens_that_pyarrow_refuses_are_those_with_notes():
     goldens = [e for e in corpus.entries(corpus.root()) if "/integration/" in e.name and e.format != "json"]
     refused = [e.name for e in goldens if pyarrow_refuses(e)]
     assert [] != refused
-    assert refused == [e.name for e in goldens if examine(str(e.path), values=True).notes]
+    assert refused == [e.name for e in goldens if examine(Input(str(e.path)), values=True).notes]

@@ -1,9 +1,8 @@
-"""Arguments and checks of commands that read several files or write one.
+"""Arguments and checks of commands that write a file.
 
 Strategy
 --------
-Paths are those of Spark's reader: files, directories and patterns, without hidden names. A command writes one new
-file and never overwrites one; its format follows from its name by default.
+A command writes new files and never overwrites one; the format of a file follows from its name by default.
 """
 
 from __future__ import annotations
@@ -11,21 +10,13 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import sys
-from collections.abc import Iterator
 from typing import Final, Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.cli.shared import render
-from spark_arrow_ipc.dataset.listing.tree import list_files
-from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = [
     "add_output_arguments",
-    "add_path_arguments",
-    "complain",
-    "each_file",
     "foreign_metadata",
     "refuse_existing",
     "write_options",
@@ -36,31 +27,6 @@ _STREAM_SUFFIXES: Final = (".arrows", ".stream")
 
 _OWN_KEYS: Final = "spark_arrow_ipc."
 """Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
-
-
-def add_path_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments for the paths to read."""
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="Arrow IPC files and streams, directories of them, and patterns"
-    )
-    parser.add_argument("-r", "--recursive", action="store_true", help="also the files below subdirectories")
-
-
-def each_file(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the path of each given file; those of a directory in the order of their names.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        A path does not exist or matches nothing.
-    """
-    for path in arguments.paths:
-        yield from (file.place() for file in list_files([path], recursive=arguments.recursive))
-
-
-def complain(error: ArrowIpcError | OSError) -> None:
-    """Print an error of a file on stderr, in one line."""
-    print(f"arrowipc: {render.printable(str(error))}", file=sys.stderr)
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
-from spark_arrow_ipc.ipc.source import ByteSource, open_source
+from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source
 
 __all__ = ["BatchOutline", "Outline", "read_outline"]
 
@@ -123,15 +123,15 @@ class Outline:
         return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
 
-def read_outline(path: str, limits: Limits | None = None, *, measure: int | None = 0) -> Outline:
+def read_outline(openable: Openable, limits: Limits | None = None, *, measure: int | None = 0) -> Outline:
     """Read the outline of a file or stream.
 
     Reads metadata, and 8 bytes of each compressed buffer that is measured.
 
     Parameters
     ----------
-    path
-        A file or stream.
+    openable
+        The path of a file or stream, or what else `open_source` takes.
     limits
         None for the default ones.
     measure
@@ -146,9 +146,9 @@ def read_outline(path: str, limits: Limits | None = None, *, measure: int | None
         The file cannot be read.
     """
     limits = limits or Limits()
-    with error_context(path=path), closing(open_source(path)) as source:
+    with closing(open_source(openable)) as source, error_context(path=source.path):
         read = _read_file if sniff(read_head(source), source.nbytes) is Format.FILE else _read_stream
-        return read(path, source, limits, _Measure(source, measure))
+        return read(source.path or "", source, limits, _Measure(source, measure))
 
 
 class _Measure:

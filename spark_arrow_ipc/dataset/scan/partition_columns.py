@@ -46,13 +46,13 @@ class PartitionColumns:
         if len(fields) != len(values):
             raise ValueError(f"expected {len(fields)} partition values, found {len(values)}")
         own = list(schema.fields)
-        self._positions: list[int] = []
+        self.positions: list[int] = []
         """Position of each partition column: that of the file's column of the same name, or after all."""
         names = {field.name: i for i, field in reversed(list(enumerate(own)))}
         for field in fields:
             position = names.get(field.name, len(own))
             own[position : position + 1] = [field]
-            self._positions.append(position)
+            self.positions.append(position)
         self._file_columns = len(schema.fields)
         self._slots = [from_pylist.array([value], field.type) for field, value in zip(fields, values, strict=True)]
         self._constants = self._slots
@@ -69,7 +69,7 @@ class PartitionColumns:
             self._length = max(length, min(2 * self._length, CONSTANT_SLOTS))
             self._constants = [repeated(slot, self._length) for slot in self._slots]
         columns = list(batch.columns)
-        for position, constant in zip(self._positions, self._constants, strict=True):
+        for position, constant in zip(self.positions, self._constants, strict=True):
             column = replace(constant, length=length, null_count=min(constant.null_count, length))
             columns[position : position + 1] = [column]
         return RecordBatch(self.schema, tuple(columns), length, batch.custom_metadata)

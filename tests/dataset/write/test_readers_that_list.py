@@ -3,14 +3,13 @@
 import io
 
 import pytest
-from commit_jobs import APPEND, finish, plan_job, stage
+from commit_jobs import save_files
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.write.task import TaskOutput
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -29,8 +28,7 @@ def arrow_file(*numbers):
 def lake(request, tmp_path):
     """Two jobs: two records, and files of both."""
     for numbers in ((1, 2), (3,)):
-        plan = plan_job(str(tmp_path), APPEND)
-        finish(plan, [TaskOutput(plan.staging.jobid, (stage(plan, arrow_file(*numbers), request.param),))])
+        save_files(tmp_path, [(request.param, arrow_file(*numbers))])
     return tmp_path
 
 

@@ -1,0 +1,251 @@
+"""The files that a command reads: of paths, directories, patterns and stdin, with the partition columns of their paths.
+
+Strategy
+--------
+Paths are listed by the package's own listing, so that a command reads what Spark's reader reads: directories, patterns,
+``key=value`` partitions as columns, pending commits applied, hidden names left out. ``-`` is stdin; a pipe is copied to
+an unnamed temporary file first, because files have their index at the end. With ``--recursive`` the files of all
+subdirectories are read, and those of a partition still have its columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Final, NamedTuple, cast
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import resolve_exactly
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.globs import is_pattern
+from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
+from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
+from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
+from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError, SchemaMismatchError
+from spark_arrow_ipc.ipc.source import Openable, SeekableSource
+from spark_arrow_ipc.storage.paths import parent, relative
+
+__all__ = ["STDIN", "Input", "Rows", "add_path_arguments", "complain", "each_input", "open_rows"]
+
+STDIN: Final = "-"
+"""The argument that stands for stdin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One file to read.
+
+    Parameters
+    ----------
+    path
+        Where it lies now, or `STDIN`.
+    fields, values
+        The partition columns of its path.
+    below
+        Its path below the directory or pattern that stands for it; None if it was named itself.
+    content
+        What came through stdin, or None.
+    """
+
+    path: str
+    fields: tuple[t.Field, ...] = ()
+    values: tuple[object, ...] = ()
+    below: str | None = None
+    content: BinaryIO | None = None
+
+    def openable(self) -> Openable:
+        """Return what the codec opens, from its first byte; may be called again once that is no longer used."""
+        if self.content is None:
+            return self.path
+        self.content.seek(0)
+        source = SeekableSource(self.content)
+        source.path = self.path
+        return source
+
+
+def add_path_arguments(parser: argparse.ArgumentParser, name: str = "paths", metavar: str = "PATH") -> None:
+    """Declare the arguments for the files to read."""
+    parser.add_argument(
+        name,
+        nargs="+",
+        metavar=metavar,
+        help="Arrow IPC files and streams, directories of them (key=value directories are columns), patterns, "
+        "and - for stdin",
+    )
+    parser.add_argument("-r", "--recursive", action="store_true", help="also the files below other subdirectories")
+
+
+def each_input(
+    paths: Sequence[str],
+    *,
+    recursive: bool,
+    columns: bool = False,
+    refused: Callable[[str, ArrowIpcError | OSError], None] | None = None,
+) -> Iterator[Input]:
+    """Yield the files that arguments stand for, in their order; those of a directory by name.
+
+    Parameters
+    ----------
+    paths
+        As given: files, directories, patterns, `STDIN`.
+    recursive
+        Whether files of subdirectories that are no partitions are read too.
+    columns
+        Whether partition columns are needed: directories that do not agree on them are an error then.
+    refused
+        Is called with a path that cannot be listed, and its error; without it, the error is raised.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        A path does not exist, matches nothing, or cannot be listed.
+    """
+    content = None
+    for path in paths:
+        if path == STDIN:
+            content = _stdin() if content is None else content
+            yield Input(STDIN, content=content)
+            continue
+        try:
+            listed = list(_listed(path, recursive=recursive, columns=columns))
+        except (ArrowIpcError, OSError) as error:
+            if refused is None:
+                raise
+            refused(path, error)
+            continue
+        yield from listed
+
+
+def complain(error: ArrowIpcError | OSError | str) -> None:
+    """Print an error or a warning on stderr, in one line."""
+    print(f"arrowipc: {render.printable(str(error))}", file=sys.stderr)
+
+
+def _stdin() -> BinaryIO:
+    """Return stdin as a file that can seek, from its first byte."""
+    stdin = cast("BinaryIO", sys.stdin.buffer)
+    if stdin.seekable():
+        return stdin
+    copied = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - inputs may be opened until the process ends
+    atexit.register(copied.close)
+    shutil.copyfileobj(stdin, copied)
+    return copied
+
+
+def _listed(path: str, *, recursive: bool, columns: bool) -> Iterator[Input]:
+    tree = list_tree([path])
+    partitioning = _partitioning(tree, recursive=recursive, columns=columns)
+    if (warning := partitioning.warning()) is not None:
+        complain(warning)
+    (root, *others) = tree.roots
+    is_named = not others and isinstance(root, DataFile) and root.path == tree.storage.resolve(path)
+    base = _base(tree.storage.resolve(path))
+    for file in partitioning.files:
+        below = None if is_named else relative(file.path, base)
+        # A file in the root of a partitioned table has no values.
+        values = file.partition or (None,) * len(partitioning.fields)
+        # A path is shown as it was given, where it can be opened by that.
+        shown = path if is_named and file.staged is None and not path.lower().startswith("file:") else None
+        yield Input(shown or file.place(tree.storage), partitioning.fields, values, below)
+
+
+def _base(path: str) -> str:
+    """Return the directory above the first part of a path that is a pattern; the path itself if it is none."""
+    while is_pattern(path) and path != parent(path):
+        path = parent(path)
+    return path
+
+
+def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning:
+    try:
+        partitioning = discover(tree)
+    except NoFilesError:
+        if not recursive:
+            raise
+        partitioning = Partitioning((), ())
+    except SchemaMismatchError:
+        if columns:
+            raise
+        return Partitioning((), tree.accepted(tree.all_files()))
+    if not recursive:
+        return partitioning
+    if not partitioning.fields:
+        return Partitioning((), tree.accepted(tree.all_files()))
+    return replace(partitioning, files=(*partitioning.unread, *partitioning.files), unread=())
+
+
+class Rows(NamedTuple):
+    """The rows of an open file, with the partition columns of its path."""
+
+    reader: ipc.FileReader | ipc.StreamReader
+    schema: Schema
+    batches: Iterable[RecordBatch]
+
+
+@contextmanager
+def open_rows(given: Input, columns: Sequence[int | str] | None = None) -> Iterator[Rows]:
+    """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
+
+    Parameters
+    ----------
+    columns
+        Names and positions of the columns to read, in order; None for all.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `ipc.open`.
+    """
+    if columns is None and not given.fields:
+        with ipc.open(given.openable()) as reader:
+            yield Rows(reader, reader.schema, reader)
+        return
+    chosen = _Chosen(given, columns)
+    with ipc.open(given.openable(), columns=chosen.of_file) as reader:
+        yield Rows(reader, chosen.schema, chosen.batches(reader))
+
+
+class _Chosen:
+    """Puts the columns that were asked for together, from a file and from its path."""
+
+    def __init__(self, given: Input, columns: Sequence[int | str] | None) -> None:
+        self._columns = columns
+        self._path = given
+        self._partition = PartitionColumns(Schema(()), given.fields, given.values)
+        self.schema = Schema(())
+        self._places: list[int] = []
+        """Positions among the columns that are read, and after them those of the path."""
+
+    def of_file(self, schema: Schema) -> list[int]:
+        """Return the positions to read, and note what becomes of them; `ipc.open` calls this."""
+        all_columns = PartitionColumns(schema, self._path.fields, self._path.values)
+        fields = all_columns.schema.fields
+        of_path = {position: i for i, position in enumerate(all_columns.positions)}
+        chosen = list(range(len(fields)))
+        if self._columns is not None:
+            chosen = [position for (position,) in resolve_exactly(fields, self._columns)]
+        read = list(dict.fromkeys(position for position in chosen if position not in of_path))
+        places = {position: i for i, position in enumerate(read)}
+        self._places = [places[p] if p in places else len(read) + of_path[p] for p in chosen]
+        self.schema = Schema(tuple(fields[p] for p in chosen), schema.custom_metadata, schema.endianness)
+        return read
+
+    def batches(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield the batches with the columns of the path, in the order that was asked for."""
+        for batch in batches:
+            for first in range(0, max(batch.num_rows, 1), CONSTANT_SLOTS):
+                part = batch.slice(first, min(CONSTANT_SLOTS, batch.num_rows - first))
+                of_path = self._partition.add(RecordBatch(Schema(()), (), part.num_rows))
+                columns = (*part.columns, *of_path.columns)
+                ordered = tuple(columns[place] for place in self._places)
+                yield RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)

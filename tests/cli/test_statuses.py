@@ -1,0 +1,160 @@
+"""Every command takes files, directories, patterns and stdin, and its exit status is what docs/cli.md says."""
+
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from commit_jobs import save_files
+
+from spark_arrow_ipc.cli import doctor
+from spark_arrow_ipc.cli.main import COMMANDS, main
+
+pa = pytest.importorskip("pyarrow")
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+READING = ("inspect", "validate", "cat", "count", "concat", "repair")
+
+
+def content(*numbers, stream=False):
+    table = pa.table({"a": numbers})
+    sink = io.BytesIO()
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A committed lake of two jobs, with all that a commit leaves beside data; and files."""
+    tmp_path = tmp_path_factory.mktemp("data")
+    save_files(tmp_path / "lake", [("k=1", content(1, 2)), ("k=2", content(3))])
+    save_files(tmp_path / "lake", [("k=2", content(4, stream=True))])
+    save_files(tmp_path / "plain", [("", content(1, 2, 3)), ("", content(4))])
+    (tmp_path / "one.arrow").write_bytes(content(1, 2, 3, 4))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.arrow").write_bytes(content(1, 2, 3, 4)[:-9])
+    (tmp_path / "lost.arrow").write_bytes(b"no Arrow file at all")
+    assert {"_SUCCESS", "_ipc_commits"} < {path.name for path in (tmp_path / "lake").iterdir()}
+    return tmp_path
+
+
+@pytest.fixture
+def data(written, monkeypatch):
+    """The current directory is that of the data; what a test writes is `target` and `x.json`."""
+    monkeypatch.chdir(written)
+    yield written
+    for path in (written / "target", written / "x.json"):
+        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
+
+
+def run(capsys, command, *arguments):
+    target = ["target"] if command in ("concat", "repair") else []
+    status = main([command, *arguments, *target])
+    return status, *capsys.readouterr()
+
+
+FOUR_ROWS = ["one.arrow", "plain", "plain/*.arrow", "lake", "lake/k=*", "lake/**/*.arrow", "-"]
+
+
+@pytest.mark.parametrize("path", FOUR_ROWS)
+@pytest.mark.parametrize("recursive", [[], ["-r"]], ids=["", "recursive"])
+@pytest.mark.parametrize("command", READING)
+def test_every_command_takes_every_kind_of_path(capsys, data, monkeypatch, command, path, recursive):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content(1, 2, 3, 4))))
+    status, out, err = run(capsys, command, *recursive, path)
+    assert (0, "") == (status, err)
+    assert out
+    if command in ("concat", "repair"):
+        status, out, _ = run(capsys, "count", "-r", "target")[:3]
+        assert sum(int(line.split("\t")[0]) for line in out.splitlines() if not line.endswith("total")) == 4
+
+
+@pytest.mark.parametrize("recursive", [[], ["-r"]], ids=["", "recursive"])
+def test_rows_of_partitions_have_their_columns_everywhere(capsys, data, recursive):
+    expected = [{"a": 1, "k": 1}, {"a": 2, "k": 1}, {"a": 3, "k": 2}, {"a": 4, "k": 2}]
+    lines = run(capsys, "cat", "--format", "jsonl", *recursive, "lake")[1].splitlines()
+    assert expected == sorted(map(json.loads, lines), key=lambda row: row["a"])
+    run(capsys, "concat", *recursive, "lake")
+    assert expected == sorted(pa.ipc.open_file("target").read_all().to_pylist(), key=lambda row: row["a"])
+    described = run(capsys, "inspect", "--json", *recursive, "lake")[1].splitlines()
+    assert ["1", "2", "2"] == [json.loads(line)["partition"][0]["value"] for line in described]
+    assert 3 == run(capsys, "inspect", *recursive, "lake")[1].count("columns of the path: 1")
+
+
+def test_validate_says_that_our_own_data_sets_are_good(capsys, data):
+    status, out, _ = run(capsys, "validate", "lake", "plain")
+    assert (0, 5, 5) == (status, len(out.splitlines()), out.count(": ok: "))
+
+
+NOTHING = ["missing.arrow", "empty", "*.feather", "lost.arrow"]
+
+
+@pytest.mark.parametrize("path", NOTHING)
+@pytest.mark.parametrize("command", READING)
+def test_where_there_is_nothing_to_read_the_status_is_1(capsys, data, command, path):
+    status, out, err = run(capsys, command, path)
+    assert 1 == status
+    assert path.strip("*") in out + err
+    assert not (data / "target").exists()
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate", "count"])
+@pytest.mark.parametrize("bad", ["bad.arrow", "missing.arrow", "lost.arrow"])
+def test_a_bad_path_makes_the_status_1_and_hides_no_other(capsys, data, command, bad):
+    status, out, _ = run(capsys, command, bad, "one.arrow")
+    assert 1 == status
+    assert "one.arrow" in out
+
+
+STATUSES = [
+    ("repair", ["bad.arrow", "target"], 0),
+    ("repair", ["one.arrow", "target"], 0),
+    ("repair", ["lost.arrow", "one.arrow", "target"], 1),
+    ("concat", ["one.arrow", "bad.arrow", "target"], 1),
+    ("concat", ["one.arrow", "lake", "target"], 1),
+    ("cat", ["one.arrow", "bad.arrow"], 1),
+    ("vacuum", ["lake"], 0),
+    ("vacuum", ["lost.arrow"], 1),
+    ("integration", ["--mode", "ARROW_TO_JSON", "--json", "x.json", "--arrow", "one.arrow"], 0),
+    ("integration", ["--mode", "ARROW_TO_JSON", "--json", "x.json", "--arrow", "bad.arrow"], 1),
+    ("cat", ["--limit", "many", "one.arrow"], 2),
+    ("cat", [], 2),
+    ("repair", ["one.arrow"], 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "expected"), STATUSES, ids=[f"{c[0]} {' '.join(c[1])}" for c in STATUSES]
+)
+def test_statuses(capsys, data, command, arguments, expected):
+    try:
+        status = main([command, *arguments])
+    except SystemExit as ended:  # argparse
+        status = ended.code
+    assert expected == status
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(("ok", "expected"), [(True, 0), (False, 1)])
+def test_the_doctor_answers_1_where_something_is_missing(capsys, monkeypatch, ok, expected):
+    monkeypatch.setattr(doctor, "examine", lambda: (doctor.Finding("Java", "17", ok),))
+    assert expected == main(["doctor"])
+    capsys.readouterr()
+
+
+def test_contents_that_differ_are_status_1(capsys, data):
+    arguments = ["integration", "--json", "x.json", "--arrow"]
+    assert 0 == main([*arguments, "one.arrow", "--mode", "ARROW_TO_JSON"])
+    assert 0 == main([*arguments, "one.arrow", "--mode", "VALIDATE"])
+    other = next((data / "plain").glob("*.arrow"))
+    assert 1 == main([*arguments, str(other), "--mode", "VALIDATE"])
+    capsys.readouterr()
+
+
+def test_the_page_has_a_row_for_every_command():
+    rows = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert sorted(COMMANDS) == sorted(rows)
