@@ -1,8 +1,8 @@
 """Join neighbouring record batches of few rows.
 
 A batch costs Spark the same whether it has ten rows or ten thousand, so neighbours below a number of rows become one
-batch, which knows the blocks that its rows are from. Batches of enough rows or bytes are yielded unchanged, and so are
-batches that cannot be joined.
+batch, which knows the blocks that its rows are from. Batches with skipped blocks between them are no neighbours.
+Batches of enough rows or bytes are yielded unchanged, and so are batches that cannot be joined.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def join_small(
             yield scanned
             held, held_rows, held_nbytes = [], 0, 0
             continue
-        if held and held_nbytes + size > nbytes:
+        if held and (held_nbytes + size > nbytes or not _follows(scanned, held[-1])):
             yield from _joined(held)
             held, held_rows, held_nbytes = [], 0, 0
         held.append(scanned)
@@ -112,6 +112,11 @@ def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
     first = held[0]
     block_rows = tuple(rows for scanned in held for rows in scanned.block_rows)
     yield ScannedBatch(batch, first.first_block, first.first_row, block_rows)
+
+
+def _follows(scanned: ScannedBatch, before: ScannedBatch) -> bool:
+    """Return whether no block was skipped between two batches: rows are numbered from the first block of a batch on."""
+    return scanned.first_block == before.first_block + len(before.block_rows)
 
 
 def _nbytes(array: Array) -> int:

@@ -71,6 +71,13 @@ def test_batches_below_the_rows_are_joined(tmp_path, kind, lengths, rows, expect
     assert done == starts
 
 
+def test_batches_around_a_skipped_block_stay_apart(tmp_path):
+    """Their rows are numbered from the first block of a batch on."""
+    path = write(tmp_path / "x", pa.table({"a": range(12)}), [3, 3, 3, 3])
+    found = batches(path, select_blocks=lambda *_: lambda i: i != 1)
+    assert [(0, 0, (3,)), (2, 6, (3, 3))] == shapes(found)
+
+
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_gathered_and_joined_batches_say_what_they_are_made_of(tmp_path, kind):
     table = pa.table({"a": range(5000), "s": [str(i) for i in range(5000)]})
