@@ -1,5 +1,6 @@
 """Statistics of small record batches, through a file's footer and back."""
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -13,6 +14,16 @@ def gathered(batches, which=Statistics.AUTO, file_nbytes=0):
     for batch in batches:
         collector.add(batch, file_nbytes)
     return collector.pair(file_nbytes)
+
+
+def write_described(sink, batches, schema, which=Statistics.ALL, **options):
+    """Write a file of ours with statistics and the checksums that prove them."""
+    collector = StatisticsCollector(schema, which)
+    with ipc.create(sink, schema, ipc.WriteOptions(checksums=True, **options)) as writer:
+        for batch in batches:
+            writer.write(batch)
+            collector.add(batch, writer.nbytes)
+        writer.custom_metadata.update([collector.pair(writer.nbytes, fingerprint=writer.fingerprint)])
 
 
 def batch_of(type_, *values):

@@ -51,6 +51,8 @@ VARIANTS = [
     ("alignment 32", {"alignment": 32, "format": "stream"}),
     ("legacy framing", {"legacy_framing": True}),
     ("legacy framing, stream", {"legacy_framing": True, "format": "stream", "alignment": 8}),
+    ("checksums", {"checksums": True}),
+    ("checksums, zstd", {"checksums": True, "compression": "zstd", "alignment": 8}),
     ("V4", {"metadata_version": "V4"}),
     ("V4, legacy framing", {"metadata_version": "V4", "legacy_framing": True, "format": "stream"}),
 ]

@@ -91,6 +91,7 @@ PACKAGES = (
     Package("flatbuffers", "flatbuffers", (24, 3, 25)),
     Package("lz4", "lz4.frame", (4, 3)),
     Package("zstandard", "zstandard", (0, 22)),
+    Package("xxhash", "xxhash", (3, 2)),
     Package("pyspark", "pyspark.sql.datasource", (4, 1), (5,), "pyspark[sql]>=4.1,<5"),
     Package("pyarrow", "pyarrow", (15,)),
     Package(

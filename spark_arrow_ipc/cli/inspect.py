@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
@@ -13,8 +14,9 @@ from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.constants import Format
 
 __all__ = ["add_arguments", "run"]
 
@@ -96,7 +98,10 @@ def _partition_values(given: Input) -> Iterator[tuple[str, str, Any]]:
 
 
 def _statistics(outline: Outline) -> BlockStatistics | None:
-    return read_statistics(outline.custom_metadata, outline.schema, len(outline.record_batches))
+    if outline.format != Format.FILE:
+        return None
+    with ipc.open_file(outline.path) as reader:
+        return file_statistics(reader)
 
 
 def _sizes(outline: Outline) -> Iterator[str]:

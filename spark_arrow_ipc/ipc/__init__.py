@@ -13,7 +13,8 @@ from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 if TYPE_CHECKING:
-    from spark_arrow_ipc.ipc.writer import WriteOptions, Writer, create, write
+    from spark_arrow_ipc.ipc.write_options import WriteOptions
+    from spark_arrow_ipc.ipc.writer import Writer, create, write
 
 __all__ = [
     "Block",

@@ -28,6 +28,7 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.body import Body
+from spark_arrow_ipc.ipc.checksums import check_buffer
 from spark_arrow_ipc.ipc.compression import Decompressor, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
@@ -164,16 +165,25 @@ def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
 
 
 def _read_buffers(
-    plan: Plan, layout: BatchLayout, body: Body, compression: CompressionType | None, limits: Limits
+    plan: Plan,
+    layout: BatchLayout,
+    body: Body,
+    compression: CompressionType | None,
+    *,
+    limits: Limits,
+    checksums: Sequence[int] | None,
 ) -> Sequence[memoryview]:
     """Return the decompressed buffers by number; those that no step uses are empty."""
     if compression is None and plan.is_whole:
         data = body.slice(0, body.nbytes)
-        return [data[start : start + nbytes] for start, nbytes in layout.buffers]
+        whole = [data[start : start + nbytes] for start, nbytes in layout.buffers]
+        _check_buffers(whole, checksums, plan, layout, body)
+        return whole
     wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
     regions = [NO_BYTES] * len(layout.buffers)
     for number, _ in wanted:
         regions[number] = body.slice(*layout.buffers[number])
+    _check_buffers(regions, checksums, plan, layout, body)
     if compression is not None:
         decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in wanted))
         for number, path in wanted:
@@ -196,6 +206,19 @@ def held_nbytes(header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body
         return body.nbytes + (sum(nbytes for _, nbytes in wanted) if swaps else 0)
     # A buffer that is stored raw is a view that keeps the whole body.
     return body.nbytes + sum(uncompressed_nbytes(body.slice(*place)) for place in wanted if place[1])
+
+
+def _check_buffers(
+    regions: Sequence[memoryview], checksums: Sequence[int] | None, plan: Plan, layout: BatchLayout, body: Body
+) -> None:
+    """Compare the buffers that are not empty with their checksums, if there are any."""
+    for number, (data, expected) in enumerate(zip(regions, checksums or (), strict=False)):
+        try:
+            check_buffer(data, expected)
+        except InvalidBodyError as error:
+            error.field_path = _owner(plan, number, layout)
+            error.byte_offset = body.byte_offset + layout.buffers[number][0]
+            raise
 
 
 _NOUNS = {
@@ -228,21 +251,23 @@ def decode_columns(
     *,
     limits: Limits,
     swaps: bool,
+    checksums: Sequence[int] | None = None,
 ) -> tuple[Array, ...]:
     """Decode the columns of one batch: views into `body`, new memory if compressed or swapped.
 
-    O(steps) Python, plus decompression.
+    O(steps) Python, plus decompression. The buffers are compared with `checksums`, by number, if there are any.
 
     Raises
     ------
     InvalidBodyError
-        A buffer is too small for its slots, or a length contradicts its parent's; the field's path is given.
+        A buffer is too small for its slots or has another checksum, or a length contradicts its parent's; the field's
+        path is given.
     InvalidDictionaryError
         There are indices into a dictionary that has not been read.
     LimitError
         The decompressed batch is larger than the limits allow.
     """
-    regions = _read_buffers(plan, layout, body, header.compression, limits)
+    regions = _read_buffers(plan, layout, body, header.compression, limits=limits, checksums=checksums)
     return build_columns(
         header.length, plan, layout, regions, find_dictionary, body_offset=body.byte_offset, swaps=swaps
     )

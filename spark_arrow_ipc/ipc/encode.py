@@ -16,6 +16,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.ipc.checksums import checksum_of_pieces
 from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.flatbuf import tables
@@ -31,11 +32,12 @@ _ZEROS: Final = bytes(64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedBatch:
-    """The body of one batch in pieces, and the values of its ``RecordBatch`` table."""
+    """The body of one batch in pieces, the values of its ``RecordBatch`` table, and the checksums of its buffers."""
 
     header: dict[str, Any]
     pieces: tuple[BytesLike, ...]
     nbytes: int
+    checksums: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -43,8 +45,10 @@ class _Encoding:
     """The pieces of a growing body."""
 
     alignment: int
+    with_checksums: bool
     pieces: list[BytesLike] = field(default_factory=list)
     buffers: list[tuple[int, int]] = field(default_factory=list)
+    checksums: list[int] = field(default_factory=list)
     nbytes: int = 0
 
     def add(self, *data: BytesLike) -> None:
@@ -52,6 +56,8 @@ class _Encoding:
         start = self.nbytes
         for piece in data:
             self._append(piece)
+        if self.with_checksums:
+            self.checksums.append(checksum_of_pieces(data))
         self.buffers.append((start, self.nbytes - start))
         self._append(_ZEROS[: -self.nbytes % self.alignment])
 
@@ -69,6 +75,7 @@ def encode_columns(
     compression: CompressionType | None = None,
     compressor: Compressor | None = None,
     alignment: int = 64,
+    with_checksums: bool = False,
 ) -> EncodedBatch:
     """Encode columns of `length` rows. O(steps) Python, plus compression.
 
@@ -82,6 +89,8 @@ def encode_columns(
         The codec and its compressor, or None for both. The result is valid until the compressor is used again.
     alignment
         Buffers begin and the body ends at multiples of it, in bytes.
+    with_checksums
+        Whether to compute the checksums of the buffers as they are stored.
     """
     buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
@@ -92,7 +101,7 @@ def encode_columns(
         _add_buffers(buffers, step, array, null_count)
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
-    encoding = _Encoding(alignment)
+    encoding = _Encoding(alignment, with_checksums)
     if compressor is None:
         for data in buffers:
             encoding.add(data)
@@ -107,7 +116,7 @@ def encode_columns(
         "compression": None if compression is None else {"codec": int(compression)},
         "variadicBufferCounts": variadic_counts or None,
     }
-    return EncodedBatch(header, tuple(encoding.pieces), encoding.nbytes)
+    return EncodedBatch(header, tuple(encoding.pieces), encoding.nbytes, tuple(encoding.checksums))
 
 
 def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int) -> None:

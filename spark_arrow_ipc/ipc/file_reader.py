@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
@@ -11,13 +12,17 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import (
+    InvalidArrowError,
     InvalidFramingError,
+    InvalidMetadataError,
+    LimitError,
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.checksums import FileChecksums, MessageChecksums, check_header, checksum, decode_checksums
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
-from spark_arrow_ipc.ipc.constants import Format, MessageHeader
+from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
@@ -40,10 +45,13 @@ class FileReader(BatchReader):
 
     format = Format.FILE.value
 
-    def __init__(self, source: ByteSource, columns: SelectedColumns, footer: Footer) -> None:
+    def __init__(
+        self, source: ByteSource, columns: SelectedColumns, footer: Footer, *, verify_checksums: bool = True
+    ) -> None:
         super().__init__(source, columns)
         self._footer = footer
         self._dictionary_nbytes = 0
+        self._verifies = verify_checksums
         self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
 
     @property
@@ -60,6 +68,38 @@ class FileReader(BatchReader):
     def dictionary_blocks(self) -> tuple[Block, ...]:
         """The places of the dictionary batches."""
         return self._footer.dictionaries
+
+    @cached_property
+    def checksums(self) -> FileChecksums | None:
+        """The checksums of the file's messages; None without any, or if those in the footer are of another file.
+
+        Reads the schema message at the start of the file, if the footer has checksums.
+        """
+        checksums = decode_checksums(self.custom_metadata)
+        blocks = (*self.blocks, *self.dictionary_blocks)
+        if checksums is None or not blocks:
+            return None
+        nbytes = min(block.byte_offset for block in blocks) - len(FILE_HEADER)
+        if not 0 < nbytes <= self._columns.limits.max_metadata_bytes:
+            return None
+        schema_message = self._source.read_at(len(FILE_HEADER), nbytes)
+        return checksums if checksums.describe(schema_message, self.blocks, self.dictionary_blocks) else None
+
+    def headers_fit(self, numbers: range) -> bool:
+        """Return whether the headers of record batches have the checksums of the footer. Reads no body.
+
+        False without checksums, and if a header cannot be read.
+        """
+        checksums = self.checksums
+        if checksums is None:
+            return False
+        try:
+            return all(
+                checksum(self._read_metadata(self._source, self.blocks[i])) == checksums.record_batch(i).header
+                for i in numbers
+            )
+        except (InvalidArrowError, LimitError):
+            return False
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -88,9 +128,10 @@ class FileReader(BatchReader):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._columns.is_whole and window is None:
                 source = Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
-            message = self._read_batch_message(source, block)
+            checksums = self._checksums(i)
+            message = self._read_batch_message(source, block, checksums)
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return self._columns.read_batch(message, place, self._dictionaries.find)
+            return self._columns.read_batch(message, place, self._dictionaries.find, _of_buffers(checksums))
 
     def read_joined(self, start: int, stop: int, *, below_rows: int) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         """Yield record batches `start` to `stop`, small ones joined, and the rows of each.
@@ -122,7 +163,7 @@ class FileReader(BatchReader):
                 coalesces = below_rows > 1
             joined = None
             if window is not None and coalesces and held_stop > start + 1:
-                joined = self._coalesce(window, self.blocks[start:held_stop], shapes, below_rows)
+                joined = self._coalesce(window, range(start, held_stop), shapes, below_rows)
             if joined is None:
                 batch = self._read_batch(start, window)
                 joined = batch, (batch.num_rows,)
@@ -139,11 +180,12 @@ class FileReader(BatchReader):
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
-            message = self._read_batch_message(self._source, block)
+            checksums = self._checksums(i)
+            message = self._read_batch_message(self._source, block, checksums)
             if not can_cut(self._columns, message):
                 return None
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return BatchRows(self._columns, message, place, self._dictionaries.find)
+            return BatchRows(self._columns, message, place, self._dictionaries.find, _of_buffers(checksums))
 
     def _small_neighbours(self, start: int, stop: int) -> int:
         """Count the record batches from `start` on that are worth one read together, at least one."""
@@ -163,8 +205,9 @@ class FileReader(BatchReader):
         return Window(self._source, byte_offset, data)
 
     def _coalesce(
-        self, window: Window, blocks: Sequence[Block], shapes: Shapes, below_rows: int
+        self, window: Window, numbers: range, shapes: Shapes, below_rows: int
     ) -> tuple[RecordBatch, tuple[int, ...]] | None:
+        blocks = self.blocks[numbers.start : numbers.stop]
         metadata_nbytes = blocks[0].metadata_nbytes
         if metadata_nbytes > self._columns.limits.max_metadata_bytes:
             return None
@@ -176,11 +219,13 @@ class FileReader(BatchReader):
         # The window may begin with earlier blocks; the run takes its data from here on.
         origin = blocks[0].byte_offset
         data = window.read_at(origin, blocks[-1].byte_offset + blocks[-1].nbytes - origin)
+        checksums = self.checksums if self._verifies else None
         run = Run(
             data,
             np.array([block.byte_offset - origin for block in alike]),
             shape,
             np.array([block.body_nbytes for block in alike]),
+            None if checksums is None else [checksums.record_batch(i) for i in numbers[: len(alike)]],
         )
         return coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
 
@@ -190,11 +235,26 @@ class FileReader(BatchReader):
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             return expect(self._read_message(self._source, block), MessageHeader.RecordBatch, RecordBatchHeader)
 
+    def row_counts(self, numbers: Iterable[int]) -> list[int]:
+        """Return the rows of record batches by their headers. Faster than `read_header` where these are alike."""
+        shapes = Shapes(self._columns.limits)
+        counts = []
+        for i in numbers:
+            block = self._block(i)
+            with error_context(
+                path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset
+            ):
+                metadata = self._read_metadata(self._source, block)
+            shape = shapes.of(metadata)
+            rows = -1 if shape is None else shape.rows(metadata)
+            counts.append(rows if rows >= 0 else self.read_header(i).length)  # which raises the errors
+        return counts
+
     def wanted_nbytes(self, i: int) -> int:
         """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
-            message = self._read_batch_message(self._source, block)
+            message = self._read_batch_message(self._source, block, None)
             return block.metadata_nbytes + self._columns.wanted_nbytes(message)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
@@ -211,15 +271,26 @@ class FileReader(BatchReader):
             raise IndexError(f"expected a record batch number of 0 to {len(self) - 1}, found {i}")
         return self.blocks[i]
 
-    def _read_batch_message(self, source: ByteSource, block: Block) -> Message:
-        message = self._read_message(source, block)
-        expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
+    def _checksums(self, i: int) -> MessageChecksums | None:
+        """Return the checksums that record batch `i` is verified with; None if it is not."""
+        return self.checksums.record_batch(i) if self._verifies and self.checksums is not None else None
+
+    def _read_batch_message(self, source: ByteSource, block: Block, checksums: MessageChecksums | None) -> Message:
+        message = self._read_message(source, block, checksums)
+        header = expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
+        _check_count(header, checksums)
         return message
 
-    def _read_message(self, source: ByteSource, block: Block) -> Message:
+    def _read_metadata(self, source: ByteSource, block: Block) -> memoryview:
+        self._columns.limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
+        return source.read_at(block.byte_offset, block.metadata_nbytes)
+
+    def _read_message(self, source: ByteSource, block: Block, checksums: MessageChecksums | None = None) -> Message:
         limits = self._columns.limits
-        limits.check("max_metadata_bytes", block.metadata_nbytes, "a message's metadata")
-        flatbuffer = split_block(source.read_at(block.byte_offset, block.metadata_nbytes), block)
+        metadata = self._read_metadata(source, block)
+        if checksums is not None:
+            check_header(metadata, checksums)
+        flatbuffer = split_block(metadata, block)
         with inside(block.byte_offset + block.metadata_nbytes - len(flatbuffer)):
             message = decode_message(flatbuffer, limits)
         if message.body_nbytes != block.body_nbytes:
@@ -239,13 +310,28 @@ class FileReader(BatchReader):
         with error_context(
             path=self.path, block_kind="dictionary batch", block_number=number, byte_offset=block.byte_offset
         ):
-            message = self._read_message(self._source, block)
+            checksums = self.checksums.dictionary(number) if self._verifies and self.checksums is not None else None
+            message = self._read_message(self._source, block, checksums)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
+            _check_count(header, checksums)
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            held = self._dictionary_nbytes
-            values, nbytes = self._columns.read_dictionary(header, plan, place, self._dictionaries.find, held=held)
+            find, held = self._dictionaries.find, self._dictionary_nbytes
+            values, nbytes = self._columns.read_dictionary(
+                header, plan, place, find, held=held, checksums=_of_buffers(checksums)
+            )
             self._dictionary_nbytes += nbytes
             return values
 
     def __repr__(self) -> str:
         return f"<Arrow IPC file {self.path or 'in memory'}: {len(self):,} record batches>\n{self.schema}"
+
+
+def _of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
+    return None if checksums is None else checksums.buffers
+
+
+def _check_count(header: RecordBatchHeader, checksums: MessageChecksums | None) -> None:
+    if checksums is not None and len(checksums.buffers) != len(header.buffers):
+        raise InvalidMetadataError(
+            expected=f"checksums of {len(header.buffers)} buffers in the footer", found=str(len(checksums.buffers))
+        )

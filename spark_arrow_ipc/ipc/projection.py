@@ -73,12 +73,14 @@ class SelectedColumns:
             self._plans[version] = plan
         return plan
 
-    def read_batch(self, message: Message, place: BodyPlace, find: FindDictionary) -> RecordBatch:
-        """Read the selected columns of the batch whose body lies at `place`."""
+    def read_batch(
+        self, message: Message, place: BodyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
+    ) -> RecordBatch:
+        """Read the selected columns of the batch whose body lies at `place`; compare buffers with `checksums`."""
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
-        columns = self._read_columns(header, plan, place, find)
+        columns = self._read_columns(header, plan, place, find, checksums)
         return self._batch(columns, header.length, message)
 
     def build_batch(
@@ -107,7 +109,14 @@ class SelectedColumns:
         return sum(stop - start for start, stop in ranges)
 
     def read_dictionary(
-        self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary, *, held: int
+        self,
+        header: RecordBatchHeader,
+        plan: Plan,
+        place: BodyPlace,
+        find: FindDictionary,
+        *,
+        held: int,
+        checksums: Sequence[int] | None = None,
     ) -> tuple[Array, int]:
         """Read the values of the dictionary batch whose body lies at `place`; return them and the bytes they take.
 
@@ -115,6 +124,8 @@ class SelectedColumns:
         ----------
         held
             Bytes of the dictionaries that stay in memory.
+        checksums
+            Of the buffers, which are compared with them.
 
         Raises
         ------
@@ -127,20 +138,34 @@ class SelectedColumns:
         body = read_body(place)
         nbytes = held_nbytes(header, plan, layout, body, swaps=self.swaps)
         self.limits.check("max_dictionary_bytes", held + nbytes, what)
-        (values,) = self._decode(header, plan, layout, body, find)
+        (values,) = self._decode(header, plan, layout, body, find, checksums=checksums)
         return values, nbytes
 
     def _read_columns(
-        self, header: RecordBatchHeader, plan: Plan, place: BodyPlace, find: FindDictionary
+        self,
+        header: RecordBatchHeader,
+        plan: Plan,
+        place: BodyPlace,
+        find: FindDictionary,
+        checksums: Sequence[int] | None,
     ) -> tuple[Array, ...]:
         layout = check_header(header, plan, place.nbytes, self.limits)
         body = read_body(place, None if plan.is_whole else wanted_ranges(plan, layout))
-        return self._decode(header, plan, layout, body, find)
+        return self._decode(header, plan, layout, body, find, checksums=checksums)
 
     def _decode(
-        self, header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body: Body, find: FindDictionary
+        self,
+        header: RecordBatchHeader,
+        plan: Plan,
+        layout: BatchLayout,
+        body: Body,
+        find: FindDictionary,
+        *,
+        checksums: Sequence[int] | None,
     ) -> tuple[Array, ...]:
-        columns = decode_columns(header, plan, layout, body, find, limits=self.limits, swaps=self.swaps)
+        columns = decode_columns(
+            header, plan, layout, body, find, limits=self.limits, swaps=self.swaps, checksums=checksums
+        )
         self._check(columns, plan)
         return columns
 

@@ -24,9 +24,9 @@ from spark_arrow_ipc.ipc.constants import Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import decode_footer
+from spark_arrow_ipc.ipc.metadata.footer import Footer, decode_footer
 from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open_source
@@ -42,6 +42,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
+    verify_checksums: bool = True,
 ) -> FileReader | StreamReader:
     """Open an Arrow IPC file or stream; its first bytes tell the format.
 
@@ -56,6 +57,8 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         ``full`` checks values too (offsets, UTF-8, indices ...), ``structural`` only sizes and bounds.
     limits
         Budgets of memory and nesting.
+    verify_checksums
+        Whether all that is read is compared with the checksums in the file's footer, if it has any.
 
     Raises
     ------
@@ -68,7 +71,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     OSError
         The path cannot be opened.
     """
-    return _open(source, None, columns, validation, limits)
+    return _open(source, None, columns, validation, limits, verify_checksums=verify_checksums)
 
 
 def open_file(
@@ -77,9 +80,10 @@ def open_file(
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
+    verify_checksums: bool = True,
 ) -> FileReader:
     """Open the file format; parameters and errors as for `open`."""
-    reader = _open(source, Format.FILE, columns, validation, limits)
+    reader = _open(source, Format.FILE, columns, validation, limits, verify_checksums=verify_checksums)
     assert isinstance(reader, FileReader)
     return reader
 
@@ -109,6 +113,8 @@ def _open(
     columns: Columns | None,
     validation: Validation | _ValidationWord,
     limits: Limits,
+    *,
+    verify_checksums: bool = True,
 ) -> FileReader | StreamReader:
     if validation not in tuple(Validation):
         words = " or ".join(repr(known.value) for known in Validation)
@@ -122,17 +128,18 @@ def _open(
                 raise InvalidFramingError(
                     expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
                 )
-            if actual is Format.FILE:
-                return _open_file(source, head, columns, Validation(validation), limits)
-            return _open_stream(source, columns, Validation(validation), limits)
+            if actual is Format.STREAM:
+                return _open_stream(source, columns, Validation(validation), limits)
+            footer, message = _read_file_metadata(source, head, limits)
+            selected = SelectedColumns(message, columns, Validation(validation), limits)
+            return FileReader(source, selected, footer, verify_checksums=verify_checksums)
     except BaseException:
         source.close()
         raise
 
 
-def _open_file(
-    source: ByteSource, head: memoryview, columns: Columns | None, validation: Validation, limits: Limits
-) -> FileReader:
+def _read_file_metadata(source: ByteSource, head: memoryview, limits: Limits) -> tuple[Footer, SchemaMessage]:
+    """Read the footer of a file, and the schema in it."""
     if isinstance(source, ForwardSource):
         raise UnsupportedError("the file format needs a source that can seek; read it into memory and open the bytes")
     flatbuffer, byte_offset = read_footer(source, limits)
@@ -140,7 +147,7 @@ def _open_file(
         footer = decode_footer(flatbuffer, byte_offset, limits)
         message = decode_schema(footer.schema.view, limits)
     check_covered(source, head, footer, limits)
-    return FileReader(source, SelectedColumns(message, columns, validation, limits), footer)
+    return footer, message
 
 
 def _open_stream(source: ByteSource, columns: Columns | None, validation: Validation, limits: Limits) -> StreamReader:

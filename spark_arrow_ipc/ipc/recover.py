@@ -84,6 +84,7 @@ def open_recovered(
     columns: Columns | None = None,
     validation: Validation = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
+    verify_checksums: bool = True,
 ) -> Recovered:
     """Open a file or stream, and recover its whole batches if it is truncated.
 
@@ -93,7 +94,7 @@ def open_recovered(
     ----------
     opens
         Opens the source, or gives its path or bytes; called once or twice.
-    columns, validation, limits
+    columns, validation, limits, verify_checksums
         As for `ipc.open`. If something is lost, the rest is validated in full.
 
     Raises
@@ -104,7 +105,9 @@ def open_recovered(
         As `ipc.open`.
     """
     try:
-        reader = open_reader(opens(), columns=columns, validation=validation, limits=limits)
+        reader = open_reader(
+            opens(), columns=columns, validation=validation, limits=limits, verify_checksums=verify_checksums
+        )
     except InvalidArrowError as error:
         return _without_end(open_source(opens()), error, columns, limits)
     if isinstance(reader, FileReader):

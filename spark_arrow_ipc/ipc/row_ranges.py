@@ -12,6 +12,7 @@ Ranges begin at a multiple of eight slots at every depth, so that no bitmap is s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.checksums import RunningChecksums
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.metadata.message import Message
@@ -47,6 +49,11 @@ def can_cut(columns: SelectedColumns, message: Message) -> bool:
 class BatchRows:
     """A record batch whose rows can be read in ranges; `can_cut` must hold.
 
+    Parameters
+    ----------
+    checksums
+        Of the buffers, by number; a buffer is compared when it was read from its first byte to its last.
+
     Raises
     ------
     InvalidMetadataError, InvalidBodyError, LimitError
@@ -54,13 +61,19 @@ class BatchRows:
     """
 
     def __init__(
-        self, columns: SelectedColumns, message: Message, place: BodyPlace, find_dictionary: FindDictionary
+        self,
+        columns: SelectedColumns,
+        message: Message,
+        place: BodyPlace,
+        find_dictionary: FindDictionary,
+        checksums: Sequence[int] | None = None,
     ) -> None:
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         self._columns, self._message, self._place, self._find_dictionary = columns, message, place, find_dictionary
         self._plan: Plan = columns.plan(message.version)
         self._layout = check_header(header, self._plan, place.nbytes, columns.limits)
+        self._checksums = None if checksums is None else RunningChecksums(checksums)
         self.num_rows = header.length
         """Rows of the whole batch."""
         self.nbytes = sum(nbytes for _, nbytes in wanted_ranges(self._plan, self._layout))
@@ -80,14 +93,18 @@ class BatchRows:
         Raises
         ------
         InvalidBodyError
-            A buffer is too small for its slots, or offsets point outside of it; the field's path is given.
+            A buffer is too small for its slots, or offsets point outside of it; the field's path is given. Or, with the
+            last rows, a buffer has another checksum.
         InvalidFramingError
             The bytes end before the body does.
         """
         assert 0 <= start <= stop <= self.num_rows
         assert start % ROW_ALIGNMENT == 0
-        reading = _RangeReading(self._plan, self._layout, self._place)
+        reading = _RangeReading(self._plan, self._layout, self._place, self._checksums)
         reading.walk(range(start, stop))
+        if self._checksums is not None and stop == self.num_rows:
+            for number, (_, nbytes) in enumerate(self._layout.buffers):
+                self._checksums.check(number, nbytes)
         layout = BatchLayout(reading.nodes, [[0, len(data)] for data in reading.buffers], (0,))
         return self._columns.build_batch(self._message, stop - start, layout, reading.buffers, self._find_dictionary)
 
@@ -95,9 +112,9 @@ class BatchRows:
 class _RangeReading(SlotWalk[range]):
     """Reads the nodes and buffers of a range of slots, numbered as those of the whole batch."""
 
-    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace) -> None:
+    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace, checksums: RunningChecksums | None) -> None:
         super().__init__(plan)
-        self._layout, self._place = layout, place
+        self._layout, self._place, self._checksums = layout, place, checksums
         self.nodes = [[0, 0] for _ in layout.nodes]
 
     def enter(self, step: Step, slots: range) -> range:
@@ -152,5 +169,10 @@ class _RangeReading(SlotWalk[range]):
         byte_offset, nbytes = self._layout.buffers[number]
         if extent.stop > nbytes:
             raise InvalidBodyError(expected=f"a buffer of at least {extent.stop:,} bytes", found=f"{nbytes:,}")
+        if not extent:
+            return NO_BYTES
         place = self._place
-        return place.source.read_at(place.byte_offset + byte_offset + extent.start, len(extent)) if extent else NO_BYTES
+        data = place.source.read_at(place.byte_offset + byte_offset + extent.start, len(extent))
+        if self._checksums is not None:
+            self._checksums.add(number, extent.start, data)
+        return data

@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -26,14 +25,21 @@ from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.ipc.compression import Compressor, check_level
+from spark_arrow_ipc.ipc.checksums import (
+    CHECKSUMS_KEY,
+    MessageChecksums,
+    checksum,
+    encode_checksums,
+    fingerprint,
+    new_file_id,
+)
+from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import (
     BODY_ALIGNMENT,
     EOS,
     FILE_HEADER,
     LEGACY_EOS,
     MAGIC,
-    CompressionType,
     Format,
     MetadataVersion,
 )
@@ -49,66 +55,15 @@ from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
 from spark_arrow_ipc.ipc.walker import walk_arrays
+from spark_arrow_ipc.ipc.write_options import WriteOptions
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
 
-_CODECS: Final = {compression.word: compression for compression in CompressionType}
 _INT32: Final = struct.Struct("<i")
 _BLOCK_NBYTES: Final = 24
 """The size of one block in a footer (File.fbs)."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """How a file or stream is written.
-
-    Parameters
-    ----------
-    format
-        ``file`` (footer, random access) or ``stream``.
-    compression
-        ``lz4``, ``zstd`` or None; a buffer that compression does not shrink is stored raw.
-    compression_level
-        None for the codec's default.
-    dictionaries
-        How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, written
-        at its end, when all values are known; a stream gets each dictionary before its first batch. ``delta``: the
-        first one is written before its first use, and later values as deltas, which not every reader knows (polars).
-    alignment
-        Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
-    metadata_version
-        ``V5``, or ``V4`` for readers before Arrow 1.0.
-    legacy_framing
-        Prefixes without the continuation marker, for readers before 0.15.
-    """
-
-    format: Format | Literal["file", "stream"] = Format.FILE
-    compression: Literal["lz4", "zstd"] | None = None
-    compression_level: int | None = None
-    dictionaries: Literal["unify", "delta"] = "unify"
-    alignment: int = 64
-    metadata_version: Literal["V4", "V5"] = "V5"
-    legacy_framing: bool = False
-
-    def __post_init__(self) -> None:
-        _one_of("format", self.format, tuple(form.value for form in Format))
-        _one_of("compression", self.compression, (*_CODECS, None))
-        _one_of("dictionaries", self.dictionaries, ("unify", "delta"))
-        _one_of("alignment", self.alignment, (8, 16, 32, 64))
-        _one_of("metadata_version", self.metadata_version, ("V4", "V5"))
-        if self.compression is None and self.compression_level is not None:
-            raise ValueError("compression_level needs a compression")
-        if self.compression is not None:
-            check_level(_CODECS[self.compression], self.compression_level)
-        if self.compression is not None and self.metadata_version == "V4":
-            raise ValueError("compression needs metadata V5: pyarrow misreads compressed bodies of V4")
-
-
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, found {value!r}")
 
 
 _DEFAULT_OPTIONS: Final = WriteOptions()
@@ -137,7 +92,7 @@ class Writer:
         self._version = MetadataVersion[options.metadata_version]
         _check_version(schema, self._version)
         self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
-        self._compression = _CODECS[options.compression] if options.compression else None
+        self._compression = options.codec
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
@@ -147,12 +102,14 @@ class Writer:
         self._writes_dictionaries_last = is_file and options.dictionaries == "unify"
         self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
+        self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
         self._position = 0
         self._is_open = True
         self.custom_metadata: dict[str, str] = {}
         if options.format == Format.FILE:
             self._put(FILE_HEADER)
-        self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), ())
+        own = new_file_id() if options.checksums else ()
+        self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), own)
         self._schema_nbytes = self._position
         """Bytes before the first batch; the footer without its blocks has about as many."""
 
@@ -165,6 +122,12 @@ class Writer:
     def nbytes(self) -> int:
         """Bytes written so far."""
         return self._position
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of a file with checksums, as `FileChecksums.fingerprint` reads it."""
+        of_schema = self._checksums[tables.SCHEMA]
+        return fingerprint(of_schema[0].header) if of_schema else None
 
     def write(self, batch: RecordBatch, *, within: int | None = None) -> bool:
         """Append one record batch. O(buffers) Python, plus compression and the write itself.
@@ -281,6 +244,7 @@ class Writer:
         return encode_columns(
             plan, columns, length,
             compression=self._compression, compressor=compressor, alignment=self._options.alignment,
+            with_checksums=self._options.checksums,
         )  # fmt: skip
 
     def _put(self, data: BytesLike) -> None:
@@ -304,14 +268,15 @@ class Writer:
         # The body begins at a multiple of the alignment, counted from the start of the file.
         padding = -(start + prefix_nbytes + len(flatbuffer)) % max(self._options.alignment, BODY_ALIGNMENT)
         length = _INT32.pack(len(flatbuffer) + padding)
-        self._put(length if self._options.legacy_framing else _CONTINUATION + length)
-        self._put(flatbuffer)
-        self._put(bytes(padding))
-        metadata_nbytes = self._position - start
+        prefix = length if self._options.legacy_framing else _CONTINUATION + length
+        metadata = b"".join([prefix, flatbuffer, bytes(padding)])
+        self._put(metadata)
         for piece in encoded.pieces:
             self._put(piece)
         if table in self._blocks:
-            self._blocks[table].append(Block(start, metadata_nbytes, encoded.nbytes))
+            self._blocks[table].append(Block(start, len(metadata), encoded.nbytes))
+        if self._options.checksums:
+            self._checksums[table].append(MessageChecksums(checksum(metadata), encoded.checksums))
 
     def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> bool:
         """Write the new and grown dictionaries of some columns, inner ones first.
@@ -363,18 +328,29 @@ class Writer:
             ).reshape(-1, 3)
             for name, table in (("dictionaries", tables.DICTIONARY_BATCH), ("recordBatches", tables.RECORD_BATCH))
         }
+        # A copied pair would be of another file.
+        pairs = {key: value for key, value in self.custom_metadata.items() if key != CHECKSUMS_KEY}
+        if self._options.checksums:
+            pairs.update([self._encode_checksums()])
         footer = builder.build(
             tables.FOOTER,
             {
                 "version": int(self._version),
                 "schema": encode_schema(self._message),
                 **rows,
-                "custom_metadata": encode_custom_metadata(t.pairs(self.custom_metadata)),
+                "custom_metadata": encode_custom_metadata(t.pairs(pairs)),
             },
         )
         self._put(footer)
         self._put(_INT32.pack(len(footer)))
         self._put(MAGIC)
+
+    def _encode_checksums(self) -> tuple[str, str]:
+        (of_schema,) = self._checksums[tables.SCHEMA]
+        batches, dictionaries = (
+            zip(blocks, self._checksums[table], strict=True) for table, blocks in self._blocks.items()
+        )
+        return encode_checksums(of_schema.header, batches, dictionaries)
 
 
 def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTIONS) -> Writer:

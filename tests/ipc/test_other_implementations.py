@@ -119,7 +119,8 @@ def written(folder, codecs, suffix):
         stem = f"{name.replace('/', '.')}.{form}.{codec}"
         case = Case(name, form, codec, folder / f"{stem}.arrow", folder / f"{stem}{suffix(name)}")
         document = content(name)
-        ipc.write(case.source, document.batches, document.schema, ipc.WriteOptions(format=form, compression=codec))
+        options = ipc.WriteOptions(format=form, compression=codec, checksums=form == "file")
+        ipc.write(case.source, document.batches, document.schema, options)
         cases.append(case)
     return cases
 

@@ -141,7 +141,9 @@ def test_the_same_batches_give_the_same_bytes():
         first, second = (
             written([convert.batch_from_pyarrow(batch.select(names))] * 2, **options) for batch in (EVERY_TYPE, again)
         )
-        assert hashlib.sha256(first).digest() == hashlib.sha256(second).digest(), options
+        is_same = hashlib.sha256(first).digest() == hashlib.sha256(second).digest()
+        # A file with checksums has a random id.
+        assert is_same is not options.get("checksums", False), options
 
 
 def test_compression_makes_smaller_and_levels_differ():
@@ -392,24 +394,6 @@ def test_a_batch_of_another_schema_is_refused_and_the_file_goes_on(fields, messa
             writer.write(batch)
         writer.write(ints(0, 3))
     assert 3 == read_by_pyarrow(file.getvalue()).num_rows
-
-
-WRONG_OPTIONS = [
-    ({"format": "feather"}, "format: expected one of 'file', 'stream', found 'feather'"),
-    ({"compression": "snappy"}, "compression: expected one of 'lz4', 'zstd', None, found 'snappy'"),
-    ({"alignment": 4}, "alignment: expected one of 8, 16, 32, 64, found 4"),
-    ({"metadata_version": "V3"}, "metadata_version: expected one of 'V4', 'V5', found 'V3'"),
-    ({"compression_level": 3}, "compression_level needs a compression"),
-    ({"compression": "zstd", "compression_level": 23}, "a zstd level of -7 to 22, found 23"),
-    ({"compression": "lz4", "compression_level": 13}, "a lz4 level of -9 to 12, found 13"),
-    ({"compression": "zstd", "metadata_version": "V4"}, "compression needs metadata V5"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS, ids=[message for _, message in WRONG_OPTIONS])
-def test_options_that_cannot_be_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        ipc.WriteOptions(**options)
 
 
 def test_v4_has_no_run_ends(tmp_path):

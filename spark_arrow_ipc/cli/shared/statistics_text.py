@@ -12,13 +12,14 @@ from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY
 
 __all__ = ["describe_statistics", "statistics_json", "without_statistics"]
 
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
-    """Return a footer's metadata without the statistics, which are not for people."""
-    return tuple(pair for pair in custom_metadata if pair[0] != KEY)
+    """Return a footer's metadata without statistics and checksums, which are not for people."""
+    return tuple(pair for pair in custom_metadata if pair[0] not in {KEY, CHECKSUMS_KEY})
 
 
 def describe_statistics(statistics: BlockStatistics) -> Iterator[str]:

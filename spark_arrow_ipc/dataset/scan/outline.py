@@ -25,7 +25,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import open_recovered
@@ -200,7 +200,7 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
         share, rows = _wanted(source, options, large, wants_share=wants_share)
     statistics = None
     if options.with_statistics:
-        statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
+        statistics = file_statistics(reader)
     return Outline(reader.schema, nbytes, None, statistics, share, rows)
 
 

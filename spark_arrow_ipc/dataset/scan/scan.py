@@ -49,29 +49,13 @@ from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.local_source import open_mapped
 from spark_arrow_ipc.storage.storage import Status
 
-__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "SelectedBlocks", "scan"]
+__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "scan"]
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedBlocks:
-    """The record batches of a file that are read.
-
-    Parameters
-    ----------
-    keeps
-        Whether the record batch of a number is read.
-    row_counts
-        Rows of all record batches of the file.
-    """
-
-    keeps: Callable[[int], bool]
-    row_counts: tuple[int, ...]
-
-
-SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "SelectedBlocks | None"]
-"""Selects the record batches of an open file to read; None for all."""
+SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "Callable[[int], bool] | None"]
+"""Returns whether a record batch of an open file is read, by its number in the range; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +74,8 @@ class ScanOptions:
         Map files instead of reading them; `open_mapped` describes the risks.
     error_policy
         Which errors of files are skipped.
+    verify_checksums
+        Whether all that is read is compared with the checksums of files that have them.
     planned_at
         When the read was planned, for the message of `FileChangedError`.
     select_blocks
@@ -101,6 +87,7 @@ class ScanOptions:
     joined_rows: int = JOINED_ROWS
     memory_map: bool = False
     error_policy: ErrorPolicy = STRICT
+    verify_checksums: bool = True
     planned_at: datetime | None = None
     select_blocks: SelectBlocks | None = None
 
@@ -224,11 +211,15 @@ def _open_at(place: str, status: Status, columns: Columns | None, options: ScanO
     def opens() -> Openable:
         return open_mapped(place) if options.memory_map else place
 
-    validation, limits = options.validation, options.limits
+    validation, limits, verify_checksums = options.validation, options.limits, options.verify_checksums
     if not options.error_policy.recover:
-        reader = ipc.open(opens(), columns=columns, validation=validation, limits=limits)
+        reader = ipc.open(
+            opens(), columns=columns, validation=validation, limits=limits, verify_checksums=verify_checksums
+        )
         return _Opened(reader, status, None)
-    recovered = open_recovered(opens, columns=columns, validation=validation, limits=limits)
+    recovered = open_recovered(
+        opens, columns=columns, validation=validation, limits=limits, verify_checksums=verify_checksums
+    )
     if recovered.reader is None:
         assert recovered.lost is not None
         report_skipped(place, recovered.lost, "recover")
@@ -301,17 +292,17 @@ def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -
 
 
 def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
-    selected = options.select_blocks(reader, part) if options.select_blocks is not None else None
-    if selected is None:
+    keeps = options.select_blocks(reader, part) if options.select_blocks is not None else None
+    if keeps is None:
         yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows)
         return
-    for kept, neighbours in groupby(blocks, selected.keeps):
+    for kept, neighbours in groupby(blocks, keeps):
         numbers = list(neighbours)
         if kept:
             run = range(numbers[0], numbers[-1] + 1)
             yield from read_run(reader, run, part.rows, below_rows=options.joined_rows)
         else:
-            yield BlockRows(None, tuple(selected.row_counts[i] for i in numbers), len(numbers))
+            yield BlockRows(None, tuple(reader.row_counts(numbers)), len(numbers))
 
 
 def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, below_rows: int) -> Blocks:
@@ -360,7 +351,7 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
         return part.stream_start.rows_before
     if isinstance(reader, ipc.FileReader):
         of_batch = 0 if part.rows is None else part.rows[0]
-        return of_batch + sum(reader.read_header(i).length for i in range(part.start or 0))
+        return of_batch + sum(reader.row_counts(range(part.start or 0)))
     return 0
 
 

@@ -26,6 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import (
     DROPPED_KEY,
+    FINGERPRINT_KEY,
     KEY,
     MAX,
     MIN,
@@ -138,16 +139,23 @@ class StatisticsCollector:
             self._nbytes -= self._nbytes // len(self._gathered)
             self._drop(1)
 
-    def pair(self, file_nbytes: int = 0) -> tuple[str, str] | None:
+    @property
+    def collects(self) -> bool:
+        """Whether any column has statistics so far."""
+        return bool(self._gathered)
+
+    def pair(self, file_nbytes: int = 0, *, fingerprint: str | None = None) -> tuple[str, str] | None:
         """Return key and value for the footer, or None without any column.
 
         Parameters
         ----------
         file_nbytes
             Bytes of the file without its footer.
+        fingerprint
+            Of the file, by its writer; readers use no statistics without one.
         """
         while self._gathered:
-            encoded = self._encoded()
+            encoded = self._encoded(fingerprint)
             if not self._is_bounded or len(encoded) <= _budget(file_nbytes):
                 return KEY, encoded
             kept = len(self._gathered) * _budget(file_nbytes) // len(encoded)
@@ -159,9 +167,11 @@ class StatisticsCollector:
         self._dropped[:0] = [gathered.leaf.path for gathered in self._gathered[kept:]]
         del self._gathered[kept:]
 
-    def _encoded(self) -> str:
+    def _encoded(self, fingerprint: str | None) -> str:
         fields = [t.Field(ROW_COUNT, t.int64), *(gathered.leaf.field() for gathered in self._gathered)]
-        pairs = {DROPPED_KEY: json.dumps(self._dropped)} if self._dropped else None
+        pairs = {DROPPED_KEY: json.dumps(self._dropped)} if self._dropped else {}
+        if fingerprint is not None:
+            pairs[FINGERPRINT_KEY] = fingerprint
         columns = [array_of(self._row_counts, t.int64)]
         columns += [gathered.array(field_) for gathered, field_ in zip(self._gathered, fields[1:], strict=True)]
         schema = Schema.of(fields, pairs)

@@ -15,7 +15,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import array_of
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.metadata.footer import Block
@@ -84,7 +84,7 @@ def file_blocks(source: Openable, *, limits: ipc.Limits = _DEFAULT_LIMITS) -> It
 
 
 def _of_file(reader: ipc.FileReader) -> Iterator[FileBlock]:
-    statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
+    statistics = file_statistics(reader)
     summaries = None if statistics is None else _summaries(statistics)
     for i, place in enumerate(reader.blocks):
         header = reader.read_header(i)

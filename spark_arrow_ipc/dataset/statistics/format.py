@@ -31,6 +31,7 @@ from spark_arrow_ipc.dataset.statistics.min_max import MOST_BYTES, has_bounds
 
 __all__ = [
     "DROPPED_KEY",
+    "FINGERPRINT_KEY",
     "KEY",
     "MAX",
     "MIN",
@@ -62,6 +63,9 @@ PATH_KEY: Final = "spark_arrow_ipc.path"
 
 DROPPED_KEY: Final = "spark_arrow_ipc.dropped"
 """Pair of the stream's schema: the JSON array of the paths of columns that were left out to bound the size."""
+
+FINGERPRINT_KEY: Final = "spark_arrow_ipc.fingerprint"
+"""Pair of the stream's schema: the fingerprint of the file that is described (`ipc.checksums`)."""
 
 Path: TypeAlias = tuple[str, ...]
 """Names from a top-level column down to a leaf."""

@@ -2,9 +2,12 @@
 
 Strategy
 --------
-Statistics are claims of a file, used to skip record batches that cannot match. If they are malformed in any way, all
-of them are ignored, with a warning, and nothing is skipped. Well-formed statistics that are false give false
-answers, as false data do.
+Statistics are claims of a file, used to skip record batches that cannot match. If they are malformed in any way, or not
+those of the batches that are there, all of them are ignored, with a warning, and nothing is skipped.
+
+Other writers copy a footer's metadata into files with other batches. So statistics name the fingerprint of their file,
+which must be that of the file's checksums (`ipc.checksums`), and the headers of the batches must have these checksums.
+What a body holds is not looked at: it is verified when it is read.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import (
     DROPPED_KEY,
+    FINGERPRINT_KEY,
     KEY,
     MAX,
     MIN,
@@ -37,9 +41,9 @@ from spark_arrow_ipc.dataset.statistics.format import (
     leaves,
     raws_of,
 )
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.errors import ArrowIpcError, printable
 
-__all__ = ["BlockStatistics", "ColumnStatistics", "StatisticsWarning", "read_statistics"]
+__all__ = ["BlockStatistics", "ColumnStatistics", "StatisticsWarning", "file_statistics", "read_statistics"]
 
 _MOST_NBYTES: Final = 64 << 20
 """Characters of a value that is read; our writer's are far shorter."""
@@ -53,7 +57,7 @@ _LIMITS: Final = ipc.Limits(
 
 
 class StatisticsWarning(UserWarning):
-    """The statistics of a file are malformed and not used."""
+    """The statistics of a file are not used: they are malformed, or of other record batches. Once a file and process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +97,62 @@ class BlockStatistics:
         By path, in the order of the file.
     dropped
         Paths of columns that were left out to bound the size.
+    fingerprint
+        Of the file that they describe; None in those of early builds.
     """
 
     row_counts: tuple[int, ...]
     columns: Mapping[Path, ColumnStatistics]
     dropped: tuple[Path, ...] = ()
+    fingerprint: str | None = None
 
 
-def read_statistics(custom_metadata: t.CustomMetadata, schema: Schema, blocks: int) -> BlockStatistics | None:
-    """Return the statistics in a footer's custom metadata, or None without usable ones.
+def file_statistics(reader: ipc.FileReader, numbers: range | None = None) -> BlockStatistics | None:
+    """Return the statistics of an open file, or None without those of its record batches.
+
+    Reads the schema message and the headers of the record batches, and no body.
+
+    Parameters
+    ----------
+    reader
+        The open file; a projection has the statistics of its columns.
+    numbers
+        The record batches whose statistics will be used; all by default.
+
+    Warns
+    -----
+    StatisticsWarning
+        They are malformed, or of other record batches.
+    """
+    statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader), path=reader.path)
+    if statistics is None:
+        return None
+    checksums = reader.checksums
+    if checksums is None or statistics.fingerprint != checksums.fingerprint:
+        _warn(
+            reader.path,
+            "nothing proves that they are of its record batches; another writer copied them, or an early build of this "
+            "one wrote the file: write it again",
+        )
+        return None
+    if not reader.headers_fit(range(len(reader)) if numbers is None else numbers):
+        _warn(reader.path, "its record batches are others than those that were written; write it again")
+        return None
+    return statistics
+
+
+def _warn(path: str | None, why: str) -> None:
+    # Python shows a text once for each line that warns: this line, so that a process tells of a file once.
+    words = f"the statistics of a file are not used: {why}"
+    warnings.warn(printable(words if path is None else f"{path}: {words}"), StatisticsWarning, stacklevel=1)
+
+
+def read_statistics(
+    custom_metadata: t.CustomMetadata, schema: Schema, blocks: int, *, path: str | None = None
+) -> BlockStatistics | None:
+    """Return the statistics in a footer's custom metadata, or None without well-formed ones.
+
+    Does not check that they are of the record batches that are there; `file_statistics` does.
 
     Parameters
     ----------
@@ -111,6 +162,8 @@ def read_statistics(custom_metadata: t.CustomMetadata, schema: Schema, blocks: i
         Schema of the file, or a projection of it: other columns are left out.
     blocks
         Number of record batches of the file.
+    path
+        Of the file, for the warning.
 
     Warns
     -----
@@ -125,7 +178,7 @@ def read_statistics(custom_metadata: t.CustomMetadata, schema: Schema, blocks: i
             raise ValueError("they are there twice, or too large")
         return _read(values[0], schema, blocks)
     except (ArrowIpcError, binascii.Error, ValueError, TypeError, KeyError) as error:
-        warnings.warn(f"the statistics of a file are not used: {error}", StatisticsWarning, stacklevel=2)
+        _warn(path, str(error))
         return None
 
 
@@ -151,8 +204,9 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
         if path in columns or field_.type != leaf.field().type or column.count_nulls():
             raise ValueError(f"those of the column {'.'.join(path)} are not of its type")
         columns[path] = _column(column, leaf, row_counts)
-    dropped = dict(stored.custom_metadata).get(DROPPED_KEY)
-    return BlockStatistics(row_counts, columns, tuple(map(_path, json.loads(dropped))) if dropped else ())
+    pairs = dict(stored.custom_metadata)
+    dropped = tuple(map(_path, json.loads(pairs.get(DROPPED_KEY, "[]"))))
+    return BlockStatistics(row_counts, columns, dropped, pairs.get(FINGERPRINT_KEY))
 
 
 def _path_of(encoded: str) -> Path:

@@ -14,7 +14,7 @@ import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from spark_arrow_ipc import ipc
@@ -95,8 +95,10 @@ class StagedWriter:
         self._file = _create(staging, self._staged)
         with self._removed_on_error():
             failpoint.hit("T1.created")
-            self._writer = ipc.create(self._file, schema, options.write)
             self._collector = StatisticsCollector(schema, options.statistics)
+            # Statistics prove by checksums that they are of this file; a stream holds neither.
+            checksums = self._collector.collects and options.write.format == "file"
+            self._writer = ipc.create(self._file, schema, replace(options.write, checksums=checksums))
             if options.write.format == "file":
                 self._writer.custom_metadata.update(options.custom_metadata)
 
@@ -118,7 +120,7 @@ class StagedWriter:
     def end(self) -> None:
         """Write the footer."""
         with self._removed_on_error():
-            pair = self._collector.pair(self._writer.nbytes)
+            pair = self._collector.pair(self._writer.nbytes, fingerprint=self._writer.fingerprint)
             if pair is not None:
                 self._writer.custom_metadata.update([pair])
             self._writer.close()

@@ -97,6 +97,11 @@ class ReadOptions:
         "`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for "
         "files from a writer that you trust.",
     )
+    verify_checksums: bool = d.flag(
+        "true",
+        "Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were "
+        "changed after it was written are then an error.",
+    )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
         "The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error` "

@@ -112,6 +112,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 limits=options.limits,
                 memory_map=options.memory_map,
                 error_policy=options.error_policy,
+                verify_checksums=options.verify_checksums,
                 planned_at=partition.planned_at,
                 select_blocks=_select_blocks(selection, fields),
             ),
@@ -140,7 +141,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 def _select_blocks(selection: RowSelection | None, fields: tuple[Field, ...]) -> SelectBlocks | None:
     if selection is None:
         return None
-    return lambda reader, part: selection.select_blocks(reader, part.partition, fields)
+    return lambda reader, part: selection.select_blocks(reader, part, fields)
 
 
 def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:

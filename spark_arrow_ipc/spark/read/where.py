@@ -26,11 +26,11 @@ from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
-from spark_arrow_ipc.dataset.scan.scan import SelectedBlocks
 from spark_arrow_ipc.dataset.spark_datetime_text import zone
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, read_statistics
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
@@ -69,10 +69,8 @@ class RowSelection:
         positions = {name: i if i < own else i + added for name, i in self.positions.items()}
         return compile_filter(self.bound, schema, output=own + added, positions=positions)
 
-    def select_blocks(
-        self, reader: ipc.FileReader, values: Sequence[object], fields: Sequence[Field]
-    ) -> SelectedBlocks | None:
-        """Select the record batches that may have a matching row.
+    def select_blocks(self, reader: ipc.FileReader, part: FileRange, fields: Sequence[Field]) -> BlockFilter | None:
+        """Return a callback that says which record batches may have a matching row.
 
         None without statistics.
 
@@ -80,13 +78,16 @@ class RowSelection:
         ----------
         reader
             The open file.
-        values, fields
-            Of the partition columns.
+        part
+            The range of it that is read, with the values of the partition columns.
+        fields
+            The partition columns.
         """
-        statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader))
+        stop = len(reader) if part.stop is None else part.stop
+        statistics = file_statistics(reader, range(part.start or 0, stop))
         if statistics is None:
             return None
-        return SelectedBlocks(self._block_filter(reader.schema, statistics, values, fields), statistics.row_counts)
+        return self._block_filter(reader.schema, statistics, part.partition, fields)
 
     def kept_sizes(self, outline: Outline, values: Sequence[object], fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 for those that cannot match.

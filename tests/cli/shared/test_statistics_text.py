@@ -2,13 +2,12 @@
 
 import json
 
-from spark_arrow_ipc import ipc
+from statistics_cases import write_described
+
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.main import main
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 SCHEMA = Schema.of([t.field("when", t.Timestamp(t.TimeUnit.MICROSECOND)), t.field("n", t.struct([("x", t.float64)])), t.field("s", t.utf8)])  # fmt: skip
 ROWS = [
@@ -18,14 +17,7 @@ ROWS = [
 
 
 def written(path):
-    collector = StatisticsCollector(SCHEMA, Statistics.ALL)
-    with ipc.create(path, SCHEMA) as writer:
-        for rows in ROWS:
-            batch = RecordBatch.from_pylist(rows, SCHEMA)
-            writer.write(batch)
-            collector.add(batch, writer.nbytes)
-        key, value = collector.pair(writer.nbytes)
-        writer.custom_metadata[key] = value
+    write_described(path, [RecordBatch.from_pylist(rows, SCHEMA) for rows in ROWS], SCHEMA)
     return str(path)
 
 
@@ -38,7 +30,7 @@ def test_a_table_of_columns(tmp_path, capsys):
     assert ["when", "1", "-", "1970-01-01", "00:00:00", "1970-01-02", "00:00:00"] in lines
     assert ["n.x", "1", "1", "1.5", "1.5"] in lines
     assert "\x1b" not in shown
-    assert "spark_arrow_ipc.statistics" not in shown
+    assert "spark_arrow_ipc." not in shown
 
 
 def test_json_has_each_record_batch(tmp_path, capsys):

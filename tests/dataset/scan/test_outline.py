@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.outline import Outline, OutlineOptions, Outlines, read_outline
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError
 from spark_arrow_ipc.storage.local_source import FileSource
 
@@ -36,13 +35,7 @@ def write(path, table=TABLE, kind="file", lengths=LENGTHS, **options):
 
 def write_with_statistics(path):
     with ipc.open(write(path).path) as reader:
-        collector = StatisticsCollector(reader.schema, Statistics.ALL)
-        with ipc.create(str(path) + ".2", reader.schema) as writer:
-            for batch in reader:
-                writer.write(batch)
-                collector.add(batch)
-            key, value = collector.pair()
-            writer.custom_metadata[key] = value
+        write_described(str(path) + ".2", reader, reader.schema)
     (file,) = list_files([str(path) + ".2"])
     return file
 

@@ -3,13 +3,11 @@
 import io
 
 import pytest
-from statistics_cases import batch_of
+from statistics_cases import batch_of, write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.describe import ColumnSummary, file_blocks
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 BATCHES = [batch_of(t.int32, 5, None, -1), batch_of(t.int32, None)]
 
@@ -30,14 +28,8 @@ def test_each_record_batch_has_its_place_and_rows(ipc_format):
 
 
 def test_statistics_are_shown_by_column():
-    collector = StatisticsCollector(BATCHES[0].schema, Statistics.ALL)
-    for batch in BATCHES:
-        collector.add(batch)
     sink = io.BytesIO()
-    with ipc.create(sink, BATCHES[0].schema) as writer:
-        for batch in BATCHES:
-            writer.write(batch)
-        writer.custom_metadata.update([collector.pair()])
+    write_described(sink, BATCHES, BATCHES[0].schema)
     assert [{"a": ColumnSummary(1, "-1", "5")}, {"a": ColumnSummary(1, None, None)}] == [
         block.statistics for block in file_blocks(sink.getvalue())
     ]

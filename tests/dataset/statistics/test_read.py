@@ -7,13 +7,14 @@ import random
 import warnings
 
 import pytest
+from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.statistics.format import KEY, MAX, MIN, NULL_COUNT, PATH_KEY, ROW_COUNT, Leaf
-from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, read_statistics
+from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics, read_statistics
 
 
 def stream(rows, *, path=("a",), type_=t.int32, counts=None):
@@ -61,6 +62,66 @@ def test_every_changed_byte_is_survived():
             warnings.simplefilter("always")
             statistics = read_statistics((pair,), schema, 2)
         assert (statistics is None) is bool(told)
+
+
+BATCHES = [
+    RecordBatch.from_pylist([{"a": i} for i in rows], Schema.of([t.field("a", t.int32)])) for rows in ((1, 2), (3, 4))
+]
+
+
+def described(**options):
+    sink = io.BytesIO()
+    write_described(sink, BATCHES, BATCHES[0].schema, **options)
+    return sink.getvalue()
+
+
+def unproven():
+    """Return a file of ours without checksums, as early builds wrote them."""
+    sink = io.BytesIO()
+    with ipc.open(described()) as reader, ipc.create(sink, reader.schema) as writer:
+        writer.custom_metadata.update(reader.custom_metadata)
+        for batch in reader:
+            writer.write(batch)
+    return sink.getvalue()
+
+
+def of_another_file():
+    """Return a file of ours with its own checksums and the statistics of another one."""
+    sink = io.BytesIO()
+    with ipc.open(described()) as reader, ipc.create(sink, reader.schema, ipc.WriteOptions(checksums=True)) as writer:
+        writer.custom_metadata.update(reader.custom_metadata)
+        for batch in reader:
+            writer.write(batch)
+    return sink.getvalue()
+
+
+def with_another_header():
+    data = bytearray(described())
+    with ipc.open(bytes(data)) as reader:
+        block = reader.blocks[1]
+    data[block.byte_offset + block.metadata_nbytes - 1] ^= 1
+    return bytes(data)
+
+
+MISFITS = [(unproven, "nothing proves"), (of_another_file, "nothing proves"), (with_another_header, "are others than")]
+
+
+@pytest.mark.parametrize(("make", "words"), MISFITS, ids=[make.__name__ for make, _ in MISFITS])
+def test_statistics_of_other_batches_are_ignored_with_a_warning(make, words):
+    with ipc.open(make()) as reader, pytest.warns(StatisticsWarning, match=words):
+        assert file_statistics(reader) is None
+
+
+def test_only_the_record_batches_that_are_asked_about_are_looked_at():
+    with ipc.open(with_another_header()) as reader:
+        assert file_statistics(reader, range(1)).columns["a",].least == (1, 3)
+
+
+def test_a_projection_has_the_statistics_of_its_columns():
+    with ipc.open(described(), columns=[]) as reader:
+        assert {} == file_statistics(reader).columns
+    with ipc.open(described()) as reader:
+        assert (2, 2) == file_statistics(reader).row_counts
 
 
 def test_columns_that_a_file_does_not_have_are_left_out():

@@ -11,11 +11,10 @@ import commit_jobs as jobs
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
+from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.local_source import FileSource
@@ -38,17 +37,11 @@ def write(path, content, rows, *, stream=False):
 
 def write_with_statistics(path, content, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
-    collector = None
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, content.schema) as writer:
         writer.write_table(content, max_chunksize=rows)
-    with ipc.open_file(sink.getvalue().to_pybytes()) as reader, ipc.create(str(path), reader.schema) as writer:
-        collector = StatisticsCollector(reader.schema, Statistics.ALL)
-        for batch in reader:
-            writer.write(batch)
-            collector.add(batch)
-        key, value = collector.pair()
-        writer.custom_metadata[key] = value
+    with ipc.open_file(sink.getvalue().to_pybytes()) as reader:
+        write_described(path, reader, reader.schema)
 
 
 def publish(root, files):

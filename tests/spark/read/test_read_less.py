@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from statistics_cases import write_described
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 
 def read(spark, path, schema=None, **options):
@@ -39,13 +38,7 @@ def write_with_statistics(path, table, rows_a_batch):
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows_a_batch)
     with ipc.open_file(sink.getvalue().to_pybytes()) as reader:
-        collector = StatisticsCollector(reader.schema, Statistics.ALL)
-        with ipc.create(str(path), reader.schema) as writer:
-            for batch in reader:
-                writer.write(batch)
-                collector.add(batch)
-            key, value = collector.pair()
-            writer.custom_metadata[key] = value
+        write_described(path, reader, reader.schema)
     return str(path)
 
 

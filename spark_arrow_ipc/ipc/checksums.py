@@ -1,0 +1,268 @@
+"""Checksums of the messages of a file, kept in its footer.
+
+Strategy
+--------
+`Writer` notes a checksum (XXH3, 64 bits) of each message's metadata and of each buffer as it is stored, and `FileReader`
+verifies those of all that it reads: under a projection, the buffers of the selected columns.
+
+Footer metadata outlives the data that it describes: other writers copy it into files with other values, with batches in
+another order, or with more or fewer of them. So checksums first prove which file they belong to. The schema message at
+the start of a file with checksums has a random id, in the custom metadata of the message itself: writers copy schemas,
+never messages. Only if that message and the list of blocks have the noted checksums, those of the record batches are
+used; otherwise they are of another file, and ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
+from spark_arrow_ipc.ipc.metadata.footer import Block
+
+__all__ = [
+    "CHECKSUMS_KEY",
+    "FileChecksums",
+    "MessageChecksums",
+    "RunningChecksums",
+    "check_buffer",
+    "check_header",
+    "checksum",
+    "checksum_of_pieces",
+    "decode_checksums",
+    "encode_checksums",
+    "fingerprint",
+    "new_file_id",
+]
+
+CHECKSUMS_KEY: Final = "spark_arrow_ipc.checksums"
+"""Key of the pair in a footer's custom metadata."""
+
+_FILE_ID_KEY: Final = "spark_arrow_ipc.file_id"
+"""Key of the pair in the custom metadata of the schema message."""
+
+_HEAD: Final = struct.Struct("<4sQQII")
+"""Tag; checksums of the schema message and of the block list; numbers of record batches and dictionary batches."""
+
+_TAG: Final = b"XXH3"
+
+Blocks: TypeAlias = Sequence[Block]
+
+_CHANGED: Final = (
+    "the file was changed after it was written; copy or write it again, or read it with verifyChecksums=false "
+    "(in Python verify_checksums=False)"
+)
+
+checksum = xxh3_64_intdigest
+"""Checksum of bytes, as an integer of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageChecksums:
+    """The checksums of one message.
+
+    Parameters
+    ----------
+    header
+        Of its metadata: prefix, flatbuffer and padding.
+    buffers
+        Of each buffer as it is stored, without padding; 0 for an empty one.
+    """
+
+    header: int
+    buffers: Sequence[int]
+
+
+def checksum_of_pieces(pieces: Sequence[bytes | memoryview]) -> int:
+    """Return the checksum of pieces as if they were joined; 0 if they are empty."""
+    if len(pieces) == 1:
+        return checksum(pieces[0]) if len(pieces[0]) else 0
+    state = xxh3_64()
+    for piece in pieces:
+        state.update(piece)
+    return state.intdigest() if pieces else 0
+
+
+def new_file_id() -> CustomMetadata:
+    """Return the custom metadata of the schema message of a new file with checksums."""
+    return ((_FILE_ID_KEY, os.urandom(16).hex()),)
+
+
+def check_header(metadata: memoryview, expected: MessageChecksums) -> None:
+    """Compare the metadata of a message with its checksum.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The bytes were changed.
+    """
+    found = checksum(metadata)
+    if found != expected.header:
+        raise InvalidMetadataError(
+            expected=f"a header with the checksum {expected.header:016x}", found=f"{found:016x}: {_CHANGED}"
+        )
+
+
+def check_buffer(data: memoryview, expected: int) -> None:
+    """Compare a buffer with its checksum.
+
+    Raises
+    ------
+    InvalidBodyError
+        The bytes were changed.
+    """
+    found = checksum(data)
+    if found != expected and len(data):
+        raise _changed_buffer(expected, found)
+
+
+def _changed_buffer(expected: int, found: int) -> InvalidBodyError:
+    return InvalidBodyError(expected=f"a buffer with the checksum {expected:016x}", found=f"{found:016x}: {_CHANGED}")
+
+
+class RunningChecksums:
+    """Verifies buffers that are read in pieces, from their start to their end; pieces may overlap.
+
+    A buffer that is not read from its start, or not without a gap, is not verified.
+
+    Parameters
+    ----------
+    expected
+        The checksum of each buffer, by number.
+    """
+
+    def __init__(self, expected: Sequence[int]) -> None:
+        self._expected = expected
+        self._states: dict[int, xxh3_64] = {}
+        self._ends: dict[int, int] = {}
+
+    def add(self, number: int, start: int, data: memoryview) -> None:
+        """Add the bytes of a buffer from `start` on."""
+        end = self._ends.get(number, 0)
+        if start <= end < start + len(data):
+            self._states.setdefault(number, xxh3_64()).update(data[end - start :])
+            self._ends[number] = start + len(data)
+
+    def check(self, number: int, nbytes: int) -> None:
+        """Compare a buffer of `nbytes` with its checksum, if all of it was added.
+
+        Raises
+        ------
+        InvalidBodyError
+            The bytes were changed.
+        """
+        if nbytes and self._ends.get(number) == nbytes:
+            found = self._states[number].intdigest()
+            if found != self._expected[number]:
+                raise _changed_buffer(self._expected[number], found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileChecksums:
+    """The checksums in the footer of a file.
+
+    Parameters
+    ----------
+    schema
+        Of the schema message.
+    blocks
+        Of the list of blocks.
+    headers
+        Of each message's metadata, record batches first: uint64.
+    buffers
+        Of the buffers of all messages: uint64.
+    buffer_ends
+        The end of each message's buffers in `buffers`: int64, one longer than `headers`, beginning with 0.
+    num_record_batches
+        The number of record batches; the other messages are dictionary batches.
+    """
+
+    schema: int
+    blocks: int
+    headers: npt.NDArray[np.uint64]
+    buffers: npt.NDArray[np.uint64]
+    buffer_ends: npt.NDArray[np.int64]
+    num_record_batches: int
+
+    @property
+    def fingerprint(self) -> str:
+        """A string that stands for the file, and for no other."""
+        return fingerprint(self.schema)
+
+    def record_batch(self, i: int) -> MessageChecksums:
+        """Return the checksums of a record batch."""
+        return self._message(i)
+
+    def dictionary(self, i: int) -> MessageChecksums:
+        """Return the checksums of a dictionary batch."""
+        return self._message(self.num_record_batches + i)
+
+    def _message(self, i: int) -> MessageChecksums:
+        start, stop = self.buffer_ends[i : i + 2].tolist()
+        return MessageChecksums(int(self.headers[i]), self.buffers[start:stop].tolist())
+
+    def describe(self, schema_message: memoryview, record_batches: Blocks, dictionaries: Blocks) -> bool:
+        """Return whether they are of the file that has this schema message and these blocks."""
+        return (
+            self.num_record_batches == len(record_batches)
+            and len(self.headers) == len(record_batches) + len(dictionaries)
+            and self.schema == checksum(schema_message)
+            and self.blocks == _blocks_checksum(record_batches, dictionaries)
+        )
+
+
+def fingerprint(schema: int) -> str:
+    """Return the fingerprint of the file whose schema message has a checksum."""
+    return f"{schema:016x}"
+
+
+def _blocks_checksum(record_batches: Blocks, dictionaries: Blocks) -> int:
+    rows = [(b.byte_offset, b.metadata_nbytes, b.body_nbytes) for b in (*record_batches, *dictionaries)]
+    return checksum(np.array(rows, "<i8").tobytes())
+
+
+def encode_checksums(
+    schema: int,
+    record_batches: Iterable[tuple[Block, MessageChecksums]],
+    dictionaries: Iterable[tuple[Block, MessageChecksums]],
+) -> tuple[str, str]:
+    """Return the pair for a footer: the checksum of the schema message, and block and checksums of each other one."""
+    batches, others = list(record_batches), list(dictionaries)
+    blocks = _blocks_checksum([block for block, _ in batches], [block for block, _ in others])
+    messages = [message for _, message in (*batches, *others)]
+    pieces = [
+        _HEAD.pack(_TAG, schema, blocks, len(batches), len(others)),
+        np.array([message.header for message in messages], "<u8").tobytes(),
+        np.array([len(message.buffers) for message in messages], "<u4").tobytes(),
+        *(np.array(message.buffers, "<u8").tobytes() for message in messages),
+    ]
+    return CHECKSUMS_KEY, base64.b64encode(b"".join(pieces)).decode()
+
+
+def decode_checksums(custom_metadata: CustomMetadata) -> FileChecksums | None:
+    """Return the checksums in a footer's custom metadata; None if there are none, or they are malformed."""
+    values = [value for key, value in custom_metadata if key == CHECKSUMS_KEY]
+    if len(values) != 1:
+        return None
+    try:
+        data = base64.b64decode(values[0], validate=True)
+        tag, schema, blocks, batches, dictionaries = _HEAD.unpack_from(data)
+        headers = np.frombuffer(data, "<u8", batches + dictionaries, _HEAD.size)
+        counts = np.frombuffer(data, "<u4", len(headers), _HEAD.size + headers.nbytes)
+        buffers = np.frombuffer(data[_HEAD.size + headers.nbytes + counts.nbytes :], "<u8")
+    except (binascii.Error, ValueError, struct.error):
+        return None
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+    if tag != _TAG or len(buffers) != ends[-1]:
+        return None
+    return FileChecksums(schema, blocks, headers, buffers, ends, batches)

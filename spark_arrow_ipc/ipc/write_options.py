@@ -1,0 +1,74 @@
+"""`WriteOptions`: how a file or stream is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from spark_arrow_ipc.ipc.compression import check_level
+from spark_arrow_ipc.ipc.constants import CompressionType, Format
+
+__all__ = ["WriteOptions"]
+
+_CODECS: Final = {compression.word: compression for compression in CompressionType}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a file or stream is written.
+
+    Parameters
+    ----------
+    format
+        ``file`` (footer, random access) or ``stream``.
+    compression
+        ``lz4``, ``zstd`` or None; a buffer that compression does not shrink is stored raw.
+    compression_level
+        None for the codec's default.
+    dictionaries
+        How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, written
+        at its end, when all values are known; a stream gets each dictionary before its first batch. ``delta``: the
+        first one is written before its first use, and later values as deltas, which not every reader knows (polars).
+    alignment
+        Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
+    metadata_version
+        ``V5``, or ``V4`` for readers before Arrow 1.0.
+    legacy_framing
+        Prefixes without the continuation marker, for readers before 0.15.
+    checksums
+        Whether the footer gets checksums of all messages (`ipc.checksums`), which our reader verifies. File format only.
+    """
+
+    format: Format | Literal["file", "stream"] = Format.FILE
+    compression: Literal["lz4", "zstd"] | None = None
+    compression_level: int | None = None
+    dictionaries: Literal["unify", "delta"] = "unify"
+    alignment: int = 64
+    metadata_version: Literal["V4", "V5"] = "V5"
+    legacy_framing: bool = False
+    checksums: bool = False
+
+    @property
+    def codec(self) -> CompressionType | None:
+        """The codec of `compression`."""
+        return None if self.compression is None else _CODECS[self.compression]
+
+    def __post_init__(self) -> None:
+        _one_of("format", self.format, tuple(form.value for form in Format))
+        _one_of("compression", self.compression, (*_CODECS, None))
+        _one_of("dictionaries", self.dictionaries, ("unify", "delta"))
+        _one_of("alignment", self.alignment, (8, 16, 32, 64))
+        _one_of("metadata_version", self.metadata_version, ("V4", "V5"))
+        if self.compression is None and self.compression_level is not None:
+            raise ValueError("compression_level needs a compression")
+        if self.compression is not None:
+            check_level(_CODECS[self.compression], self.compression_level)
+        if self.checksums and self.format != Format.FILE:
+            raise ValueError("checksums are kept in the footer of the file format; the stream format has none")
+        if self.compression is not None and self.metadata_version == "V4":
+            raise ValueError("compression needs metadata V5: pyarrow misreads compressed bodies of V4")
+
+
+def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, found {value!r}")
