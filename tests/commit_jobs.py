@@ -136,3 +136,15 @@ def interrupted(point, action):
             action()
 
     return mock.patch("spark_arrow_ipc.storage.failpoint.hit", hit)
+
+
+@contextmanager
+def failing_always(point):
+    """Let what runs inside meet an error each time that it passes a failpoint."""
+
+    def hit(name):
+        if name == point:
+            raise OSError(5, "Input/output error")
+
+    with mock.patch.object(failpoint, "hit", hit):
+        yield

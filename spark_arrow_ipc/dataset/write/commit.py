@@ -33,7 +33,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
@@ -52,7 +52,14 @@ from spark_arrow_ipc.dataset.write.same_partition import PartitionValues
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError, error_context, printable
+from spark_arrow_ipc.errors import (
+    CommitError,
+    ConcurrentWriteError,
+    FileChangedError,
+    OptionError,
+    error_context,
+    printable,
+)
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import name_of, parent
 
@@ -81,7 +88,8 @@ def commit(
     Raises
     ------
     CommitError
-        Either nothing is published, or the job is committed and not fully applied. The message says which.
+        Either nothing is published, or the job is committed and its rows may be lost. The message says which. Other
+        faults after the record are warnings.
     ConcurrentWriteError
         Another writer changed files that an overwrite replaces, or made files although ifExists is error; nothing is
         published.
@@ -100,13 +108,37 @@ def commit(
     if record is None:
         delete_staging(staging.dataset, [staging.jobid])
         return CommitSummary(staging.jobid, mode, published=False)
+    _put_in_place(staging, record)
+    return CommitSummary.of(record)
+
+
+def _put_in_place(staging: Staging, record: Record) -> None:
+    """Apply the job's record; where that fails and all rows are safe, only warn: the job is committed."""
+    for is_last in (False, True):
+        try:
+            _sync(staging, staging.dataset.commits)
+            failpoint.hit("C3.synced")
+            roll_forward(staging.dataset, record)
+        except (OSError, CommitError) as error:
+            if not is_last:  # a second attempt does what is left
+                continue
+            words = _unfinished(staging, record, error)
+            if not _are_rows_safe(staging, record):
+                raise CommitError(f"{words}. Do not run the job again", path=staging.root) from error
+            _log.warning("%s: %s", printable(staging.root), words)
+        return
+
+
+def _are_rows_safe(staging: Staging, record: Record) -> bool:
+    """Return whether the record survives a power failure, and every committed file is there."""
+    pending = Pending(staging.dataset, record)
     try:
         _sync(staging, staging.dataset.commits)
-        failpoint.hit("C3.synced")
-        roll_forward(staging.dataset, record)
-    except (OSError, CommitError) as error:
-        raise _unfinished(staging, record, error) from error
-    return CommitSummary.of(record)
+        for file in record.adds:
+            pending.file(file)
+    except (OSError, CommitError, FileChangedError):
+        return False
+    return True
 
 
 # C1
@@ -295,7 +327,8 @@ def _nothing_published(staging: Staging) -> Iterator[None]:
         raise CommitError(f"the commit could not begin: {error}; nothing is published", path=staging.root) from error
 
 
-def _unfinished(staging: Staging, record: Record, error: Exception) -> CommitError:
+def _unfinished(staging: Staging, record: Record, error: Exception) -> str:
+    """Describe the state of a committed job that could not be put in place."""
     there = _count_there(staging, [file.final for file in record.adds])
     old = _count_there(staging, record.removes)
     parts = [f"the job is committed, and putting it in place stopped half-way: {error}"]
@@ -304,9 +337,9 @@ def _unfinished(staging: Staging, record: Record, error: Exception) -> CommitErr
         parts.append(f"{old} of {len(record.removes)} old files are still there")
     parts.append(
         "readers of this package see the new data; the next write to this directory, or 'arrowipc vacuum "
-        f"{staging.root}', does the rest. Do not run the job again"
+        f"{staging.root}', does the rest"
     )
-    return CommitError("; ".join(parts), path=staging.root)
+    return "; ".join(parts)
 
 
 def _count_there(staging: Staging, names: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 """Publishing: what a job that goes well leaves, what is refused, and what a failure says."""
 
 import os
-import pickle
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from commit_jobs import (
@@ -10,6 +10,7 @@ from commit_jobs import (
     DYNAMIC,
     OVERWRITE,
     failing,
+    failing_always,
     finish,
     foreign,
     leftovers,
@@ -24,8 +25,9 @@ from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage import concurrent
+from spark_arrow_ipc.storage import concurrent, failpoint
 from spark_arrow_ipc.storage.local import LocalStorage
 
 MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
@@ -229,37 +231,68 @@ def test_a_commit_after_an_abort_publishes_nothing(tmp_path):
 
 
 HALF_WAY = [
-    # failpoint, mode, new files, old files that still have their names
-    ("C3.synced:raise", APPEND, 0, 1),
-    ("C4.renamed:raise@1", APPEND, 1, 1),
-    ("C4.renamed:enospc@2", OVERWRITE, 2, 1),
-    ("C5.unlinked:raise", OVERWRITE, 3, 0),
-    ("C6.success:raise", DYNAMIC, 3, 0),
+    # failpoint that cannot be passed, mode, new files, old files that still have their names
+    ("C4.directories", APPEND, 0, 1),
+    ("C4.renamed", APPEND, 1, 1),
+    ("C4.synced", OVERWRITE, 3, 1),
+    ("C5.unlinked", OVERWRITE, 3, 0),
+    ("C6.success", DYNAMIC, 3, 0),
 ]
 
 
 @pytest.mark.parametrize(
-    ("fault", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
+    ("point", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
 )
-def test_a_commit_that_stops_half_way_says_so_and_abort_finishes_it(tmp_path, fault, mode, new, old):
+def test_a_commit_that_cannot_be_put_in_place_is_a_warning(tmp_path, caplog, point, mode, new, old):
+    """A scheduler that ran a job again which is reported as failed would write its rows twice."""
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, mode, *"123")
-    with failing(fault), pytest.raises(CommitError) as caught:
-        finish(plan, outputs)
-    text = str(caught.value)
-    assert "the job is committed, and putting it in place stopped half-way" in text
-    assert f"{new} of 3 new files have their names" in text
-    assert ("1 old files are still there" in text) == (mode is not APPEND)
-    assert (f"{old} of 1 old" in text) == (mode is not APPEND)
-    assert "Do not run the job again" in text
-    assert f"arrowipc vacuum {tmp_path}" in text
-    assert isinstance(caught.value.__cause__, OSError)
+    with failing_always(point):
+        assert finish(plan, outputs).published
     expected = ["1", "2", "3", "old"] if mode is APPEND else ["1", "2", "3"]
     assert expected == ours(tmp_path)
-    # Spark calls abort now, in another process.
-    assert not abort(pickle.loads(pickle.dumps(plan)).staging)
+    assert "the job is committed, and putting it in place stopped half-way" in caplog.text
+    assert f"{new} of 3 new files have their names" in caplog.text
+    assert (f"{old} of 1 old files are still there" in caplog.text) == (mode is not APPEND)
+    assert f"arrowipc vacuum {tmp_path}" in caplog.text
+    vacuum(tmp_path)
     assert expected == ours(tmp_path) == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.parametrize("point", ["C3.synced", "C4.directories", "C4.renamed", "C5.unlinked", "C6.success"])
+def test_a_fault_after_the_record_that_passes_changes_nothing(tmp_path, caplog, point):
+    save(tmp_path, APPEND, "old")
+    with failing(f"{point}:raise"):
+        save(tmp_path, OVERWRITE, *"123")
+    assert "" == caplog.text
+    assert ["1", "2", "3"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_a_committed_job_whose_rows_may_be_lost_is_an_error(tmp_path, monkeypatch):
+    """A record that may not survive a power failure, and a committed file that somebody removed."""
+    plan, outputs = planned(tmp_path / "sync", APPEND, *"123")
+    real = LocalStorage.sync
+
+    def sync(storage, directory):
+        if directory.endswith("_ipc_commits"):
+            raise OSError(5, "Input/output error")
+        real(storage, directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "sync", sync)
+        with pytest.raises(CommitError, match=r"is committed.*Do not run the job again") as caught:
+            finish(plan, outputs)
+    assert isinstance(caught.value.__cause__, OSError)
+    plan, outputs = planned(tmp_path / "gone", APPEND, *"123")
+
+    def hit(name):
+        if name == "C3.synced":
+            Path(plan.staging.path(outputs[0].files[0].staged)).unlink(missing_ok=True)
+
+    with mock.patch.object(failpoint, "hit", hit), pytest.raises(CommitError, match="neither there nor staged"):
+        finish(plan, outputs)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import errno
 import os
 import pickle
-from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +15,7 @@ from commit_jobs import (
     dataset,
     dying,
     failing,
+    failing_always,
     finish,
     foreign,
     interrupted,
@@ -28,6 +28,7 @@ from commit_jobs import (
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.log import read_head, read_state
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
@@ -160,17 +161,13 @@ def test_row_5_power_loss_before_the_link_is_durable(tmp_path, mode, survives):
     assert [] == leftovers(tmp_path)
 
 
-@pytest.mark.parametrize("fault", ["raise", "enospc"])
-@pytest.mark.parametrize("nth", [1, 2])
 @MODES
-def test_row_10_the_commit_raises_in_c4_and_spark_calls_abort(tmp_path, mode, nth, fault):
+def test_row_10_c4_fails_and_spark_calls_abort(tmp_path, mode, caplog):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, mode, *JOB)
-    with (
-        failing(f"C4.renamed:{fault}@{nth}"),
-        pytest.raises(CommitError, match=r"the job is committed.*stopped half-way"),
-    ):
+    with failing_always("C4.renamed"):
         finish(plan, outputs)
+    assert "the job is committed, and putting it in place stopped half-way" in caplog.text
     assert NEW[mode] == ours(tmp_path)
     assert not abort(pickle.loads(pickle.dumps(plan)).staging)
     assert NEW[mode] == ours(tmp_path) == foreign(tmp_path)
@@ -182,7 +179,7 @@ def test_row_10_abort_fails_as_well_and_the_next_writer_finishes(tmp_path, mode,
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, mode, *JOB)
     for call in (lambda: finish(plan, outputs), lambda: abort(plan.staging)):
-        with failing("C4.synced:raise"), suppress(CommitError):
+        with failing_always("C4.synced"):
             call()
     assert "nothing of it is removed" in caplog.text
     assert NEW[mode] == ours(tmp_path)
@@ -424,6 +421,13 @@ def test_a_partition_directory_that_a_late_process_removes_is_made_again(tmp_pat
     assert ["k=1:a", "k=1:b"] == foreign(tmp_path)
 
 
+@pytest.fixture
+def prunes_at_once(monkeypatch):
+    """Keep two records, so that the numbers of all others are free again."""
+    monkeypatch.setattr(log, "_KEPT_NBYTES", 0)
+
+
+@pytest.mark.usefixtures("prunes_at_once")
 def test_a_link_into_the_past_is_no_commit(tmp_path):
     """A job stops before its link to number 2; others commit 2 to 5 and prune; its link to 2 then finds a hole."""
     save(tmp_path, APPEND, "1")
@@ -440,6 +444,7 @@ def test_a_link_into_the_past_is_no_commit(tmp_path):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.usefixtures("prunes_at_once")
 def test_a_link_into_the_past_by_a_process_that_dies_is_nothing(tmp_path):
     save(tmp_path, APPEND, "1")
     slow = planned(tmp_path, OVERWRITE, "slow")
