@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError
 
 __all__ = ["Count", "add_arguments", "count", "run"]
+
+_ATTEMPTS: Final = 5
+"""Attempts to count a directory whose files are replaced meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +34,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the rows of each file and of all; return 1 if one could not be counted."""
-    rows = counted = 0
+    """Print the rows of each file and of all; return 1 if one could not be counted.
+
+    Nothing is printed before all files are counted: where a writer replaces files meanwhile, they are listed again.
+    """
+    known: dict[DataFile, Count] = {}
+    for _ in range(_ATTEMPTS):
+        try:
+            counts, errors = _count_all(arguments, known)
+        except FileChangedError as error:
+            changed = error
+            continue
+        for refusal in errors:
+            inputs.complain(refusal)
+        for found in counts:
+            print(
+                render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(found.path)}"
+            )
+        if len(counts) > 1 and not arguments.json:
+            print(f"{sum(found.rows for found in counts)}\ttotal")
+        return 1 if errors else 0
+    raise changed
+
+
+def _count_all(
+    arguments: argparse.Namespace, known: dict[DataFile, Count]
+) -> tuple[list[Count], list[ArrowIpcError | OSError]]:
+    """Count the files that are there now; `known` holds those of earlier attempts.
+
+    Raises
+    ------
+    FileChangedError
+        A file was removed after it was listed.
+    """
+    counts: list[Count] = []
     errors: list[ArrowIpcError | OSError] = []
 
     def refused(_: str, error: ArrowIpcError | OSError) -> None:
-        inputs.complain(error)
         errors.append(error)
 
     for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused):
         try:
-            found = count(given)
+            found = known.get(given.file) if given.file is not None else None
+            if found is None:
+                found = count(given)
+        except FileChangedError:
+            raise
         except (ArrowIpcError, OSError) as error:
-            refused(given.path, error)
+            errors.append(error)
             continue
-        rows, counted = rows + found.rows, counted + 1
-        print(render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(given.path)}")
-    if counted > 1 and not arguments.json:
-        print(f"{rows}\ttotal")
-    return 1 if errors else 0
+        if given.file is not None:
+            known[given.file] = found
+        counts.append(found)
+    return counts, errors
 
 
 def count(given: Input) -> Count:
@@ -56,7 +95,7 @@ def count(given: Input) -> Count:
     Raises
     ------
     ArrowIpcError
-        It is not Arrow IPC, or its metadata is broken or truncated.
+        It is not Arrow IPC, its metadata is broken or truncated, or it was removed after it was listed.
     OSError
         The file cannot be read.
     """

@@ -76,7 +76,7 @@ def describe(outline: Outline, given: Input, most: int | None = None) -> Iterato
         yield from _pairs(f"custom metadata of column {render.printable(field.name)}", field.custom_metadata)
     yield from _pairs("custom metadata of the schema", schema.custom_metadata)
     yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
-    statistics = _statistics(outline)
+    statistics = _statistics(outline, given)
     if statistics is not None:
         yield from describe_statistics(statistics)
     yield from _dictionaries(outline, most)
@@ -97,10 +97,10 @@ def _partition_values(given: Input) -> Iterator[tuple[str, str, Any]]:
         yield field.name, str(field.type), text
 
 
-def _statistics(outline: Outline) -> BlockStatistics | None:
+def _statistics(outline: Outline, given: Input) -> BlockStatistics | None:
     if outline.format != Format.FILE:
         return None
-    with ipc.open_file(outline.path) as reader:
+    with ipc.open_file(given.openable()) as reader:
         return file_statistics(reader)
 
 
@@ -168,7 +168,7 @@ def _rest(count: int, most: int | None) -> Iterator[str]:
 def to_json(outline: Outline, given: Input) -> dict[str, Any]:
     """Convert the outline for `json.dumps`; nothing is truncated or escaped."""
     schema = outline.schema
-    statistics = _statistics(outline)
+    statistics = _statistics(outline, given)
     return {
         "path": outline.path,
         "format": outline.format,

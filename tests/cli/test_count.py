@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_arrow_ipc.cli import count as count_module
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 
 pa = pytest.importorskip("pyarrow")
 
@@ -62,3 +64,52 @@ def test_bodies_are_not_read(capsys, tmp_path):
     data = path.read_bytes()
     path.write_bytes(data.replace(b"text" * 7, b"\xff" * 28))
     assert (0, f"1000\t{path}\n", "") == counted(capsys, str(path))
+
+
+def replacing(directory, times):
+    """Return a stand-in for the count of one file, which a writer overtakes: it replaces all files."""
+    left, real = iter(range(times)), count_module.count
+
+    def count(given):
+        if (number := next(left, None)) is not None:
+            old = sorted(directory.iterdir())
+            for i in range(len(old)):
+                write(directory / f"new-{number}-{i}", 100)
+            for path in old:
+                path.unlink()
+        return real(given)
+
+    return count
+
+
+def test_a_directory_whose_files_are_replaced_meanwhile_is_listed_again(capsys, tmp_path, monkeypatch):
+    for name in "ab":
+        write(tmp_path / name, 10)
+    monkeypatch.setattr(count_module, "count", replacing(tmp_path, 2))
+    rows = "".join(f"100\t{tmp_path}/new-1-{i}\n" for i in range(2))
+    assert (0, f"{rows}200\ttotal\n", "") == counted(capsys, str(tmp_path))
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]], ids=["", "json"])
+def test_a_directory_that_never_rests_gives_no_partial_total(capsys, tmp_path, monkeypatch, json):
+    for name in "ab":
+        write(tmp_path / name, 10)
+    monkeypatch.setattr(count_module, "count", replacing(tmp_path, 99))
+    status, out, err = counted(capsys, *json, str(tmp_path))
+    assert (1, "") == (status, out)
+    assert "the directory changed while it was read" in err
+    assert err.endswith("run the command again\n")
+
+
+@pytest.mark.parametrize("command", ["cat", "inspect", "validate", "concat", "repair"])
+def test_every_command_says_that_the_directory_changed(capsys, tmp_path, monkeypatch, command):
+    (tmp_path / "d").mkdir()
+    for name in "ab":
+        write(tmp_path / "d" / name, 10)
+    real = DataFile.open
+    monkeypatch.setattr(DataFile, "open", lambda file: (Path(file.path).unlink(missing_ok=True), real(file))[1])
+    target = [str(tmp_path / "target")] if command in ("concat", "repair") else []
+    assert 1 == main([command, str(tmp_path / "d"), *target])
+    out, err = capsys.readouterr()
+    assert "the directory changed while it was read: this file was listed a moment ago" in out + err
+    assert "No such file" not in out + err

@@ -31,8 +31,8 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError, SchemaMismatchError
-from spark_arrow_ipc.ipc.source import Openable, SeekableSource
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError
+from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
 from spark_arrow_ipc.storage.paths import parent, relative
 
 __all__ = ["STDIN", "Input", "Rows", "add_path_arguments", "complain", "each_input", "open_rows"]
@@ -48,13 +48,15 @@ class Input:
     Parameters
     ----------
     path
-        Where it lies now, or `STDIN`.
+        For people: its path, or `STDIN`.
     fields, values
         The partition columns of its path.
     below
         Its path below the directory or pattern that stands for it; None if it was named itself.
     content
         What came through stdin, or None.
+    file
+        As it was listed; None if it was named itself.
     """
 
     path: str
@@ -62,15 +64,37 @@ class Input:
     values: tuple[object, ...] = ()
     below: str | None = None
     content: BinaryIO | None = None
+    file: DataFile | None = None
 
     def openable(self) -> Openable:
-        """Return what the codec opens, from its first byte; may be called again once that is no longer used."""
+        """Return what the codec opens, from its first byte; may be called again once that is no longer used.
+
+        Raises
+        ------
+        FileChangedError
+            The file was removed after it was listed.
+        OSError
+            It cannot be opened.
+        """
+        if self.file is not None:
+            return _open_listed(self.file)
         if self.content is None:
             return self.path
         self.content.seek(0)
         source = SeekableSource(self.content)
         source.path = self.path
         return source
+
+
+def _open_listed(file: DataFile) -> ByteSource:
+    try:
+        return file.open()
+    except FileNotFoundError as error:
+        raise FileChangedError(
+            "the directory changed while it was read: this file was listed a moment ago and is gone; run the command "
+            "again",
+            path=file.path,
+        ) from error
 
 
 def add_path_arguments(parser: argparse.ArgumentParser, name: str = "paths", metavar: str = "PATH") -> None:
@@ -156,7 +180,10 @@ def _listed(path: str, *, recursive: bool, columns: bool) -> Iterator[Input]:
         values = file.partition or (None,) * len(partitioning.fields)
         # A path is shown as it was given, where it can be opened by that.
         shown = path if is_named and file.staged is None and not path.lower().startswith("file:") else None
-        yield Input(shown or file.place(tree.storage), partitioning.fields, values, below)
+        if shown is None:
+            yield Input(file.path, partitioning.fields, values, below, file=file)
+        else:
+            yield Input(shown, partitioning.fields, values, below)
 
 
 def _base(path: str) -> str:
