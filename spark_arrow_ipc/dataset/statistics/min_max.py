@@ -310,10 +310,14 @@ def _dictionary(array: Array, live: Mask) -> ValueSummary:
 
 
 def _run_ends(array: Array, live: Mask) -> ValueSummary:
-    run_ends, values = array.children
-    ends = nv.data_values(run_ends)
-    runs = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
-    return _chosen(values, runs if live is None else runs[live], array.length)
+    runs = _runs(array)
+    return _chosen(array.children[1], runs if live is None else runs[live], array.length)
+
+
+def _runs(array: Array) -> _Numbers:
+    """Return the run of each slot."""
+    ends = nv.data_values(array.children[0])
+    return np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
 
 
 def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
@@ -321,7 +325,7 @@ def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
     used = np.zeros(values.length, np.bool_)
     used[positions] = True
     of_values = summarise(values, used)
-    valid = valid_slots(values, None)
+    valid = _present(values)
     present = len(positions) if valid is None else int(np.count_nonzero(valid[positions]))
     nan_count = of_values.nan_count
     if nan_count and not isinstance(values.type, t.FloatingPoint):
@@ -332,6 +336,20 @@ def _chosen(values: Array, positions: _Numbers, length: int) -> ValueSummary:
         nans = nans if valid is None else nans & valid
         nan_count = int(np.count_nonzero(nans[positions]))
     return ValueSummary(length - present, nan_count, of_values.least, of_values.greatest)
+
+
+def _present(array: Array) -> Mask:
+    """Return the mask of slots that stand for a value: not null, nor a reference to a null."""
+    valid = valid_slots(array, None)
+    if isinstance(array.type, t.RunEndEncoded):
+        of_runs = _present(array.children[1])
+        return None if of_runs is None else of_runs[_runs(array)]
+    of_values = _present(array.dictionary) if array.dictionary is not None else None
+    if of_values is None:
+        return valid
+    present = np.ones(array.length, np.bool_) if valid is None else valid.copy()
+    present[present] = of_values[nv.data_values(array)[present]]
+    return present
 
 
 _SPECIAL: Final[Mapping[type[t.DataType], Callable[[Array, Mask], ValueSummary]]] = {

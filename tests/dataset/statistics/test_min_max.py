@@ -2,7 +2,9 @@
 
 import random
 
+import pyarrow as pa
 import pytest
+from arrow_from_pyarrow import batch_from_pyarrow
 from statistics_cases import batch_of
 
 from spark_arrow_ipc.arrow import types as t
@@ -57,6 +59,27 @@ SUMMARIES = [
     ("dictionary", t.dictionary(t.int8, t.utf8), ("b", None, "a"), 1, None, b"a", b"b"),
     ("nothing", t.int64, (None, None), 2, None, None, None),
 ]
+
+
+WORDS = pa.DictionaryArray.from_arrays([0, 1, 2, None, 0], ["b", None, "a"])
+FLOATS = pa.DictionaryArray.from_arrays([1, 0, 2], pa.array([float("nan"), 1.5, None]))
+ENCODED_TWICE = [
+    ("dictionary with a null", WORDS),
+    ("runs of a dictionary with a null", pa.RunEndEncodedArray.from_arrays([2, 5, 6, 7, 9], WORDS)),
+    ("the middle of such runs", pa.RunEndEncodedArray.from_arrays([2, 5, 6, 7, 9], WORDS).slice(3, 4)),
+    ("runs of a dictionary with NaN", pa.RunEndEncodedArray.from_arrays([2, 5, 6], FLOATS)),
+    ("runs of nothing", pa.RunEndEncodedArray.from_arrays([2, 4], WORDS.take(pa.array([1, 3])))),
+]
+
+
+@pytest.mark.parametrize("array", [pytest.param(array, id=name) for name, array in ENCODED_TWICE])
+def test_a_null_inside_a_dictionary_or_run_counts_for_each_slot(array):
+    summary = summarise(batch_from_pyarrow(pa.record_batch({"a": array})).columns[0])
+    values = array.to_pylist()
+    known = [value for value in values if value is not None and value == value]
+    assert values.count(None) == summary.null_count
+    found = [end.decode() if isinstance(end, bytes) else end for end in (summary.least, summary.greatest)]
+    assert [best(known, default=None) for best in (min, max)] == found
 
 
 @pytest.mark.parametrize(
