@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from spark_arrow_ipc.spark.options import parsers
 
 __all__ = [
-    "Option", "byte_size", "count", "declared", "flag", "one_of", "option", "optional", "optional_byte_size",
+    "Option", "byte_size", "byte_size_or_zero", "count", "declared", "flag", "one_of", "option", "optional", "optional_byte_size",
     "optional_count", "pairs", "string", "word",
 ]  # fmt: skip
 
@@ -91,6 +91,11 @@ def word(default: _E, meaning: str) -> _E:
 def byte_size(default: str, meaning: str) -> int:
     """Declare an option that is a size in bytes."""
     return option(parsers.byte_size, default, _BYTES, "64m", meaning)
+
+
+def byte_size_or_zero(default: str, meaning: str) -> int:
+    """Declare an option that is a size in bytes, or 0."""
+    return option(parsers.byte_size_or_zero, default, _BYTES, "0", meaning)
 
 
 def optional_byte_size(example: str, meaning: str) -> int | None:

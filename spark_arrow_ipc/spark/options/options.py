@@ -65,7 +65,7 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order; the others are neither read nor decoded.",
+        "The columns to read, in this order, fields of structs too, and each once; the others are neither read nor decoded.",
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
@@ -77,7 +77,7 @@ class ReadOptions:
         "false", "Whether the result is a table of the files' record batches, made from their headers alone."
     )
     max_partition_bytes: int = d.byte_size("128m", "How much of the files one Spark task reads at most.")
-    open_cost_in_bytes: int = d.byte_size(
+    open_cost_in_bytes: int = d.byte_size_or_zero(
         "4m", "Estimated cost of opening a file, in bytes that could be read in the same time."
     )
     output_batch_rows: int = d.count(

@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema
 from spark_arrow_ipc.errors import error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
-from spark_arrow_ipc.spark.read.projection import partition_position, select_referenced
+from spark_arrow_ipc.spark.read.projection import in_order, partition_position, select_referenced
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
@@ -168,17 +168,26 @@ def _chosen(
     whole: Schema,
     partitioning: Partitioning,
 ) -> s.StructType:
-    """Return the columns of the option `columns`, in its order."""
+    """Return the columns of the option `columns`, in its order, and the fields of structs in its order too."""
     chosen: dict[str, s.StructField] = {}
+    below: dict[str, list[tuple[str, ...]]] = {}
     for reference in columns:
+        path: tuple[str, ...] = ()
         position = partition_position(partitioning.fields, reference)
         if position is not None:
             field = of_paths.fields[position]
         elif isinstance(reference, int):
             field = own[whole.fields[reference].name]
         else:
-            head = reference[0] if isinstance(reference, tuple) else reference
-            assert isinstance(head, str), "the option has no positions below a column"
+            head, *path_below = map(str, reference) if isinstance(reference, tuple) else (reference,)
+            path = tuple(path_below)
             field = own.fields[find_columns(own.names, [head])[0]]
         chosen.setdefault(field.name, field)
-    return s.StructType(list(chosen.values()))
+        below.setdefault(field.name, []).append(path)
+    return s.StructType(
+        [_with_type(field, in_order(field.dataType, below[name], name)) for name, field in chosen.items()]
+    )
+
+
+def _with_type(field: s.StructField, type_: s.DataType) -> s.StructField:
+    return field if type_ is field.dataType else s.StructField(field.name, type_, field.nullable, field.metadata)

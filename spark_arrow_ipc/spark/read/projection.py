@@ -15,6 +15,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import OptionError
 
 SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 """Callback from a file's schema to the columns to read, for `ipc.open`."""
@@ -28,6 +29,41 @@ def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) ->
         return None
     (position,) = find_columns([field.name for field in partition_fields], [path], absent=-1)
     return position if position >= 0 else None
+
+
+def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) -> s.DataType:
+    """Return the type of a column with the fields of its structs in the order of the paths to them.
+
+    Parameters
+    ----------
+    type_
+        The column's; it has the fields that the paths lead to, and no others.
+    paths
+        Names below the column; an empty path stands for all of it.
+    above
+        Path of the column, for errors.
+
+    Raises
+    ------
+    OptionError
+        A column is named twice, or a field of it beside it.
+    """
+    if () in paths:
+        if len(paths) > 1:
+            raise OptionError(
+                f"the option columns names {above} more than once, or a field of it beside it: name each column once"
+            )
+        return type_
+    assert isinstance(type_, s.StructType), "only structs have fields"
+    below: dict[int, list[tuple[str, ...]]] = {}
+    for name, *rest in paths:
+        (position,) = find_columns(type_.names, [name], above)
+        below.setdefault(position, []).append(tuple(rest))
+    fields = [(type_.fields[position], of_field) for position, of_field in below.items()]
+    return s.StructType([
+        s.StructField(f.name, in_order(f.dataType, of_field, f"{above}.{f.name}"), f.nullable, f.metadata)
+        for f, of_field in fields
+    ])  # fmt: skip
 
 
 def select_referenced(

@@ -9,7 +9,7 @@ import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, OptionError
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
@@ -64,6 +64,37 @@ def test_the_partitions_of_a_plan_give_each_row_once(lake, name, splits):
     schema = expected_arrow_schema(read_spark_schema(ReadOptions.parse({"path": str(lake), **options})))
     assert names == schema.names
     assert {schema} == {batch.schema for batch in found}
+
+
+STRUCTS = {
+    "fields as asked": ("b.y, b.x", {"b": {"y": "7", "x": 7}}),
+    "fields as in the file": ("b.x, b.y", {"b": {"x": 7, "y": "7"}}),
+    "a field of a field": ("b.z.q, a, B.y, b.z.p", {"b": {"z": {"q": 9, "p": 8}, "y": "7"}, "a": 7}),
+    "a whole column": ("b, a", {"b": {"x": 7, "y": "7", "z": {"p": 8, "q": 9}}, "a": 7}),
+}
+
+
+@pytest.fixture
+def structs(tmp_path):
+    values = {"x": 7, "y": "7", "z": {"p": 8, "q": 9}}
+    return write(tmp_path / "a.arrow", pa.table({"a": [7], "b": [values]}))
+
+
+@pytest.mark.parametrize(("columns", "row"), STRUCTS.values(), ids=STRUCTS)
+def test_the_fields_of_a_struct_come_in_the_order_that_was_asked_for(structs, columns, row):
+    (batch,) = batches(reader_of(structs, columns=columns))
+    (found,) = batch.to_pylist()
+    assert repr(row) == repr(found)  # which has the order of fields
+
+
+@pytest.mark.parametrize("columns", ["a, a", "a, A", "a, #0", "b, b.x", "b.x, b", "b.x, b.y, B.X", "b.z, b.z.p"])
+def test_a_column_that_is_named_twice_is_refused(structs, columns):
+    with pytest.raises(OptionError, match="name each column once"):
+        reader_of(structs, columns=columns)
+
+
+def test_opening_a_file_may_cost_nothing(lake):
+    assert sorted(2 * [*range(1000)]) == ids(batches(reader_of(lake, openCostInBytes="0", maxPartitionBytes="2k")))
 
 
 def test_small_splits_make_more_partitions(lake):
