@@ -21,6 +21,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
     │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
     ├── UnsupportedError (NotImplementedError)  valid Arrow that is not handled
+    │   └── NoTableError                     a tensor
     ├── LimitError                           a budget of `Limits` is exceeded
     ├── FileChangedError                     size or modification time differ from the plan
     ├── NoFilesError                         nothing to read
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidMetadataError",
     "LimitError",
     "NoFilesError",
+    "NoTableError",
     "OptionError",
     "SchemaMismatchError",
     "UnsupportedError",
@@ -161,6 +163,10 @@ class InvalidDictionaryError(InvalidArrowError):
 
 class UnsupportedError(ArrowIpcError, NotImplementedError):
     """Valid Arrow that this package does not handle."""
+
+
+class NoTableError(UnsupportedError):
+    """Valid Arrow IPC that holds no table, but a tensor."""
 
 
 class LimitError(ArrowIpcError):

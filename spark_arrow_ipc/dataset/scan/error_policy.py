@@ -15,14 +15,14 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, printable
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, NoTableError, printable
 
 __all__ = ["CORRUPT", "STRICT", "ErrorPolicy", "read_on", "report_missing", "report_rest", "report_skipped", "rows_of"]
 
 _LOG: Final = logging.getLogger(__name__)
 
-CORRUPT: Final = (InvalidArrowError, OSError)
-"""Errors of a file whose bytes are invalid or cannot be read. A missing file is handled before these."""
+CORRUPT: Final = (InvalidArrowError, NoTableError, OSError)
+"""Errors of a file that is no table of Arrow, or cannot be read. A missing file is handled before these."""
 
 
 @dataclass(frozen=True, slots=True)

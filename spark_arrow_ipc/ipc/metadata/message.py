@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import READABLE_VERSIONS, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
@@ -40,7 +40,9 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     InvalidMetadataError
         The flatbuffer is broken or holds what the specification forbids.
     UnsupportedError
-        A metadata version before V4 or after V5, or a tensor.
+        A metadata version before V4 or after V5.
+    NoTableError
+        It is a tensor.
     """
     view = reader.root(flatbuffer, tables.MESSAGE, max_depth=2 * limits.max_depth + 8)
     version = _readable_version(view)
@@ -49,9 +51,9 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
         raise InvalidMetadataError(expected="a message header", found="none", spec="Message.fbs, Message.header")
     known = _HEADERS.get(discriminant)
     if known is None:
-        raise UnsupportedError(
-            f"the message is a {MessageHeader(discriminant).noun}, which is no table: "
-            "spark-arrow-ipc reads record batches only"
+        raise NoTableError(
+            f"the file holds a {MessageHeader(discriminant).noun}, which is no table; in a directory, leave it out with "
+            "the option pathGlobFilter"
         )
     kind, decode_header = known
     body_nbytes = int(view.scalar("bodyLength"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.limits import Limits
@@ -35,7 +35,7 @@ def test_a_message_says_its_kind(kind, table, header):
 
 
 REFUSED = [
-    ("a tensor", tables.TENSOR, {"type": (tables.INT, {}), "shape": [], "data": (0, 0)}, {}, UnsupportedError, "the message is a tensor"),
+    ("a tensor", tables.TENSOR, {"type": (tables.INT, {}), "shape": [], "data": (0, 0)}, {}, NoTableError, "the file holds a tensor"),
     ("a version before 0.8", tables.SCHEMA, {}, {"version": 2}, UnsupportedError, "metadata version V3"),
     ("a negative body", tables.SCHEMA, {}, {"bodyLength": -8}, InvalidMetadataError, "a body length of at least 0"),
 ]  # fmt: skip

@@ -4,12 +4,13 @@ import os
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, OptionError
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError, OptionError
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
@@ -91,6 +92,30 @@ def test_the_fields_of_a_struct_come_in_the_order_that_was_asked_for(structs, co
 def test_a_column_that_is_named_twice_is_refused(structs, columns):
     with pytest.raises(OptionError, match="name each column once"):
         reader_of(structs, columns=columns)
+
+
+TENSORS = {
+    "schema": {},
+    "merged schema": {"mergeSchema": "true"},
+    "large files": {"maxPartitionBytes": "1k", "openCostInBytes": "1"},
+}
+
+
+@pytest.mark.parametrize("options", TENSORS.values(), ids=TENSORS)
+def test_a_tensor_among_the_files_is_no_table(lake, options, caplog):
+    """Whichever file the schema is taken from."""
+    tensor = lake / "k=1" / "tensor.arrow"
+    with pa.OSFile(str(tensor), "wb") as sink:
+        pa.ipc.write_tensor(pa.Tensor.from_numpy(np.arange(1000.0)), sink)
+    for time in (1, 2_000_000_000):
+        os.utime(tensor, (time, time))
+        with pytest.raises(NoTableError, match=r"holds a tensor, .* pathGlobFilter") as caught:
+            batches(reader_of(lake, **options))
+        assert str(tensor) == caught.value.path
+        caplog.clear()
+        assert sorted(2 * [*range(1000)]) == ids(batches(reader_of(lake, ignoreCorruptFiles="true", **options)))
+        assert 1 == sum(f"{tensor}: skipped" in line and "tensor" in line for line in caplog.messages)
+        assert sorted(2 * [*range(1000)]) == ids(batches(reader_of(lake, pathGlobFilter="a.*", **options)))
 
 
 def test_opening_a_file_may_cost_nothing(lake):
