@@ -35,6 +35,7 @@ from contextlib import contextmanager
 
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
+from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
@@ -69,7 +70,11 @@ _log = logging.getLogger(__name__)
 
 
 def commit(
-    job: JobPlan, outputs: Sequence[TaskOutput | None], *, write_empty: Callable[[], StagedFile] | None
+    job: JobPlan,
+    outputs: Sequence[TaskOutput | None],
+    *,
+    write_empty: Callable[[], StagedFile] | None,
+    fits: Fits | None = None,
 ) -> CommitSummary:
     """Publish the files of all tasks and return a summary.
 
@@ -84,6 +89,9 @@ def commit(
     write_empty
         Stages a file with the schema and no rows in the dataset's directory; called if no task had rows and no file
         would be there, so that the dataset can be read. None if it may be left without files.
+    fits
+        Compares the schema of a file with that of the new ones. Files of the same schema that others add while a
+        static overwrite runs stay; without it, they are a conflict.
 
     Raises
     ------
@@ -104,7 +112,7 @@ def commit(
         failpoint.hit("C1.checked")
         _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
         failpoint.hit("C2.synced")
-        record = _append(job, adds)
+        record = _append(job, adds, fits)
     if record is None:
         delete_staging(staging.dataset, [staging.jobid])
         return CommitSummary(staging.jobid, mode, published=False)
@@ -214,9 +222,10 @@ def _is_left_empty(job: JobPlan) -> bool:
 # C3
 
 
-def _append(job: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
+def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Record | None:
     """Append the job's record; return None if there is nothing to commit."""
     staging, intent = job.staging, job.intent
+    checked: int | None = None
     while True:
         head, before = latest(staging.dataset)
         if before is not None and staging.jobid in before.jobs:
@@ -233,7 +242,9 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...]) -> Record | None:
                 "nothing is published",
                 path=staging.root,
             )
-        removes = _check_unchanged(job, adds, _placeholder(job, adds, before))
+        if checked is None or not _is_only_added(job, checked, fits):
+            removes = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
+        checked = head.seq
         failpoint.hit("C3.checked")
         record = Record.after(
             before,
@@ -263,13 +274,28 @@ def _placeholder(job: JobPlan, adds: Sequence[StagedFile], newest: Record | None
     return None if replaced is None else replaced.as_live_file()
 
 
-def _check_unchanged(job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None) -> tuple[str, ...]:
+def _is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:
+    """Return whether since a record others only added files that stay: a static overwrite need not list again.
+
+    Between two listings of a large directory another append comes each time.
+    """
+    if job.intent.mode is not WriteMode.OVERWRITE:
+        return False
+    added = added_since(job.staging.dataset, seq)
+    return added is not None and may_stay(job.staging.dataset, added, job.intent.partition_by, fits)
+
+
+def _check_unchanged(
+    job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None, fits: Fits | None
+) -> tuple[str, ...]:
     """Return the files that an overwrite removes, and raise if they changed."""
     intent, dataset = job.intent, job.staging.dataset
     if intent.mode is WriteMode.APPEND:
         return () if replaced is None else (replaced.path,)
     if intent.mode is WriteMode.OVERWRITE:
         before, now = intent.snapshot, live_files(dataset)
+        if {*before} <= {*now} and may_stay(dataset, sorted({*now} - {*before}, key=_path), intent.partition_by, fits):
+            now = before
     else:
         touched = {parent(file.final) for file in adds}
         if intent.partition_by:
@@ -284,6 +310,10 @@ def _check_unchanged(job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFil
             path=dataset.root,
         )
     return (*(file.path for file in before), *(() if replaced is None or replaced in before else (replaced.path,)))
+
+
+def _path(file: LiveFile) -> str:
+    return file.path
 
 
 def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:

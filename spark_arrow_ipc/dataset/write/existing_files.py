@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.errors import FileChangedError, OptionError, error_context
 from spark_arrow_ipc.storage.paths import parent, relative
 
-__all__ = ["ExistingFile", "check_partition_columns_there", "existing_file"]
+__all__ = ["ExistingFile", "check_partition_columns_there", "existing_file", "partition_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
             pass  # changed by a writer that makes no records
         else:
             file = DataFile(there.path, there.nbytes, there.mtime_ns, (), there.staged)
-            return ExistingFile(file, add.final, _columns(parent(add.final)), len(record.adds) == 1, add.rows)
+            return ExistingFile(file, add.final, partition_columns(parent(add.final)), len(record.adds) == 1, add.rows)
     return _listed(dataset)
 
 
 def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
     tree = list_tree([dataset.root], storage=dataset.storage.inside(None))  # it looks for records above, too
-    columns = {directory: _columns(relative(directory, dataset.root)) for directory in tree.leaves}
+    columns = {directory: partition_columns(relative(directory, dataset.root)) for directory in tree.leaves}
     # As for readers: files beside the directories of partitions do not count, nor do those in other subdirectories.
     read = [directory for directory in tree.leaves if columns[directory]] or [dataset.root]
     files = [file for directory in read for file in tree.leaves.get(directory, ())]
@@ -104,7 +104,7 @@ def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
     )
 
 
-def _columns(directory: str) -> tuple[str, ...]:
+def partition_columns(directory: str) -> tuple[str, ...]:
     """Return the names of the partition columns in a relative directory; none if a part is no partition."""
     parts = directory.split("/") if directory else []
     return tuple(unescape_path_name(part.partition("=")[0]) for part in parts) if all("=" in p for p in parts) else ()

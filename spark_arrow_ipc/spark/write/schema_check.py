@@ -25,7 +25,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
 
-__all__ = ["check_names", "check_schema", "schema_checker"]
+__all__ = ["check_names", "check_schema", "has_schema", "schema_checker"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -99,15 +99,41 @@ def schema_checker(own: Schema, check: SchemaCheck) -> Callable[[DataFile], None
 def _check_file(own: Schema, file: DataFile, check: SchemaCheck) -> None:
     """Check against the schema of a file. Opens it once, and reads no body."""
     try:
-        outline = read_outline(file, OutlineOptions())
-        if outline.schema is None:
-            assert outline.error is not None
-            raise outline.error
-        there = spark_schema(outline.schema, ReadOptions())
+        there = _schema_of(file)
     except (ArrowIpcError, OSError) as error:
         _LOG.warning("the schema of the newest file is not compared with that of the job: %s", error)
         return
     check_schema(spark_schema(own, ReadOptions()), there, file.path, check)
+
+
+def _schema_of(file: DataFile) -> s.StructType:
+    """Read the schema of a file as Spark reads it."""
+    outline = read_outline(file, OutlineOptions())
+    if outline.schema is None:
+        assert outline.error is not None
+        raise outline.error
+    return spark_schema(outline.schema, ReadOptions())
+
+
+def has_schema(file: DataFile, own: Schema, check: SchemaCheck) -> bool:
+    """Return whether a file has the columns of the new files, or the option checks nothing. Opens it once.
+
+    Parameters
+    ----------
+    file
+        Written by others while the job ran.
+    own
+        The schema of the new files.
+    check
+        The option.
+    """
+    if check is SchemaCheck.NONE:
+        return True
+    try:
+        check_schema(spark_schema(own, ReadOptions()), _schema_of(file), file.path, SchemaCheck.EXACT)
+    except (ArrowIpcError, OSError):
+        return False
+    return True
 
 
 def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> None:

@@ -17,12 +17,12 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.arrow_batch_bytes import warn_if_default
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
+from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode, SchemaCheck
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.schema_check import schema_checker
+from spark_arrow_ipc.spark.write.schema_check import has_schema, schema_checker
 
 __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
 
@@ -43,11 +43,14 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         The planned job.
     plan
         The columns and files that tasks write.
+    schema_check
+        What files that others add meanwhile must have.
     """
 
-    def __init__(self, job: JobPlan, plan: WritePlan) -> None:
+    def __init__(self, job: JobPlan, plan: WritePlan, schema_check: SchemaCheck = SchemaCheck.MERGE) -> None:
         self._job = job
         self._plan = plan
+        self._schema_check = schema_check
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
@@ -73,7 +76,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             partition_by=plan.partition_fields,
             check_existing=schema_checker(plan.file_schema, options.schema_check),
         )
-        return cls(job, plan)
+        return cls(job, plan, options.schema_check)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
@@ -89,7 +92,12 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the staged files: all become visible, or an error names those that did."""
-        commit.commit(self._job, _outputs(messages), write_empty=lambda: self._plan.write_empty(self._job.staging))
+        commit.commit(
+            self._job,
+            _outputs(messages),
+            write_empty=lambda: self._plan.write_empty(self._job.staging),
+            fits=lambda file: has_schema(file, self._plan.file_schema, self._schema_check),
+        )
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature

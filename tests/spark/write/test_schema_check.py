@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import OptionError, SchemaMismatchError
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.options.enums import SchemaCheck
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
@@ -181,3 +181,18 @@ def test_the_option_case_sensitive_writes_both(tmp_path):
     write(tmp_path / "d", "a bigint, A bigint", 1, 2, caseSensitive="true")
     write(tmp_path / "d", "a bigint, A bigint", 1, 2, caseSensitive="true")
     assert "struct<a:bigint,A:bigint>" == read_schema(tmp_path / "d")
+
+
+@pytest.mark.parametrize(("ddl", "check", "stays"), [("a bigint", "merge", True), ("a bigint, b bigint", "merge", False), ("a bigint, b bigint", "none", True)])  # fmt: skip
+def test_what_is_appended_during_an_overwrite_stays_if_it_has_its_schema(tmp_path, ddl, check, stays):
+    write(tmp_path, "a bigint", 0)
+    options = SparkWriteOptions.parse({"schemaCheck": check})
+    overwrite = ArrowIpcBatchWriter.plan(struct("a bigint"), str(tmp_path), options, overwrite=True)
+    message = overwrite.write(iter([pa.record_batch([pa.array([1])], ["a"])]))
+    write(tmp_path, ddl, *range(2, 2 + len(struct(ddl))), schemaCheck="none")
+    if stays:
+        overwrite.commit([message])
+        assert 2 == len(list(tmp_path.glob("*.arrow")))
+    else:
+        with pytest.raises(ConcurrentWriteError, match="another writer changed the directory"):
+            overwrite.commit([message])
