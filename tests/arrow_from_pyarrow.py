@@ -110,7 +110,7 @@ def type_from_pyarrow(type_: pa.DataType) -> t.DataType:
 
 
 def _pairs(metadata: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((key.decode(), value.decode()) for key, value in (metadata or {}).items())
+    return tuple((key.decode(), value.decode(errors="surrogateescape")) for key, value in (metadata or {}).items())
 
 
 def field_from_pyarrow(field: pa.Field) -> t.Field:
@@ -120,7 +120,7 @@ def field_from_pyarrow(field: pa.Field) -> t.Field:
         serialized = field.type.__arrow_ext_serialize__() if hasattr(field.type, "__arrow_ext_serialize__") else b""
         pairs += (
             ("ARROW:extension:name", field.type.extension_name),
-            ("ARROW:extension:metadata", serialized.decode()),
+            ("ARROW:extension:metadata", serialized.decode(errors="surrogateescape")),
         )
     return t.Field(field.name, type_from_pyarrow(field.type), field.nullable, pairs)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from spark_arrow_ipc.arrow.types import CustomMetadata, Field, pairs
+from spark_arrow_ipc.arrow.types import AnyPairs, CustomMetadata, Field, pairs
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
 
@@ -32,7 +32,7 @@ class Schema:
     def of(
         cls,
         fields: Iterable[Field],
-        custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+        custom_metadata: AnyPairs | None = None,
     ) -> Schema:
         """Return a schema of any iterable of fields, and of a mapping or pairs."""
         return cls(tuple(fields), pairs(custom_metadata))

@@ -18,7 +18,14 @@ from enum import IntEnum
 from typing import TypeAlias
 
 CustomMetadata: TypeAlias = tuple[tuple[str, str], ...]
-"""Key-value pairs in file order. A key may occur twice, as in ``Schema.fbs``."""
+"""Key-value pairs in file order. A key may occur twice, as in ``Schema.fbs``.
+
+A value may hold any bytes: those that are not UTF-8 are surrogates, as ``bytes.decode(errors="surrogateescape")`` makes
+them, and are written back as they were. `value_bytes` returns the bytes.
+"""
+
+AnyPairs: TypeAlias = Mapping[str, str] | Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
+"""Key-value pairs as people give them; values are strings or bytes."""
 
 
 class Precision(IntEnum):
@@ -528,12 +535,20 @@ large_utf8 = LargeUtf8()
 utf8_view = Utf8View()
 
 
-def pairs(custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> CustomMetadata:
-    """Return key-value pairs in order, from a mapping, pairs or None."""
+def pairs(custom_metadata: AnyPairs | None) -> CustomMetadata:
+    """Return key-value pairs in order, from a mapping, pairs or None. A value may be bytes."""
     if custom_metadata is None:
         return ()
     items = custom_metadata.items() if isinstance(custom_metadata, Mapping) else custom_metadata
-    return tuple((str(key), str(value)) for key, value in items)
+    return tuple(
+        (str(key), value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value))
+        for key, value in items
+    )
+
+
+def value_bytes(value: str) -> bytes:
+    """Return the bytes of a value of custom metadata."""
+    return value.encode(errors="surrogateescape")
 
 
 def field(
@@ -541,7 +556,7 @@ def field(
     type: DataType,  # noqa: A002 - the name that Schema.fbs gives it
     *,
     nullable: bool = True,
-    custom_metadata: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+    custom_metadata: AnyPairs | None = None,
 ) -> Field:
     """Return a field; `custom_metadata` may be a mapping."""
     return Field(name, type, nullable, pairs(custom_metadata))

@@ -82,7 +82,7 @@ class Writer:
     Attributes
     ----------
     custom_metadata
-        Pairs for the footer (file format), which may be changed until `close`.
+        Pairs for the footer (file format), which may be changed until `close`. A value may be bytes.
     """
 
     def __init__(self, sink: PathSink | FileSink, schema: Schema, options: WriteOptions) -> None:
@@ -105,7 +105,7 @@ class Writer:
         self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
         self._position = 0
         self._is_open = True
-        self.custom_metadata: dict[str, str] = {}
+        self.custom_metadata: dict[str, str | bytes] = {}
         if options.format == Format.FILE:
             self._put(FILE_HEADER)
         own = new_file_id() if options.checksums else ()

@@ -133,7 +133,8 @@ def schema_from_pyarrow(schema: pa.Schema) -> Schema:
 
 def field_to_pyarrow(field: t.Field) -> pa.Field:
     """Return a field as pyarrow's; the last value of a duplicate metadata key is kept."""
-    return pa.field(field.name, type_to_pyarrow(field.type), field.nullable, dict(field.custom_metadata) or None)
+    metadata = {key.encode(): t.value_bytes(value) for key, value in field.custom_metadata}
+    return pa.field(field.name, type_to_pyarrow(field.type), field.nullable, metadata or None)
 
 
 def field_from_pyarrow(field: pa.Field) -> t.Field:
@@ -163,7 +164,7 @@ def type_from_pyarrow(type_: pa.DataType) -> t.DataType:
 
 
 def _pairs(metadata: Mapping[bytes, bytes] | None) -> t.CustomMetadata:
-    return tuple((k.decode(), v.decode()) for k, v in (metadata or {}).items())
+    return tuple((k.decode(), v.decode(errors="surrogateescape")) for k, v in (metadata or {}).items())
 
 
 def _own_buffers(array: pa.Array, type_: t.DataType) -> tuple[memoryview | None, ...]:

@@ -52,6 +52,42 @@ def assert_alike(expected, found):
 
 # ---- pyarrow
 
+
+BYTES = {b"digest": bytes(range(256)), b"word": "é".encode()}
+"""Custom metadata as pickled extension types and digests have it: values that are not UTF-8."""
+BYTES_OF_OURS = {key.decode(): value for key, value in BYTES.items()}
+
+
+@pytest.mark.parametrize("form", ["file", "stream"])
+def test_metadata_of_any_bytes_comes_back_from_us(form):
+    """One such value on another column used to make the file unreadable."""
+    nested = pa.field("b", pa.list_(pa.field("item", pa.int8(), metadata=BYTES)))
+    schema = pa.schema([pa.field("a", pa.int64(), metadata=BYTES), nested], metadata=BYTES)
+    theirs, ours = io.BytesIO(), io.BytesIO()
+    with (pa.ipc.new_file if form == "file" else pa.ipc.new_stream)(theirs, schema) as writer:
+        writer.write_batch(pa.record_batch([[1], [[2]]], schema=schema), custom_metadata=BYTES)
+    with ipc.open(theirs.getvalue()) as reader:
+        batches = list(reader)
+    assert t.pairs(BYTES_OF_OURS) == batches[0].schema.fields[0].custom_metadata
+    ipc.write(ours, batches, options=ipc.WriteOptions(format=form))
+    with pyarrow_opens(ours.getvalue(), ipc.WriteOptions(format=form)) as again:
+        assert again.schema.equals(schema, check_metadata=True)
+        batch, metadata = (
+            again.get_batch_with_custom_metadata(0) if form == "file" else again.read_next_batch_with_custom_metadata()
+        )
+        assert (metadata.to_dict() if hasattr(metadata, "to_dict") else dict(metadata)) == BYTES
+        assert batch.to_pylist() == [{"a": 1, "b": [2]}]
+
+
+def test_a_footer_keeps_metadata_of_any_bytes():
+    sink = io.BytesIO()
+    with ipc.create(sink, Schema.of([t.field("a", t.int8)])) as writer:
+        writer.custom_metadata.update(BYTES_OF_OURS)
+    assert dict(pa.ipc.open_file(sink.getvalue()).metadata) == BYTES
+    with ipc.open(sink.getvalue()) as reader:
+        assert [t.value_bytes(value) for _, value in reader.custom_metadata] == list(BYTES.values())
+
+
 UNBOXED = {
     t.IntervalYearMonth: "pyarrow has no Python class for its arrays; `test_pyarrow_passes_on_what_we_write` has them",
     t.IntervalDayTime: "as above",

@@ -106,7 +106,7 @@ def _entries(builder: Builder, table: idl.TableDefinition, slot: idl.Slot, value
         case idl.String():
             if not isinstance(value, str):
                 raise ValueError(f"expected a string for {where}, found {value!r}")  # noqa: TRY004 - documented as ValueError
-            place = builder.CreateString(value)
+            place = builder.CreateString(value, errors=slot.type.errors)
         case idl.TableReference(name):
             place = _table(builder, tables.TABLES[name], value)
         case idl.Vector(element):

@@ -55,7 +55,7 @@ class Shape:
     inline: tuple[Inline, ...]
     sound: set[Layout]
     scalars: dict[str, tuple[int, Unpack, int, int]]
-    strings: dict[str, int]
+    strings: dict[str, tuple[int, bool]]
     structs: dict[str, tuple[int, Unpack, int]]
     tables: dict[str, tuple[int, Shape]]
     unions: dict[str, tuple[int, dict[int, Shape | None]]]
@@ -103,8 +103,8 @@ def _fill(shape: Shape, shapes: dict[str, Shape]) -> None:
                 default = bool(slot.default) if scalar is idl.BOOL else int(slot.default)
                 shape.scalars[name] = (number, Struct("<" + scalar.code).unpack_from, scalar.nbytes, default)
                 nbytes = alignment = scalar.nbytes
-            case idl.String():
-                shape.strings[name] = number
+            case idl.String(lenient):
+                shape.strings[name] = (number, lenient)
             case idl.StructDefinition() as struct:
                 shape.structs[name] = (number, Struct(_struct_format(struct)).unpack_from, struct.nbytes)
                 nbytes, alignment = struct.nbytes, struct.alignment

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -55,10 +55,18 @@ LONG = Scalar("long", "q", 8)
 
 @dataclass(frozen=True, slots=True)
 class String:
-    """A UTF-8 string."""
+    """A UTF-8 string; if it is `lenient`, bytes that are none become surrogates, and come back from them (PEP 383)."""
+
+    lenient: bool = False
+
+    @property
+    def errors(self) -> Literal["strict", "surrogateescape"]:
+        """How Python encodes and decodes it."""
+        return "surrogateescape" if self.lenient else "strict"
 
 
 STRING = String()
+LENIENT_STRING = String(lenient=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,7 +53,7 @@ _vtable_head: Unpack = Struct("<HH").unpack_from
 class _Walk:
     """The state that the views of one root share: the buffer and the rest of the budget."""
 
-    __slots__ = ("buffer", "last", "max_depth", "max_tables", "nbytes", "remaining", "strings")
+    __slots__ = ("buffer", "last", "lenient_strings", "max_depth", "max_tables", "nbytes", "remaining", "strings")
 
     def __init__(self, buffer: memoryview, max_tables: int, max_depth: int) -> None:
         self.buffer = buffer
@@ -65,6 +65,7 @@ class _Walk:
         self.remaining = max_tables
         # By position: many tables may refer to one string, and each must not get a copy.
         self.strings: dict[int, str] = {}
+        self.lenient_strings: dict[int, str] = {}
 
 
 def _invalid(expected: str, found: object, byte_offset: int) -> NoReturn:
@@ -234,12 +235,13 @@ class TableView:
         return value
 
     def string(self, name: str) -> str | None:
-        """Return a string, or None if absent."""
-        number = self._shape.strings[name]
+        """Return a string, or None if absent. In a lenient one, bytes that are not UTF-8 are surrogates."""
+        number, lenient = self._shape.strings[name]
         at = self._target(name, number)
         if not at:
             return None
-        known = self._walk.strings.get(at)
+        strings = self._walk.lenient_strings if lenient else self._walk.strings
+        known = strings.get(at)
         if known is not None:
             return known
         buffer = self._walk.buffer
@@ -251,7 +253,7 @@ class TableView:
         if buffer[end]:
             _invalid(f"{self._shape.definition.name}.{name} to end in NUL", f"byte {buffer[end]}", end)
         try:
-            string = str(buffer[start:end], "utf-8")
+            string = str(buffer[start:end], "utf-8", "surrogateescape" if lenient else "strict")
         except UnicodeDecodeError as error:
             raise InvalidMetadataError(
                 expected=f"{self._shape.definition.name}.{name} in UTF-8",
@@ -259,7 +261,7 @@ class TableView:
                 byte_offset=start + error.start,
                 spec=SPEC,
             ) from error
-        self._walk.strings[at] = string
+        strings[at] = string
         return string
 
     def table(self, name: str) -> TableView | None:

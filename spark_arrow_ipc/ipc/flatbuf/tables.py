@@ -259,7 +259,8 @@ TIMESTAMP = TableDefinition(
 INTERVAL = TableDefinition("Interval", (Slot(0, "unit", INTERVAL_UNIT),))
 DURATION = TableDefinition("Duration", (Slot(0, "unit", TIME_UNIT, TimeUnit.MILLISECOND),))
 
-KEY_VALUE = TableDefinition("KeyValue", (Slot(0, "key", idl.STRING), Slot(1, "value", idl.STRING)))
+# Arrow C++ never decodes values, and people put pickles and digests there.
+KEY_VALUE = TableDefinition("KeyValue", (Slot(0, "key", idl.STRING), Slot(1, "value", idl.LENIENT_STRING)))
 _CUSTOM_METADATA = Vector(TableReference("KeyValue"))
 
 DICTIONARY_ENCODING = TableDefinition(

@@ -1,4 +1,4 @@
-"""Custom metadata: pairs of strings in ``KeyValue`` tables."""
+"""Custom metadata: pairs of a string and a value of any bytes in ``KeyValue`` tables."""
 
 from __future__ import annotations
 

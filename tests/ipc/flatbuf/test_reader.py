@@ -38,6 +38,19 @@ def test_the_undamaged_table_is_read():
     assert read_key_value(KEY_VALUE) == ("k", "v")
 
 
+def test_a_lenient_string_keeps_bytes_that_are_not_utf8():
+    assert read_key_value(patched(36, "<B", 0xFF)) == ("k", "\udcff")
+
+
+def test_a_strict_string_stays_strict_where_a_lenient_one_shares_its_bytes():
+    shared = bytearray(patched(28, "<B", 0xFF))
+    struct.pack_into("<I", shared, 20, 4)
+    view = reader.root(bytes(shared), tables.KEY_VALUE)
+    assert view.string("value") == "\udcff"
+    with pytest.raises(InvalidMetadataError, match=r"KeyValue\.key in UTF-8"):
+        view.string("key")
+
+
 DAMAGES = [
     ("no bytes", b"", "at least 4 bytes of metadata"),
     ("three bytes", b"\0\0\0", "at least 4 bytes of metadata"),
@@ -69,7 +82,7 @@ DAMAGES = [
     ("string too long", patched(32, "<I", 4), "KeyValue.value of length at most 3"),
     ("string far too long", patched(24, "<I", 0xFFFFFFFF), "KeyValue.key of length at most"),
     ("string without end", patched(37, "<B", 1), "KeyValue.value to end in NUL"),
-    ("string not UTF-8", patched(36, "<B", 0xFF), "KeyValue.value in UTF-8"),
+    ("string not UTF-8", patched(28, "<B", 0xFF), "KeyValue.key in UTF-8"),
 ]
 
 

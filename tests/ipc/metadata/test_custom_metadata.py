@@ -10,6 +10,7 @@ PAIRS = [
     ("in order", (("b", "1"), ("a", "2"))),
     ("a key twice", (("a", "1"), ("a", "2"))),
     ("empty strings", (("", ""),)),
+    ("any bytes as a value", (("a", bytes(range(256)).decode(errors="surrogateescape")),)),
     ("any characters", (("ä\0", "\u2028"),)),
 ]
 

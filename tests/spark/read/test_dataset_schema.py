@@ -260,6 +260,20 @@ def test_keys_of_a_file_come_back_on_write(spark, hostile, tmp_path):
     assert [dict(field.custom_metadata) for field in (schema.field("a"), schema.field("s"), nested)] == [HOSTILE] * 3
 
 
+def test_values_that_are_not_utf8_come_back_on_write(spark, tmp_path):
+    """One of them, on any column, used to make the whole file unreadable."""
+    metadata = {b"sha": b"\xff\x00\x80", b"ARROW:extension:name": b"my.own", b"ARROW:extension:metadata": b"\x80\x04"}
+    schema = pa.schema([pa.field("a", pa.int32()), pa.field("b", pa.string(), metadata=metadata)], metadata=metadata)
+    source = arrow_files.write(
+        tmp_path / "in.arrow", pa.Table.from_arrays([pa.array([1]), pa.array(["x"])], schema=schema)
+    )
+    frame = read(spark, source)
+    assert [tuple(row) for row in frame.where("b = 'x'").collect()] == [(1, "x")]
+    frame.write.format("arrowipc").mode("append").save(str(tmp_path / "out"))
+    (path,) = (tmp_path / "out").glob("*.arrow")
+    assert pa.ipc.open_file(str(path)).schema.field("b").metadata == metadata
+
+
 UNKNOWN = pa.opaque(pa.int64(), "made by a test", "tests")
 NAME = "ARROW:extension:name"
 

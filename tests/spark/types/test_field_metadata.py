@@ -18,6 +18,14 @@ METADATA = {
         t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "my.own", "a": "b"}),
         {"ARROW:extension:name": "my.own", "arrow.custom_metadata": [{"key": "a", "value": "b"}], "arrow.type": note_of(t.int8)},
     ),
+    "a value that is not UTF-8": (
+        t.field("c", t.int8, custom_metadata={"sha": b"\xff\0", "a": "b"}),
+        {"arrow.custom_metadata": [{"key": "sha", "base64": "/wA="}, {"key": "a", "value": "b"}]},
+    ),
+    "a pickled extension type": (
+        t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "arrow.py_extension_type", "ARROW:extension:metadata": b"\x80\x04"}),
+        {"ARROW:extension:name": "arrow.py_extension_type", "arrow.custom_metadata": [{"key": "ARROW:extension:metadata", "base64": "gAQ="}], "arrow.type": note_of(t.int8)},
+    ),
     "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
     "names and nullability alone are not noted": (t.field("c", t.list_(t.field("x", t.int8, nullable=False))), {}),
 }  # fmt: skip
@@ -41,6 +49,9 @@ PAIRS = [
     ("an extension without a note", EXTENSION, UUID, {}),
     ("another of Arrow's own", {"ARROW:other": "x"}, t.int8, {"ARROW:other": "x"}),
     ("pairs", {"arrow.custom_metadata": [{"key": "a", "value": "b"}]}, t.int8, {"a": "b"}),
+    ("a value that is not UTF-8", {"arrow.custom_metadata": [{"key": "sha", "base64": "/wA="}]}, t.int8, {"sha": "\udcff\0"}),
+    ("an extension's metadata that is not UTF-8", {"arrow.custom_metadata": [{"key": "ARROW:extension:metadata", "base64": "gAQ="}]}, t.int8, {}),
+    ("no base64", {"arrow.custom_metadata": [{"key": "sha", "base64": "?"}, {"key": "a", "base64": 1}]}, t.int8, {}),
     ("pairs of another shape", {"arrow.custom_metadata": [{"key": 1}, "x", {"key": "a", "value": None}]}, t.int8, {}),
     ("no list of pairs", {"arrow.custom_metadata": "x", "ARROW:other": 1}, t.int8, {}),
 ]  # fmt: skip
