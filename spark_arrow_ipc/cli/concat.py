@@ -39,8 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     # All schemas are compared before anything is written. This opens files twice, but headers are small.
     schema, pairs = _common(given)
     written = rows = 0
-    with ipc.create(target, schema, files.write_options(arguments, target)) as writer:
-        writer.custom_metadata.update(pairs)
+    with files.create(arguments, target, schema, pairs) as writer:
         for batch in rechunk(_batches(given, schema), rows=arguments.batch_rows, nbytes=None):
             writer.write(batch)
             written, rows = written + 1, rows + batch.num_rows
@@ -79,7 +78,7 @@ def _common(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:
 
 
 def _pairs(reader: ipc.FileReader | ipc.StreamReader) -> t.CustomMetadata:
-    return files.foreign_metadata(reader.custom_metadata) if isinstance(reader, ipc.FileReader) else ()
+    return files.foreign_metadata(reader.custom_metadata)
 
 
 def _batches(given: list[Input], schema: Schema) -> Iterator[RecordBatch]:

@@ -86,9 +86,8 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
             )
             _print_losses(lost, found)
             return 1
-        with ipc.create(target, found.reader.schema, files.write_options(arguments, target)) as writer:
-            if isinstance(found.reader, ipc.FileReader):
-                writer.custom_metadata.update(files.foreign_metadata(found.reader.custom_metadata))
+        pairs = files.foreign_metadata(found.reader.custom_metadata)
+        with files.create(arguments, target, found.reader.schema, pairs) as writer:
             for batch in chain(() if first is None else (first,), batches):
                 if isinstance(batch, Lost):
                     lost.append(batch)

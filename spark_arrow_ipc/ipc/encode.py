@@ -22,6 +22,7 @@ from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 from spark_arrow_ipc.ipc.plan import Plan, Step
+from spark_arrow_ipc.ipc.swap import SWAPS_FROM_NATIVE
 from spark_arrow_ipc.ipc.walker import walk_arrays
 
 BytesLike: TypeAlias = bytes | memoryview
@@ -76,6 +77,7 @@ def encode_columns(
     compressor: Compressor | None = None,
     alignment: int = 64,
     with_checksums: bool = False,
+    swaps: bool = False,
 ) -> EncodedBatch:
     """Encode columns of `length` rows. O(steps) Python, plus compression.
 
@@ -91,6 +93,8 @@ def encode_columns(
         Buffers begin and the body ends at multiples of it, in bytes.
     with_checksums
         Whether to compute the checksums of the buffers as they are stored.
+    swaps
+        Whether the bytes are written in the other byte order than this machine's.
     """
     buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
@@ -98,7 +102,7 @@ def encode_columns(
     for step, array in walk_arrays(plan, map(slicing.compact, columns), zero_nulls):
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
-        _add_buffers(buffers, step, array, null_count)
+        _add_buffers(buffers, step, array, null_count, swaps=swaps)
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
     encoding = _Encoding(alignment, with_checksums)
@@ -119,7 +123,7 @@ def encode_columns(
     return EncodedBatch(header, tuple(encoding.pieces), encoding.nbytes, tuple(encoding.checksums))
 
 
-def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int) -> None:
+def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count: int, *, swaps: bool) -> None:
     if step.drops_validity:
         buffers.append(b"")
     for buffer, data in zip(step.buffers, array.buffers, strict=False):
@@ -131,7 +135,8 @@ def _add_buffers(buffers: list[BytesLike], step: Step, array: Array, null_count:
             # Readers before 0.15 need one offset even for no slots; Columnar.rst recommends it.
             buffers.append(_ZEROS[: buffer.bit_width // 8])
         else:
-            buffers.append(data if buffer.role is Role.BYTES else data[: buffer.nbytes(array.length)])
+            needed = data if buffer.role is Role.BYTES else data[: buffer.nbytes(array.length)]
+            buffers.append(SWAPS_FROM_NATIVE[buffer.swap](needed, buffer.bit_width) if swaps else needed)
     for data in array.buffers[len(step.buffers) :]:
         assert data is not None
         buffers.append(data)

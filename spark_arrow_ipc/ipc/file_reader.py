@@ -24,6 +24,7 @@ from spark_arrow_ipc.ipc.checksums import FileChecksums, MessageChecksums, check
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
+from spark_arrow_ipc.ipc.first_message import read_first_message
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block, Footer
@@ -58,6 +59,18 @@ class FileReader(BatchReader):
     def custom_metadata(self) -> CustomMetadata:
         """The custom metadata of the footer."""
         return self._footer.custom_metadata
+
+    def read_schema_metadata(self) -> CustomMetadata:
+        """Read the custom metadata of the schema's message, which is not that of the schema; empty without a message.
+
+        Raises
+        ------
+        ArrowIpcError
+            The first message of the file is broken, or no schema.
+        """
+        with error_context(path=self.path):
+            first = read_first_message(self._source, self._columns.limits)
+        return () if first is None else first[0].custom_metadata
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -104,6 +104,16 @@ class Plan:
     is_whole: bool
 
 
+def nested_dictionaries(plan: Plan) -> frozenset[int]:
+    """Return the ids of dictionaries whose values have dictionaries, and of those inside of them."""
+    return frozenset(
+        nested
+        for dictionary_id, values in plan.dictionaries.items()
+        if values.dictionaries
+        for nested in (dictionary_id, *values.dictionaries)
+    )
+
+
 def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
     factor, extra = SLOTS[buffer.role]
     return BufferStep(buffer.role, factor * bit_width_of(type_, buffer), extra, buffer.swap)

@@ -164,4 +164,5 @@ def _open_stream(source: ByteSource, columns: Columns | None, validation: Valida
                 expected="a schema without a body", found=f"one of {message.body_nbytes:,} bytes"
             )
         schema = decode_schema(header.view, limits)
-    return StreamReader(source, SelectedColumns(schema, columns, validation, limits), body_offset + message.body_nbytes)
+    selected = SelectedColumns(schema, columns, validation, limits)
+    return StreamReader(source, selected, body_offset + message.body_nbytes, message.custom_metadata)

@@ -20,13 +20,12 @@ from typing import Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError, InvalidDictionaryError, error_context
-from spark_arrow_ipc.ipc.batch_reader import expect, inside
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEADER, MAGIC, MessageHeader, Validation
+from spark_arrow_ipc.ipc.batch_reader import expect
+from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
-from spark_arrow_ipc.ipc.framing import read_stream_message
+from spark_arrow_ipc.ipc.first_message import read_first_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import Footer
-from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.reader import open as open_reader
@@ -38,9 +37,6 @@ __all__ = ["BEYOND_RECOVERY", "Recovered", "open_recovered"]
 
 BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
 """Errors of reading a batch whose dictionary, or a delta of it, was lost."""
-
-_MOST_PADDING: Final = 64
-"""arrow-rs begins its first message at a multiple of this, after zeros."""
 
 _DEFAULT_LIMITS: Final = Limits()
 
@@ -144,18 +140,14 @@ def _without_end(source: ByteSource, why: InvalidArrowError, columns: Columns | 
 
 def _file_without_footer(source: ByteSource, columns: Columns | None, limits: Limits) -> Recovered | None:
     """Return the whole batches of a file by its messages, or None if its schema is not whole."""
-    head = bytes(source.read_up_to(len(FILE_HEADER), _MOST_PADDING))
-    zeros = len(head) - len(head.lstrip(b"\0"))
-    byte_offset = len(FILE_HEADER) + zeros // BODY_ALIGNMENT * BODY_ALIGNMENT
-    header = schema = None
+    first = schema = None
     with suppress(InvalidArrowError), error_context(path=source.path):
-        encapsulated = read_stream_message(source, byte_offset, limits)
-        if encapsulated is not None:
-            flatbuffer, byte_offset = encapsulated
-            with inside(byte_offset - len(flatbuffer)):
-                header = expect(decode_message(flatbuffer, limits), MessageHeader.Schema, SchemaHeader)
-                schema = decode_schema(header.view, limits)
-    if header is None or schema is None:
+        first = read_first_message(source, limits)
+        if first is not None:
+            message, byte_offset = first
+            header = expect(message, MessageHeader.Schema, SchemaHeader)
+            schema = decode_schema(header.view, limits)
+    if first is None or schema is None:
         return None
     index = index_stream(source, byte_offset, limits, keeps_broken=True)
     footer = Footer(

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.constants import CompressionType, MessageHeader
@@ -44,11 +45,12 @@ class IndexedBatch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDictionary:
-    """A dictionary batch of a stream: its place, its id, and whether it is a delta."""
+    """A dictionary batch of a stream: its place, its id, whether it is a delta, and the pairs of its message."""
 
     block: Block
     id: int
     is_delta: bool
+    custom_metadata: CustomMetadata = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ def index_stream(
         for message, block in walk(source, byte_offset, limits):
             header = message.header
             if isinstance(header, DictionaryBatchHeader):
-                dictionaries.append(IndexedDictionary(block, header.id, header.is_delta))
+                dictionaries.append(IndexedDictionary(block, header.id, header.is_delta, header.custom_metadata))
             elif isinstance(header, RecordBatchHeader):
                 batches.append(IndexedBatch(block, header.length, rows, len(dictionaries), header.compression))
                 rows += header.length

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import (
     InvalidFramingError,
     UnsupportedError,
@@ -50,9 +51,17 @@ class StreamReader(BatchReader):
 
     format = Format.STREAM.value
 
-    def __init__(self, source: ByteSource, columns: SelectedColumns, byte_offset: int) -> None:
+    def __init__(
+        self,
+        source: ByteSource,
+        columns: SelectedColumns,
+        byte_offset: int,
+        custom_metadata: CustomMetadata = (),
+    ) -> None:
         # Iterating over a projection reads what it needs and no more: pieces would hold buffers of other columns.
         super().__init__(read_ahead(source) if columns.is_whole else source, columns)
+        self.custom_metadata = custom_metadata
+        """The custom metadata of the schema's message, which is not that of the schema."""
         self._first_offset = byte_offset
         self._byte_offset = byte_offset
         self._dictionaries = StreamDictionaries()

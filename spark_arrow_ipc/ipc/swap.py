@@ -1,9 +1,10 @@
-"""Convert buffers to this machine's byte order, with one function for each `Swap`."""
+"""Convert buffers to this machine's byte order and back, with one function for each `Swap`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -32,11 +33,13 @@ def _reverse_units(data: memoryview, *widths: int) -> memoryview:
     return swapped.data
 
 
-def _swap_views(data: memoryview, _: int) -> memoryview:
+def _swap_views(data: memoryview, _: int, *, from_native: bool = False) -> memoryview:
     swapped = np.frombuffer(data, np.uint8).copy()
     slots: npt.NDArray[Any] = swapped[: len(data) - len(data) % 16].reshape(-1, 16)
-    slots[:, 0:4] = slots[:, 0:4][:, ::-1].copy()
-    long = np.ascontiguousarray(slots[:, 0:4]).view(np.int32)[:, 0] > _INLINE_MOST_NBYTES
+    before = slots[:, 0:4].copy()
+    slots[:, 0:4] = before[:, ::-1]
+    native = before if from_native else slots[:, 0:4].copy()
+    long = native.view(np.int32)[:, 0] > _INLINE_MOST_NBYTES
     for start in (8, 12):
         slots[long, start : start + 4] = slots[long, start : start + 4][:, ::-1]
     return swapped.data
@@ -50,3 +53,9 @@ SWAPS: Final[Mapping[Swap, Callable[[memoryview, int], memoryview]]] = {
     Swap.VIEWS: _swap_views,
 }
 """By `Swap`: a function of bytes and the bit width of a slot that gives new bytes."""
+
+SWAPS_FROM_NATIVE: Final[Mapping[Swap, Callable[[memoryview, int], memoryview]]] = {
+    **SWAPS,
+    Swap.VIEWS: partial(_swap_views, from_native=True),
+}
+"""The same for bytes in this machine's order: a view is long or not by its size."""

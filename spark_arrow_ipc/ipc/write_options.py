@@ -1,14 +1,17 @@
-"""`WriteOptions`: how a file or stream is written."""
+"""How a file or stream is written: `WriteOptions`, and what a metadata version cannot hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from spark_arrow_ipc.arrow.column_path import walk_fields
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata, RunEndEncoded
 from spark_arrow_ipc.ipc.compression import check_level
-from spark_arrow_ipc.ipc.constants import CompressionType, Format
+from spark_arrow_ipc.ipc.constants import CompressionType, Format, MetadataVersion
 
-__all__ = ["WriteOptions"]
+__all__ = ["WriteOptions", "check_message_metadata", "check_version"]
 
 _CODECS: Final = {compression.word: compression for compression in CompressionType}
 
@@ -29,10 +32,11 @@ class WriteOptions:
         How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, written
         at its end, when all values are known; a stream gets each dictionary before its first batch. ``delta``: the
         first one is written before its first use, and later values as deltas, which not every reader knows (polars).
+        Dictionaries inside of dictionaries have no deltas, which pyarrow refuses: they are written as by ``unify``.
     alignment
         Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
     metadata_version
-        ``V5``, or ``V4`` for readers before Arrow 1.0.
+        ``V5``, or ``V4`` for readers before Arrow 1.0; without compression, run ends and metadata of batches.
     legacy_framing
         Prefixes without the continuation marker, for readers before 0.15.
     checksums
@@ -72,3 +76,30 @@ class WriteOptions:
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, found {value!r}")
+
+
+def check_version(schema: Schema, version: MetadataVersion) -> None:
+    """Refuse a schema that a metadata version cannot have.
+
+    Raises
+    ------
+    ValueError
+        A field is of a type that is younger; its path is given.
+    """
+    # V4 is older than the type. Arrow C++ counts a validity buffer for it there, other readers do not.
+    paths = [path for path, field in walk_fields(schema.fields) if isinstance(field.type, RunEndEncoded)]
+    if paths and version is MetadataVersion.V4:
+        raise ValueError(f"{paths[0]}: metadata V4 does not have run-end encoded arrays; write V5")
+
+
+def check_message_metadata(pairs: CustomMetadata, version: MetadataVersion) -> None:
+    """Refuse custom metadata of a batch's message that a metadata version cannot have.
+
+    Raises
+    ------
+    ValueError
+        The version is V4, and there are pairs.
+    """
+    # It takes any pair for the codec of Arrow 0.17, which had its name there.
+    if pairs and version is MetadataVersion.V4:
+        raise ValueError("custom metadata of batches needs metadata V5: pyarrow refuses to read it in V4")

@@ -20,7 +20,6 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -49,13 +48,13 @@ from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.metadata.custom_metadata import encode_custom_metadata
 from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
-from spark_arrow_ipc.ipc.plan import Plan, compile_plan
+from spark_arrow_ipc.ipc.plan import Plan, compile_plan, nested_dictionaries
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
 from spark_arrow_ipc.ipc.walker import walk_arrays
-from spark_arrow_ipc.ipc.write_options import WriteOptions
+from spark_arrow_ipc.ipc.write_options import WriteOptions, check_message_metadata, check_version
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""
@@ -65,15 +64,7 @@ _BLOCK_NBYTES: Final = 24
 """The size of one block in a footer (File.fbs)."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
-
 _DEFAULT_OPTIONS: Final = WriteOptions()
-
-
-def _check_version(schema: Schema, version: MetadataVersion) -> None:
-    # V4 is older than the type. Arrow C++ counts a validity buffer for it there, other readers do not.
-    paths = [path for path, field in walk_fields(schema.fields) if isinstance(field.type, t.RunEndEncoded)]
-    if paths and version is MetadataVersion.V4:
-        raise ValueError(f"{paths[0]}: metadata V4 does not have run-end encoded arrays; write V5")
 
 
 class Writer:
@@ -83,14 +74,19 @@ class Writer:
     ----------
     custom_metadata
         Pairs for the footer (file format), which may be changed until `close`. A value may be bytes.
+    dictionary_metadata
+        Pairs for the messages of the dictionary batches that are written from now on.
     """
 
-    def __init__(self, sink: PathSink | FileSink, schema: Schema, options: WriteOptions) -> None:
+    def __init__(
+        self, sink: PathSink | FileSink, schema: Schema, options: WriteOptions, schema_metadata: t.CustomMetadata = ()
+    ) -> None:
         self._sink = sink
         self._options = options
-        self._message = number_dictionaries(Schema(schema.fields, schema.custom_metadata, NATIVE))
+        self._message = number_dictionaries(schema)
+        self._swaps = schema.endianness != NATIVE
         self._version = MetadataVersion[options.metadata_version]
-        _check_version(schema, self._version)
+        check_version(schema, self._version)
         self._plan = compile_plan(schema.fields, self._message.dictionary_ids, self._version)
         self._compression = options.codec
         self._compressor = self._new_compressor()
@@ -99,17 +95,23 @@ class Writer:
         self._dictionaries: dict[int, Array] = {}
         """The values of each id as last written."""
         is_file = options.format == Format.FILE
-        self._writes_dictionaries_last = is_file and options.dictionaries == "unify"
+        self._nested_ids = nested_dictionaries(self._plan)
+        writes_last = self._plan.dictionaries.keys() if options.dictionaries == "unify" else self._nested_ids
+        self._last_ids = frozenset(writes_last if is_file else ())
+        """The dictionaries that are written at the end of a file, when all values are known."""
         self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
         self._position = 0
         self._is_open = True
         self.custom_metadata: dict[str, str | bytes] = {}
+        self.dictionary_metadata: dict[str, str | bytes] = {}
         if options.format == Format.FILE:
             self._put(FILE_HEADER)
         own = new_file_id() if options.checksums else ()
-        self._put_message(tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), own)
+        self._put_message(
+            tables.SCHEMA, encode_schema(self._message), EncodedBatch({}, (), 0), (*schema_metadata, *own)
+        )
         self._schema_nbytes = self._position
         """Bytes before the first batch; the footer without its blocks has about as many."""
 
@@ -144,9 +146,10 @@ class Writer:
         ------
         ValueError
             The batch's names or types are not those of the writer's schema, a dictionary has more values than
-            the field's indices can count, or the writer is closed.
+            the field's indices can count, there is custom metadata that the format cannot hold, or the writer is closed.
         """
         self._check_open()
+        self._check_metadata(batch.custom_metadata)
         self._check_schema(batch.schema)
         known = {} if self._unified is None else self._unified.known()
         columns = batch.columns if self._unified is None else self._unified.unify(self._plan, batch.columns)
@@ -155,8 +158,7 @@ class Writer:
             if self._unified is not None:
                 self._unified.forget(known)
             return False
-        if not self._writes_dictionaries_last:
-            self._put_dictionaries(self._plan, columns)
+        self._put_dictionaries(self._plan, columns)
         self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
         return True
 
@@ -180,12 +182,14 @@ class Writer:
         if not self._is_open:
             return
         try:
-            if self._writes_dictionaries_last and self._unified is not None:
-                # Inner dictionaries stand before outer ones in the plan.
-                for dictionary_id, plan in self._plan.dictionaries.items():
-                    values = self._unified.values(dictionary_id)
-                    if values is not None:
-                        self._put_dictionary_batch(dictionary_id, plan, values, is_delta=False)
+            self._check_metadata(())
+            # Inner dictionaries stand before outer ones in the plan.
+            for dictionary_id, plan in self._plan.dictionaries.items():
+                values = (
+                    self._unified.values(dictionary_id) if self._unified and dictionary_id in self._last_ids else None
+                )
+                if values is not None:
+                    self._put_dictionary_batch(dictionary_id, plan, values, is_delta=False)
             self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
             if self._options.format == Format.FILE:
                 self._put_footer()
@@ -221,6 +225,13 @@ class Writer:
         if not self._is_open:
             raise ValueError("the writer is closed")
 
+    def _check_metadata(self, pairs: t.CustomMetadata) -> None:
+        if self.custom_metadata and self._options.format != Format.FILE:
+            raise ValueError(
+                "a stream has no footer for the writer's custom_metadata: give its pairs to create(..., schema_metadata=...)"
+            )
+        check_message_metadata(pairs or t.pairs(self.dictionary_metadata), self._version)
+
     def _check_schema(self, schema: Schema) -> None:
         expected = [(field.name, field.type) for field in self.schema.fields]
         actual = [(field.name, field.type) for field in schema.fields]
@@ -244,7 +255,7 @@ class Writer:
         return encode_columns(
             plan, columns, length,
             compression=self._compression, compressor=compressor, alignment=self._options.alignment,
-            with_checksums=self._options.checksums,
+            with_checksums=self._options.checksums, swaps=self._swaps,
         )  # fmt: skip
 
     def _put(self, data: BytesLike) -> None:
@@ -279,13 +290,14 @@ class Writer:
             self._checksums[table].append(MessageChecksums(checksum(metadata), encoded.checksums))
 
     def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> bool:
-        """Write the new and grown dictionaries of some columns, inner ones first.
+        """Write the new and grown dictionaries of some columns that are due, inner ones first.
 
         Returns whether one of them replaces an earlier one.
         """
         replaces = False
         for dictionary_id, values in self._dictionaries_of(plan, columns):
-            replaces |= self._put_dictionary(dictionary_id, plan.dictionaries[dictionary_id], values)
+            if dictionary_id not in self._last_ids:
+                replaces |= self._put_dictionary(dictionary_id, plan.dictionaries[dictionary_id], values)
         return replaces
 
     def _dictionaries_of(self, plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[int, Array]]:
@@ -308,7 +320,7 @@ class Writer:
             same = not replaces and not compare.difference(before.slice(0, shared), values.slice(0, shared))
             if same and values.length <= before.length:
                 return False
-            if same and self._options.dictionaries == "delta":
+            if same and self._options.dictionaries == "delta" and dictionary_id not in self._nested_ids:
                 is_delta, added = True, values.slice(before.length)
             else:
                 replaces = True
@@ -319,7 +331,7 @@ class Writer:
     def _put_dictionary_batch(self, dictionary_id: int, plan: Plan, values: Array, *, is_delta: bool) -> None:
         encoded = self._encode(plan, (values,), values.length, self._dictionary_compressor)
         table, header = dictionary_values(dictionary_id, encoded.header, is_delta=is_delta)
-        self._put_message(table, header, encoded, ())
+        self._put_message(table, header, encoded, t.pairs(self.dictionary_metadata))
 
     def _put_footer(self) -> None:
         rows = {
@@ -353,7 +365,13 @@ class Writer:
         return encode_checksums(of_schema.header, batches, dictionaries)
 
 
-def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTIONS) -> Writer:
+def create(
+    sink: Writable,
+    schema: Schema,
+    options: WriteOptions = _DEFAULT_OPTIONS,
+    *,
+    schema_metadata: t.AnyPairs | None = None,
+) -> Writer:
     """Return a writer of record batches of `schema`.
 
     Parameters
@@ -362,9 +380,12 @@ def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTI
         A path, whose file appears when the writer closes and replaces an old one; or a binary file object, which
         the caller closes.
     schema
-        The schema of all batches.
+        The schema of all batches. Bodies are written in its byte order.
     options
         Format, compression and so on.
+    schema_metadata
+        Pairs for the message of the schema, which are not those of the schema itself. A stream has them instead of the
+        pairs of a footer.
 
     Raises
     ------
@@ -376,13 +397,13 @@ def create(sink: Writable, schema: Schema, options: WriteOptions = _DEFAULT_OPTI
     if isinstance(sink, str | os.PathLike):
         path_sink = PathSink(os.fspath(sink))
         try:
-            return Writer(path_sink, schema, options)
+            return Writer(path_sink, schema, options, t.pairs(schema_metadata))
         except BaseException:
             path_sink.discard()
             raise
     if not callable(getattr(sink, "write", None)):
         raise TypeError(f"expected a path or a binary file object, found {type(sink).__name__}")
-    return Writer(FileSink(sink), schema, options)
+    return Writer(FileSink(sink), schema, options, t.pairs(schema_metadata))
 
 
 def write(

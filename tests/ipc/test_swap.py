@@ -1,10 +1,10 @@
-"""Every kind of swap turns another byte order's buffer into this machine's, and is its own reverse."""
+"""Every kind of swap turns another byte order's buffer into this machine's, and back."""
 
 import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow.layout import Swap
-from spark_arrow_ipc.ipc.swap import SWAPS
+from spark_arrow_ipc.ipc.swap import SWAPS, SWAPS_FROM_NATIVE
 
 LONG_VIEW = np.array([13, 0x61626364, 2, 7], ">i4").tobytes()
 CASES = [
@@ -28,6 +28,13 @@ def test_units_are_reversed_and_bytes_are_not(swap, bit_width, data, expected):
     assert expected == bytes(SWAPS[swap](memoryview(data), bit_width))
 
 
+@pytest.mark.parametrize(
+    ("swap", "bit_width", "data", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_and_back_again(swap, bit_width, data, expected):
+    assert data == bytes(SWAPS_FROM_NATIVE[swap](memoryview(expected), bit_width))
+
+
 def test_every_swap_has_a_function():
-    assert set(Swap) == set(SWAPS)
+    assert set(Swap) == set(SWAPS) == set(SWAPS_FROM_NATIVE)
     assert set(Swap) == {case[1] for case in CASES}

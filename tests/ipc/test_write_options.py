@@ -1,8 +1,14 @@
-"""Options of writing: what cannot be is refused at once."""
+"""Options that cannot be are refused, and what a metadata version cannot hold, before a byte is written."""
+
+import io
 
 import pytest
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch, Schema
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.write_options import check_message_metadata, check_version
 
 WRONG_OPTIONS = [
     ({"format": "feather"}, "format: expected one of 'file', 'stream', found 'feather'"),
@@ -21,3 +27,41 @@ WRONG_OPTIONS = [
 def test_options_that_cannot_be_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ipc.WriteOptions(**options)
+
+
+def test_v4_has_no_run_ends(tmp_path):
+    """Arrow C++ would look for a buffer that other readers do not expect."""
+    schema = Schema.of([t.field("l", t.list_(t.run_end_encoded(t.int32, t.utf8)))])
+    with pytest.raises(ValueError, match=r"l\[\]: metadata V4 does not have run-end encoded arrays"):
+        ipc.create(tmp_path / "x.arrow", schema, ipc.WriteOptions(metadata_version="V4"))
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_v5_has_all_types():
+    schema = Schema.of([t.field("l", t.list_(t.run_end_encoded(t.int32, t.utf8)))])
+    check_version(schema, MetadataVersion.V5)
+
+
+@pytest.mark.parametrize("form", ["file", "stream"])
+@pytest.mark.parametrize("on_dictionaries", [False, True])
+def test_v4_has_no_metadata_of_batches(form, on_dictionaries):
+    """Any pair is the compression of Arrow 0.17 to pyarrow, which refuses the whole file then."""
+    schema = Schema.of([t.field("a", t.int8)])
+    (batch,) = (RecordBatch.from_pylist([{"a": 1}], schema),)
+    sink = io.BytesIO()
+    with ipc.create(sink, schema, ipc.WriteOptions(format=form, metadata_version="V4")) as writer:
+        before = writer.nbytes
+        writer.dictionary_metadata.update({"k": "v"} if on_dictionaries else {})
+        pairs = () if on_dictionaries else (("k", "v"),)
+        with pytest.raises(ValueError, match="custom metadata of batches needs metadata V5"):
+            writer.write(RecordBatch(schema, batch.columns, 1, pairs))
+        assert before == writer.nbytes
+        writer.dictionary_metadata.clear()
+        writer.write(batch)
+    assert [1] == pytest.importorskip("pyarrow").ipc.open_stream(sink.getvalue()[8 * (form == "file") :]).read_all()[
+        "a"
+    ].to_pylist()
+
+
+def test_v5_has_metadata_of_batches():
+    check_message_metadata((("k", "v"),), MetadataVersion.V5)

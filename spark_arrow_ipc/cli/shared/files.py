@@ -13,10 +13,12 @@ import os
 from typing import Final, Literal
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 
 __all__ = [
     "add_output_arguments",
+    "create",
     "foreign_metadata",
     "refuse_existing",
     "write_options",
@@ -48,6 +50,16 @@ def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
     return ipc.WriteOptions(
         format=arguments.ipc_format or form, compression=None if compression == "none" else compression
     )
+
+
+def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.CustomMetadata) -> ipc.Writer:
+    """Return a writer of a file with pairs in its footer, or of a stream with them in its first message."""
+    options = write_options(arguments, path)
+    if options.format == "stream":
+        return ipc.create(path, schema, options, schema_metadata=pairs)
+    writer = ipc.create(path, schema, options)
+    writer.custom_metadata.update(pairs)
+    return writer
 
 
 def refuse_existing(path: str) -> None:

@@ -17,6 +17,8 @@ class DictionaryBatchHeader:
     id: int
     data: RecordBatchHeader
     is_delta: bool
+    custom_metadata: CustomMetadata = ()
+    """That of the message."""
 
 
 def decode_dictionary_batch(view: reader.TableView, custom_metadata: CustomMetadata) -> DictionaryBatchHeader:
@@ -33,4 +35,4 @@ def decode_dictionary_batch(view: reader.TableView, custom_metadata: CustomMetad
     if data is None:
         raise InvalidMetadataError(expected="data in the dictionary batch", found="none", spec="Message.fbs")
     header = decode_record_batch(data, custom_metadata)
-    return DictionaryBatchHeader(int(view.scalar("id")), header, bool(view.scalar("isDelta")))
+    return DictionaryBatchHeader(int(view.scalar("id")), header, bool(view.scalar("isDelta")), custom_metadata)

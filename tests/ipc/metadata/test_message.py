@@ -1,11 +1,13 @@
 """Messages of the three kinds are decoded; other kinds, versions and compressions are refused by name."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.flatbuf import builder, tables
+from spark_arrow_ipc.ipc.flatbuf import builder, idl, tables
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 
@@ -34,9 +36,31 @@ def test_a_message_says_its_kind(kind, table, header):
     )  # fmt: skip
 
 
+PAGED_BUFFER = idl.StructDefinition(
+    "Buffer",
+    24,
+    (
+        idl.StructField("page", idl.SHORT, 0),
+        idl.StructField("offset", idl.LONG, 8),
+        idl.StructField("length", idl.LONG, 16),
+    ),
+)
+RECORD_BATCH_OF_V3 = replace(
+    tables.RECORD_BATCH,
+    slots=tuple(
+        replace(slot, type=idl.Vector(PAGED_BUFFER)) if slot.name == "buffers" else slot
+        for slot in tables.RECORD_BATCH.slots
+    ),
+)
+"""As Arrow 0.3 to 0.7 wrote it."""
+
 REFUSED = [
     ("a tensor", tables.TENSOR, {"type": (tables.INT, {}), "shape": [], "data": (0, 0)}, {}, NoTableError, "the file holds a tensor"),
+    ("a version of 0.1", tables.SCHEMA, {}, {"version": 0}, UnsupportedError, "metadata version V1"),
+    ("a version of 0.2", tables.RECORD_BATCH, BATCH, {"version": 1}, UnsupportedError, "metadata version V2"),
     ("a version before 0.8", tables.SCHEMA, {}, {"version": 2}, UnsupportedError, "metadata version V3"),
+    ("a version before 0.8, whose buffers had a page", RECORD_BATCH_OF_V3, {**BATCH, "buffers": [(0, 0, 8)]}, {"version": 2}, UnsupportedError, "metadata version V3"),
+    ("a version to come", tables.SCHEMA, {}, {"version": 5}, UnsupportedError, "metadata version number 5"),
     ("a negative body", tables.SCHEMA, {}, {"bodyLength": -8}, InvalidMetadataError, "a body length of at least 0"),
 ]  # fmt: skip
 
