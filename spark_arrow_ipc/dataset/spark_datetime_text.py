@@ -11,53 +11,20 @@ Spark puts on the current day, are refused.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spark_arrow_ipc.errors import OptionError, cut_repr
+from spark_arrow_ipc.dataset.time_zones import zone
+from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["epoch_ns", "parse_date", "parse_timestamp", "zone"]
+__all__ = ["epoch_ns", "parse_date", "parse_timestamp"]
 
 _DATE: Final = r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})"
 _DATE_STRING: Final = re.compile(rf"{_DATE}(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP_STRING: Final = re.compile(
     rf"{_DATE}(?:[ T](\d{{1,2}})(?::(\d{{1,2}})(?::(\d{{1,2}})(?:\.(\d*))?(?: ?([A-Za-z+-]\S*))?)?)?)?)?)?", re.ASCII
 )
-_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2})(?::?(\d{2}))?)?", re.ASCII)
-_UTC_NAMES: Final = ("Z", "UTC", "GMT", "UT")
-_MOST_OFFSET: Final = timedelta(hours=18)
-"""The limit of Java's ``ZoneOffset``."""
-
-_LONGEST_NAME: Final = 255
-"""Characters of a zone's name; zoneinfo takes the parts of a longer one for directories, by recursion."""
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def zone(name: str) -> tzinfo:
-    """Return a time zone by the names that Spark takes: ``Europe/Berlin``, ``UTC``, ``Z``, ``+02:00``, ``GMT+2``.
-
-    Raises
-    ------
-    OptionError
-        This machine knows no such zone.
-    """
-    if name in _UTC_NAMES:
-        return UTC
-    if offset_match := _OFFSET.fullmatch(name):
-        sign, hours, minutes, seconds = offset_match.groups("0")
-        offset = timedelta(hours=int(hours), minutes=int(minutes), seconds=int(seconds))
-        if offset <= _MOST_OFFSET and int(minutes) < 60 and int(seconds) < 60:
-            return timezone(-offset if sign == "-" else offset)
-    try:
-        if len(name) > _LONGEST_NAME:
-            raise ValueError(name)
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise OptionError(
-            expected="a time zone such as Europe/Berlin, UTC or +02:00 that this machine knows", found=cut_repr(name)
-        ) from error
 
 
 def parse_date(string: str) -> date | None:

@@ -4,8 +4,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_date, parse_timestamp, zone
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_date, parse_timestamp
 
 DATES = [
     ("2024", date(2024, 1, 1)), ("2024-3", date(2024, 3, 1)), ("2024-03-09", date(2024, 3, 9)), ("+2024-03-09", date(2024, 3, 9)),
@@ -29,17 +28,6 @@ TIMESTAMPS = [
 @pytest.mark.parametrize(("string", "expected"), TIMESTAMPS)
 def test_timestamps(string, expected):
     assert repr(expected) == repr(parse_timestamp(string))
-
-
-@pytest.mark.parametrize(("name", "hours"), [("UTC", 0), ("Z", 0), ("+02:00", 2), ("GMT-3", -3), ("Asia/Tokyo", 9)])
-def test_zones(name, hours):
-    assert timedelta(hours=hours) == zone(name).utcoffset(datetime(2024, 1, 1))
-
-
-@pytest.mark.parametrize("name", ["Nowhere/None", "+19:00", "+01:60", "../etc/passwd", "", "*/" * 5_000])
-def test_no_zone(name):
-    with pytest.raises(OptionError, match="expected a time zone"):
-        zone(name)
 
 
 def test_nanoseconds_since_1970():

@@ -16,7 +16,7 @@ pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of p
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
-import json, sys
+import json, os, sys
 from pyspark.sql import SparkSession, functions as f
 
 path = sys.argv[1]
@@ -53,6 +53,12 @@ told["relative"] = {
     "append": raised(lambda: frame.write.format("arrowipc").mode("append").save("in")),
     "overwrite": raised(lambda: frame.write.format("arrowipc").mode("overwrite").save("in")),
 }
+spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+hours = spark.sql("SELECT id, timestamp_micros(id * 3600000000) AS at, timestamp_micros(id * 3600000000) AS p FROM range(6)")
+hours.write.format("arrowipc").mode("append").option("partitionBy", "p").save(path + "/hours")
+told["directories"] = sorted(name for name in os.listdir(path + "/hours") if "=" in name)[:2]
+late = spark.read.format("arrowipc").option("where", "at >= TIMESTAMP '1970-01-01 13:00:00'").load(path + "/hours")
+told["in the session's zone"] = sorted(row.id for row in late.collect())
 from spark_arrow_ipc import register
 register(spark)
 told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
@@ -85,6 +91,8 @@ def test_a_connect_client_reads_and_writes(tmp_path):
         "written": [[2, None], [3, "z"]],
         "inserted": 3,
         "setting": "2147483647",
+        "directories": ["p=1970-01-01 09%3A00%3A00", "p=1970-01-01 10%3A00%3A00"],
+        "in the session's zone": [4, 5],
     }
     assert "NoFilesError" in error
     assert "nowhere" in error

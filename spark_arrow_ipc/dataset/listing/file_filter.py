@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import compile_name
-from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_timestamp, zone
+from spark_arrow_ipc.dataset.spark_datetime_text import epoch_ns, parse_timestamp
+from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.storage.paths import name_of
 

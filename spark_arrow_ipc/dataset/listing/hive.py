@@ -32,7 +32,7 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
     widest,
 )
 from spark_arrow_ipc.dataset.listing.tree import Tree
-from spark_arrow_ipc.dataset.spark_datetime_text import zone
+from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind

@@ -23,7 +23,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timestamp, zone
+from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timestamp
+from spark_arrow_ipc.dataset.time_zones import is_certain, zone
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 
 __all__ = [
@@ -175,7 +176,7 @@ def cast(raw: str, type_: t.DataType, time_zone: str | None = None) -> Partition
     ValueError
         The string is not a value of the type, or does not fit it.
     OptionError
-        A timestamp without a zone is to be cast to an instant, and no time zone is given.
+        A timestamp without a zone is to be cast to an instant, and no time zone is given, or its offset is not certain.
     UnsupportedError
         Partition columns cannot have the type.
     """
@@ -244,6 +245,14 @@ def _timestamp(raw: str, type_: Any, time_zone: str | None) -> datetime:
                 found=repr(raw),
             )
         value = value.replace(tzinfo=zone(time_zone))
+    assert value.tzinfo is not None
+    if not is_certain(value, value.tzinfo):
+        raise OptionError(
+            expected="a timestamp with an offset, because which instant this is in the time zone is not certain: the "
+            "tables of Python and of Spark's JVM may differ before 1970 (or ask for timestamp_ntz or string, or set "
+            "timeZone to an offset)",
+            found=repr(raw),
+        )
     return value.astimezone(UTC)
 
 

@@ -24,6 +24,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     BoundColumn,
     BoundPredicate,
     Constant,
+    Doubtful,
     IsNull,
     Like,
     Negated,
@@ -31,6 +32,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     OneOf,
     Pair,
     Range,
+    Unsure,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
     Cut,
@@ -43,7 +45,9 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.dataset.predicate.instants import Doubt, dates_in_doubt
 from spark_arrow_ipc.dataset.predicate.literals import cast, timestamp
+from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["bind"]
@@ -59,7 +63,8 @@ def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None 
     fields
         The columns as Spark sees them, in the Arrow types that `conform` gives it, and hive columns.
     zone
-        The session's time zone, if the option timeZone is set.
+        The session's time zone. `UNKNOWN_ZONE` binds for skipping alone: what depends on the zone is left in doubt. With
+        None it is an error.
 
     Raises
     ------
@@ -67,7 +72,7 @@ def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None 
         A column does not exist, or its name is ambiguous.
     OptionError
         Types that Spark does not compare, a string that is no value of the type it is compared as, or an instant
-        that depends on the unknown time zone.
+        that depends on the unknown time zone or is not certain in it.
     """
     return _Binder(fields, zone).predicate(predicate)
 
@@ -137,17 +142,22 @@ class _Binder:
             raise _incomparable(predicate, left, right)
         if isinstance(left, p.Literal):
             assert isinstance(right, p.Literal)
-            return self._constant(operator, cast(left, common, self._zone), cast(right, common, self._zone))
+            return self._of_literals(operator, left, right, common)
         if isinstance(right, p.Literal):
             beyond = _beyond_long(operator, left, right)
             return self._with_constant(operator, left, right, common) if beyond is None else Constant(beyond)
         return self._pair(operator, left, right, common)
 
-    def _constant(self, operator: Operator, left: Raw | None, right: Raw | None) -> BoundPredicate:
-        if left is None or right is None:
-            is_safe = operator is Operator.NULL_SAFE_EQ
-            return Constant((left is None and right is None) if is_safe else None)
-        return Constant(COMPARE[operator](order_key(left), order_key(right)))
+    def _of_literals(self, operator: Operator, left: p.Literal, right: p.Literal, common: t.DataType) -> BoundPredicate:
+        values: list[Raw | None] = []
+        for literal in (left, right):
+            value = cast(literal, common, self._zone)
+            if isinstance(value, Doubt):
+                if self._zone is UNKNOWN_ZONE:
+                    return Unsure(value.why)
+                raise OptionError(value.why)
+            values.append(value)
+        return _constant(operator, *values)
 
     def _pair(self, operator: Operator, left: BoundColumn, right: BoundColumn, common: t.DataType) -> BoundPredicate:
         if isinstance(common, t.Null):
@@ -188,17 +198,25 @@ class _Binder:
         if isinstance(column.type, t.Null):
             cast(literal, common, self._zone)
             return Constant(False if operator is Operator.NULL_SAFE_EQ else None)
-        made = _RANGES[operator](column, self._cut(column, common, literal))
+        made = self._by_place(operator, column, literal, common)
         return NullSafe(made) if operator is Operator.NULL_SAFE_EQ else made
 
-    def _cut(self, column: BoundColumn, common: t.DataType, literal: p.Literal) -> Cut:
+    def _by_place(
+        self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
+    ) -> BoundPredicate:
         self._check_castable(column, common)
         value = cast(literal, common, self._zone)
         assert value is not None
+        if isinstance(column.type, t.Date) and isinstance(common, t.Timestamp) and common.timezone is not None:
+            assert isinstance(value, int | Doubt)
+            assert self._zone is not None
+            value = dates_in_doubt(value, self._zone, str(literal)) or value
+        if isinstance(value, Doubt):
+            return Doubtful(column, value.earliest, value.latest + 1, *_DOUBTS[operator], value.why)
         place = cut(column.type, common, value, self._zone)
         if place is None:
             raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
-        return place
+        return _RANGES[operator](column, place)
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -211,19 +229,15 @@ class _Binder:
                 cast(option, common, self._zone)
             if not isinstance(operand, p.Literal) or operand.value is None:
                 return Constant(None)
-            left = cast(operand, common, self._zone)
-            return Any_(
-                tuple(self._constant(Operator.EQ, left, cast(option, common, self._zone)) for option in options)
-            )
+            return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
         parts: list[BoundPredicate] = []
         points: dict[Raw, None] = {}
         for option in options:
             if option.value is None:
                 parts.append(Constant(None))
                 continue
-            one = _equal(operand, self._cut(operand, common, option))
-            assert isinstance(one, Range)
-            if one.is_point and one.lower is not None and not _is_nan(one.lower):
+            one = self._by_place(Operator.EQ, operand, option, common)
+            if isinstance(one, Range) and one.is_point and one.lower is not None and not _is_nan(one.lower):
                 points[one.lower] = None
             else:
                 parts.append(one)
@@ -258,6 +272,13 @@ _LITERALS: Final[Mapping[type[t.DataType], str]] = {
     t.Date: "DATE '...' (or set the option timeZone)",
     t.Timestamp: "TIMESTAMP_NTZ '...'",
 }
+
+
+def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundPredicate:
+    if left is None or right is None:
+        is_safe = operator is Operator.NULL_SAFE_EQ
+        return Constant((left is None and right is None) if is_safe else None)
+    return Constant(COMPARE[operator](order_key(left), order_key(right)))
 
 
 def _is_nan(value: Raw) -> bool:
@@ -370,3 +391,14 @@ _RANGES: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] 
     Operator.GT: lambda column, place: _from(column, place.upper, is_least=False),
 }
 """By operator: the predicate over the column's own values for a comparison with a constant."""
+
+_DOUBTS: Final[Mapping[Operator, tuple[bool, bool]]] = {
+    Operator.EQ: (False, False),
+    Operator.NULL_SAFE_EQ: (False, False),
+    Operator.NE: (True, True),
+    Operator.LT: (True, False),
+    Operator.LE: (True, False),
+    Operator.GT: (False, True),
+    Operator.GE: (False, True),
+}
+"""By operator: the truth of values below and above a doubt."""

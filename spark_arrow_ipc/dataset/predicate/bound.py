@@ -26,6 +26,7 @@ __all__ = [
     "BoundColumn",
     "BoundPredicate",
     "Constant",
+    "Doubtful",
     "IsNull",
     "Like",
     "Negated",
@@ -33,7 +34,9 @@ __all__ = [
     "OneOf",
     "Pair",
     "Range",
+    "Unsure",
     "bound_columns",
+    "has_doubt",
     "is_empty",
 ]
 
@@ -96,6 +99,37 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubtful:
+    """A comparison with an instant that is not certain: values in ``lower <= value < upper`` may be true or false.
+
+    Parameters
+    ----------
+    column
+        Compared in its own type.
+    lower, upper
+        Bounds of the doubt.
+    is_below, is_above
+        The truth of values below and above.
+    why
+        What is not certain, and what to do: the message for rows that lie inside.
+    """
+
+    column: BoundColumn
+    lower: int
+    upper: int
+    is_below: bool
+    is_above: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """Not decided while the session's time zone is not known; see `Doubtful`."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """Two columns compare, both cast to `common`."""
 
@@ -140,7 +174,9 @@ class Any_:  # noqa: N801 - `Any` is typing's
     parts: tuple[BoundPredicate, ...]
 
 
-BoundPredicate: TypeAlias = Constant | Range | OneOf | Like | Pair | IsNull | NullSafe | Negated | All | Any_
+BoundPredicate: TypeAlias = (
+    Constant | Range | OneOf | Like | Doubtful | Unsure | Pair | IsNull | NullSafe | Negated | All | Any_
+)
 
 
 def is_empty(bound: Range) -> bool:
@@ -148,6 +184,17 @@ def is_empty(bound: Range) -> bool:
     if bound.lower is None or bound.upper is None:
         return False
     return bool(order_key(bound.lower) == order_key(bound.upper))
+
+
+def has_doubt(bound: BoundPredicate) -> bool:
+    """Return whether a predicate has a part that depends on an uncertain instant."""
+    match bound:
+        case All(parts) | Any_(parts):
+            return any(map(has_doubt, parts))
+        case Negated(part) | NullSafe(part):
+            return has_doubt(part)
+        case _:
+            return isinstance(bound, Doubtful | Unsure)
 
 
 def bound_columns(bound: BoundPredicate) -> tuple[BoundColumn, ...]:
@@ -164,7 +211,7 @@ def _columns(bound: BoundPredicate) -> Iterator[BoundColumn]:
             yield from _columns(part)
         case Pair(_, left, right):
             yield from (left, right)
-        case Range(column) | OneOf(column) | Like(column) | IsNull(column):
+        case Range(column) | OneOf(column) | Like(column) | Doubtful(column) | IsNull(column):
             yield column
 
 

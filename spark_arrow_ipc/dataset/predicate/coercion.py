@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, tzinfo
 from functools import partial
 from typing import Any, Final
 
@@ -27,11 +27,10 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, midnight
 
 __all__ = [
     "COLLATED_STRING",
-    "DAY_MICROSECONDS",
-    "EPOCH",
     "UTC_TIMESTAMP",
     "VARIANT",
     "Cut",
@@ -50,8 +49,6 @@ __all__ = [
 MAX_PRECISION: Final = 38
 """Digits of Spark's decimals."""
 
-DAY_MICROSECONDS: Final = 86_400_000_000
-EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
 UTC_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 LOCAL_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND)
 
@@ -205,31 +202,6 @@ def rescaled(value: int, from_scale: int, to_scale: int) -> int:
     divisor: int = 10 ** (from_scale - to_scale)
     rounded = (2 * abs(value) + divisor) // (2 * divisor)
     return -rounded if value < 0 else rounded
-
-
-def midnight(day: int, zone: tzinfo) -> int:
-    """Return the first instant of a day in a zone, in microseconds.
-
-    The end of a gap over midnight, the beginning of an overlap.
-    """
-    local = EPOCH + timedelta(days=day)
-    instant = _instant(local, zone)
-    if instant.astimezone(zone).replace(tzinfo=None) != local:
-        # Clocks jump over midnight. java.time gives the jump itself, which is between these two.
-        before, at = _instant(local.replace(fold=1), zone), instant
-        while at - before > timedelta(seconds=1):
-            middle = before + (at - before) // 2
-            middle -= timedelta(microseconds=middle.microsecond)
-            if middle.astimezone(zone).utcoffset() == instant.astimezone(zone).utcoffset():
-                at = middle
-            else:
-                before = middle
-        instant = at
-    return (instant.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
-
-
-def _instant(local: datetime, zone: tzinfo) -> datetime:
-    return local.replace(tzinfo=zone).astimezone(UTC)
 
 
 _Widen = Callable[[Any], Raw]

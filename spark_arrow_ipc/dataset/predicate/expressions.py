@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate.instants import Doubt
 
 __all__ = [
     "And",
@@ -84,13 +85,13 @@ class Literal:
         Its type in Spark, as an Arrow type: `Null`, `Bool`, a signed `Int`, `FloatingPoint`, 128-bit `Decimal`,
         `Utf8`, `Binary`, `Date`, `Timestamp`, `Time` or `Duration` in microseconds.
     value
-        None for `Null` only.
+        None for `Null` only; a `Doubt` for an instant that is not certain.
     sql
         The literal as written.
     """
 
     type: t.DataType
-    value: Raw | None
+    value: Raw | Doubt | None
     sql: str
 
     def __str__(self) -> str:

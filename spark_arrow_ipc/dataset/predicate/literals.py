@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.coercion import (
-    EPOCH,
     MAX_PRECISION,
     UTC_TIMESTAMP,
     precision_of,
@@ -27,7 +26,9 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, TimestampLiteral
+from spark_arrow_ipc.dataset.predicate.instants import EPOCH, Doubt, instant, midnight
 from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timestamp
+from spark_arrow_ipc.dataset.time_zones import is_certain
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["cast", "date_literal", "interval", "local_timestamp", "number", "timestamp"]
@@ -151,8 +152,10 @@ def timestamp(literal: TimestampLiteral, zone: tzinfo | None) -> Literal:
     return Literal(UTC_TIMESTAMP, _timestamp(literal.value, UTC_TIMESTAMP, zone), str(literal))
 
 
-def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | None:
+def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt | None:
     """Return the value of a literal cast to a common type, as Spark's ANSI mode casts it; None for NULL.
+
+    An instant is a `Doubt` if the time zone's offset is not certain.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | None:
     to
         The `common_type` of the comparison.
     zone
-        The session's time zone, if the option timeZone is set.
+        The session's time zone, `UNKNOWN_ZONE`, or None.
 
     Raises
     ------
@@ -178,15 +181,13 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | None:
         return read(value.decode(), to, zone)
     if isinstance(literal.type, t.Timestamp) and isinstance(to, t.Timestamp):
         assert isinstance(value, int)
-        return _instant(EPOCH + timedelta(microseconds=value), literal.sql, zone)
-    if isinstance(literal.type, t.Date) and isinstance(to, t.Timestamp) and to.timezone is not None and zone is None:
-        raise OptionError(_needs_zone(literal.sql))
+        return instant(EPOCH + timedelta(microseconds=value), zone, literal.sql)
+    if isinstance(literal.type, t.Date) and isinstance(to, t.Timestamp) and to.timezone is not None:
+        assert isinstance(value, int)
+        return _of_date(value, zone, literal.sql)
     widen = widened(literal.type, to, zone)
     assert widen is not None, (literal.type, to)
-    try:
-        widened_value = widen(value)
-    except OverflowError as error:
-        raise _refused(literal.sql, "an instant of the years 1 to 9999") from error
+    widened_value = widen(value)
     if isinstance(to, t.Decimal) and isinstance(widened_value, int) and precision_of(widened_value) > to.precision:
         raise _refused(literal.sql, f"a value that fits {spark_name(to)}, as which it is compared")
     return widened_value
@@ -198,14 +199,6 @@ def _refused(string: str, expected: str) -> OptionError:
 
 def _invalid(string: str, to: t.DataType) -> OptionError:
     return _refused(repr(string), f"a string that Spark casts to {spark_name(to)}")
-
-
-def _needs_zone(string: str) -> str:
-    return (
-        f"the option where: which instant {string} means depends on the session's time zone, which the planner of a "
-        "Python data source cannot see: set the option timeZone (for example timeZone=Europe/Berlin), or write the "
-        "zone into the literal ('2024-01-31 12:00:00+01:00')"
-    )
 
 
 def _integer(string: str, to: t.Int, _zone: tzinfo | None) -> Raw:
@@ -255,7 +248,7 @@ def _date(string: str, to: t.Date, _zone: tzinfo | None) -> int:
     return parsed.toordinal() - date(1970, 1, 1).toordinal()
 
 
-def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int:
+def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int | Doubt:
     parsed = parse_timestamp(string.strip(_BLANKS))
     if parsed is None:
         raise _invalid(string, to)
@@ -264,22 +257,20 @@ def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int:
             # Spark drops the zone in silence.
             raise _refused(repr(string), "a string without a zone, for a timestamp_ntz")
         return (parsed - EPOCH) // _MICROSECOND
-    return _instant(parsed, repr(string), zone)
+    return instant(parsed, zone, repr(string))
 
 
-def _instant(moment: datetime, string: str, zone: tzinfo | None) -> int:
-    if moment.tzinfo is None:
-        if zone is None:
-            raise OptionError(_needs_zone(string))
-        moment = moment.replace(tzinfo=zone)
+def _of_date(day: int, zone: tzinfo | None, sql: str) -> int | Doubt:
+    local = EPOCH + timedelta(days=day)
+    if zone is None or not is_certain(local, zone):
+        return instant(local, zone, sql)
     try:
-        utc = moment.astimezone(UTC)
+        return midnight(day, zone)
     except OverflowError as error:
-        raise _refused(string, "an instant of the years 1 to 9999") from error
-    return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
+        raise _refused(sql, "an instant of the years 1 to 9999") from error
 
 
-_FROM_STRING: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None], Raw]]] = {
+_FROM_STRING: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None], Raw | Doubt]]] = {
     t.Int: _integer,
     t.FloatingPoint: _double,
     t.Decimal: _decimal_of_string,

@@ -26,6 +26,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     BoundColumn,
     BoundPredicate,
     Constant,
+    Doubtful,
     IsNull,
     Like,
     Negated,
@@ -33,10 +34,12 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     OneOf,
     Pair,
     Range,
+    Unsure,
     is_empty,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import EPOCH, order_key, widened
+from spark_arrow_ipc.dataset.predicate.coercion import order_key, widened
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.dataset.predicate.instants import EPOCH
 
 __all__ = ["UNKNOWN", "Summary", "keeps", "keeps_partition", "summary_of_value", "truths"]
 
@@ -259,6 +262,25 @@ def prefix_end(prefix: bytes) -> bytes | None:
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
+def _doubtful(bound: Doubtful, lookup: Lookup) -> int:
+    known = lookup(bound.column)
+
+    def of_values() -> int:
+        least, greatest = known.least, known.greatest
+        may_be_below = least is None or order_key(least) < bound.lower
+        may_be_above = greatest is None or order_key(greatest) >= bound.upper
+        inside = _of_range(known, bound.lower, bound.upper)
+        possible = TRUE | FALSE if inside & TRUE else 0
+        possible |= (TRUE if bound.is_below else FALSE) if may_be_below else 0
+        return possible | ((TRUE if bound.is_above else FALSE) if may_be_above else 0)
+
+    return _leaf(known, of_values)
+
+
+def _unsure(_bound: Unsure, _lookup: Lookup) -> int:
+    return ANYTHING
+
+
 def _pair(bound: Pair, lookup: Lookup) -> int:
     left, right = lookup(bound.left), lookup(bound.right)
     nulls = NULL if left.may_be_null or right.may_be_null else 0
@@ -293,5 +315,7 @@ _TRUTHS: Final[Mapping[type[Any], Callable[[Any, Lookup], int]]] = {
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
+    Doubtful: _doubtful,
+    Unsure: _unsure,
 }
 """One row for each class of `BoundPredicate`."""

@@ -19,8 +19,9 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
-from spark_arrow_ipc.dataset.predicate.coercion import DAY_MICROSECONDS, rescaled
+from spark_arrow_ipc.dataset.predicate.coercion import rescaled
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS
 from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_value
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ColumnNotFoundError

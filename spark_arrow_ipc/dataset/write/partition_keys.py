@@ -21,8 +21,8 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import Slots, take
-from spark_arrow_ipc.arrow.python_values import temporal
 from spark_arrow_ipc.dataset.listing.partition_values import PartitionValue, partition_directory
+from spark_arrow_ipc.dataset.time_zones import is_certain, zone
 from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError, error_context
 
 __all__ = ["MAX_NAME_NBYTES", "PARTITIONABLE", "check_partition_columns", "directories_of", "group_rows"]
@@ -105,7 +105,9 @@ def directories_of(
     Raises
     ------
     UnsupportedError
-        A value cannot be formatted, such as a date after the year 9999.
+        A value cannot be formatted, such as a date after the year 9999, or could be read as another instant.
+    OptionError
+        Python knows no such time zone.
     LimitError
         The name of a directory is too long.
     """
@@ -138,9 +140,21 @@ def _values(column: Array, time_zone: str | None) -> list[PartitionValue | np.ge
                     "partition's directory"
                 )
     if isinstance(column.type, t.Timestamp) and column.type.timezone is not None:
-        zone = temporal.zone(time_zone or "UTC")
-        values = [value.astimezone(zone) if isinstance(value, datetime) else None for value in values]
+        return [_local(value, time_zone or "UTC") if isinstance(value, datetime) else None for value in values]
     return values
+
+
+def _local(value: datetime, time_zone: str) -> datetime:
+    local = value.astimezone(zone(time_zone))
+    assert local.tzinfo is not None
+    if not is_certain(local, local.tzinfo):
+        raise UnsupportedError(
+            f"the instant {value:%Y-%m-%d %H:%M:%S%z} cannot name a partition's directory in the time zone {time_zone}, "
+            "because the tables of Python and of Spark's JVM may differ for that time, so that it could be read as "
+            "another instant: set spark.sql.session.timeZone to UTC or to an offset, here and where it is read, or "
+            "partition by a date or a string"
+        )
+    return local
 
 
 def _validity(column: Array) -> list[Words]:

@@ -147,8 +147,8 @@ class ReadOptions:
     time_zone: str | None = d.string(
         "a time zone's name or offset",
         "Europe/Berlin",
-        "The zone of timestamps without one, in options and in the names of directories. The session's zone cannot "
-        "be known here.",
+        "The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes "
+        "the session's, which only tasks know.",
     )
     merge_schema: bool = d.flag(
         "false",

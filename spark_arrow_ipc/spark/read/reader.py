@@ -95,7 +95,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _batches(self, partition: ArrowIpcInputPartition) -> Iterator[PyArrowBatch]:
         options = self._options
-        fields, selection = partition.partition_fields, partition.selection
+        fields = partition.partition_fields
+        selection = None if partition.selection is None else partition.selection.in_session()
         needed = _beside(self._own, selection)
         files = scan(
             partition.ranges,

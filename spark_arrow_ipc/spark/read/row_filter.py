@@ -29,6 +29,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     BoundColumn,
     BoundPredicate,
     Constant,
+    Doubtful,
     IsNull,
     Like,
     Negated,
@@ -36,10 +37,12 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     OneOf,
     Pair,
     Range,
+    Unsure,
     is_empty,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, VARIANT
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
+from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
@@ -282,6 +285,27 @@ def _like(bound: Like, source: Source) -> Mask:
     return mask
 
 
+def _doubtful(bound: Doubtful, source: Source) -> Mask:
+    get, type_ = _column(bound.column, source)
+    lower, upper = _scalar(bound.lower, type_), _scalar(bound.upper, type_)
+
+    def mask(batch: pa.RecordBatch) -> Any:
+        array = get(batch)
+        is_above = pc.greater_equal(array, upper)
+        inside = pc.and_not(pc.greater_equal(array, lower), is_above)
+        if inside.true_count:
+            raise OptionError(bound.why)
+        if bound.is_below == bound.is_above:
+            return _for_values(array, _TRUE if bound.is_above else _FALSE)
+        return is_above if bound.is_above else pc.invert(is_above)
+
+    return mask
+
+
+def _unsure(bound: Unsure, _source: Source) -> Mask:
+    raise OptionError(bound.why)
+
+
 _COMPARE: Final[Mapping[Operator, Callable[[pa.Array, pa.Array], pa.Array]]] = {
     Operator.EQ: pc.equal,
     Operator.NULL_SAFE_EQ: pc.equal,
@@ -377,5 +401,7 @@ _COMPILE: Final[Mapping[type[Any], Callable[[Any, Source], Mask]]] = {
     OneOf: _one_of,
     Like: _like,
     Pair: _pair,
+    Doubtful: _doubtful,
+    Unsure: _unsure,
 }
 """One row for each class of `BoundPredicate`."""

@@ -7,13 +7,18 @@ only the predicate names those of the files (`Where`). It then skips whole files
 batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the file's statistics
 (`select_blocks`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
 requested columns and never reach Spark.
+
+Planners do not know the session's time zone. Without the option `timeZone` they skip only what every zone excludes, and
+tasks bind the predicate again, in the zone of their task's properties (`RowSelection.in_session`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from pyspark import TaskContext
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
@@ -23,19 +28,22 @@ from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
-from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate
+from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate, has_doubt
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
-from spark_arrow_ipc.dataset.spark_datetime_text import zone
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
+from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 
 __all__ = ["RowSelection", "Where", "selected_files"]
+
+_SESSION_ZONE: Final = "spark.sql.session.timeZone"
+"""Spark gives tasks the settings that a session has set as properties of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +58,30 @@ class RowSelection:
         Columns that only the predicate needs; they follow the requested columns.
     positions
         Positions of its columns among both, by name.
+    unbound
+        The predicate and its columns, if it depends on the session's time zone; else None.
     """
 
     bound: BoundPredicate
     extra: tuple[s.StructField, ...]
     positions: dict[str, int]
+    unbound: tuple[p.Predicate, tuple[Field, ...]] | None = None
+
+    def in_session(self) -> RowSelection:
+        """Return the selection in the session's time zone, in a task.
+
+        Raises
+        ------
+        OptionError
+            The predicate depends on the zone, and the session set none or one that Python does not know.
+        """
+        if self.unbound is None:
+            return self
+        predicate, fields = self.unbound
+        context = TaskContext.get()
+        name = None if context is None else context.getLocalProperty(_SESSION_ZONE)
+        bound = bind(predicate, fields, None if name is None else zone(name))
+        return RowSelection(bound, self.extra, self.positions)
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
         """Compile the filter of rows.
@@ -177,8 +204,9 @@ class Where:
             fields[field.name] = field
             positions[field.name] = len(asked.fields) + i
         known = predicate_fields(s.StructType(list(fields.values())))
-        bound = bind(self.predicate, known, None if time_zone is None else zone(time_zone))
-        return RowSelection(bound, tuple(extra), positions)
+        bound = bind(self.predicate, known, UNKNOWN_ZONE if time_zone is None else zone(time_zone))
+        needs_zone = time_zone is None and has_doubt(bound)
+        return RowSelection(bound, tuple(extra), positions, (self.predicate, known) if needs_zone else None)
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:

@@ -81,6 +81,14 @@ REFUSED = [
     ("base path elsewhere", ["k=1/0"], ["k=1"], {"base_path": "/"}, None, None),
     ("base path below", ["k=1/j=1/0"], [""], {"base_path": "k=1"}, OptionError, "directory for the option basePath"),
     ("time zone", ["k=1/0"], [""], {"time_zone": "Mars/X"}, OptionError, "Mars"),
+    (
+        "old time",
+        ["k=1930-01-01 12%3A00%3A00/0"],
+        [""],
+        {"time_zone": "Europe/Amsterdam"},
+        OptionError,
+        "with an offset",
+    ),
     ("filtered away", ["k=1/0"], [""], {"file_filter": FileFilter("z")}, NoFilesError, "pathGlobFilter"),
     ("nothing", ["k=1/_0"], [""], {}, NoFilesError, "found none"),
 ]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset import spark_datetime_text
+from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import Constant, IsNull, Negated, NullSafe, OneOf, Range, bound_columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
@@ -21,7 +21,7 @@ FIELDS = tuple(
         "list": t.list_(t.int32), "n": t.struct([("X", t.int32), ("y", t.utf8)]), "Twice": t.int32, "TWICE": t.int32,
     }.items()
 )  # fmt: skip
-NEW_YORK = spark_datetime_text.zone("America/New_York")
+NEW_YORK = time_zones.zone("America/New_York")
 
 
 def bound(text, zone=None):

@@ -15,7 +15,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     rescaled,
     wider_decimal,
 )
-from spark_arrow_ipc.dataset.spark_datetime_text import zone
+from spark_arrow_ipc.dataset.time_zones import zone
 
 LOCAL = t.Timestamp(t.TimeUnit.MICROSECOND)
 COMMON = [

@@ -8,7 +8,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.coercion import UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, TimestampLiteral
 from spark_arrow_ipc.dataset.predicate.literals import cast, interval, number, timestamp
-from spark_arrow_ipc.dataset.spark_datetime_text import zone
+from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import OptionError
 
 LOCAL = t.Timestamp(t.TimeUnit.MICROSECOND)

@@ -16,6 +16,7 @@ from spark_arrow_ipc.dataset.predicate.prune import (
     summary_of_value,
     truths,
 )
+from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 
 FIELDS = tuple(
     t.field(name, type_) for name, type_ in {"i": t.int32, "l": t.int64, "s": t.utf8, "date": t.date32}.items()
@@ -23,7 +24,7 @@ FIELDS = tuple(
 
 
 def bound(sql):
-    return bind(parse(sql), FIELDS)
+    return bind(parse(sql), FIELDS, UNKNOWN_ZONE)
 
 
 VALUES = {"i": 5, "s": "abc", "date": None}
@@ -57,6 +58,11 @@ TRUTHS = [
     ("or_of_true_and_unknown", "i >= 0 OR i = NULL", SOME, TRUE),
     ("list_outside", "i IN (10, 11)", SOME, FALSE),
     ("unknown", "i = 1", UNKNOWN, TRUE | FALSE | NULL),
+    ("below_a_doubt", "date < TIMESTAMP '1970-03-01 00:00:00'", Summary(0, 50, may_be_null=False), TRUE),
+    ("above_a_doubt", "date < TIMESTAMP '1970-03-01 00:00:00'", Summary(70, 90, may_be_null=False), FALSE),
+    ("equal_beside_a_doubt", "date = TIMESTAMP '1970-03-01 00:00:00'", Summary(0, 50), FALSE | NULL),
+    ("inside_a_doubt", "date <> TIMESTAMP '1970-03-01 00:00:00'", Summary(59, 59, may_be_null=False), TRUE | FALSE),
+    ("unsure", "DATE '1970-01-01' < TIMESTAMP '1970-03-01 00:00:00'", SOME, TRUE | FALSE | NULL),
 ]
 
 

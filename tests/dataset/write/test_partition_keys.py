@@ -60,6 +60,27 @@ def test_keys_of_several_columns():
     assert 6 == len(names)
 
 
+OLD = dt.datetime(1930, 1, 1, tzinfo=dt.UTC)
+
+
+def _directories(zone):
+    schema = Schema.of([field("k", types.Timestamp(US, "UTC"))])
+    column = RecordBatch.from_pydict({"k": [OLD]}, schema).columns[0]
+    return directories_of(["k"], [column], group_rows([column])[1], zone)
+
+
+def test_an_instant_that_may_be_read_as_another_names_no_directory():
+    """Spark writes 00:19:32 of Amsterdam for this one by Java's table, 00:00:00 by Python's."""
+    assert ["k=1930-01-01 00%3A20%3A00"] == _directories("+00:20")
+    with pytest.raises(UnsupportedError, match=r"the instant 1930-01-01 00:00:00\+0000 cannot name"):
+        _directories("Europe/Amsterdam")
+
+
+def test_a_zone_that_python_does_not_know_names_no_directory():
+    with pytest.raises(OptionError, match="Mars/X"):
+        _directories("Mars/X")
+
+
 BAD_COLUMNS = [
     ("all", (0, 1, 2, 3), OptionError, "a column that stays in the files"),
     ("twice", (1, 1), OptionError, "each partition column once"),

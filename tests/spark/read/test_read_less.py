@@ -115,7 +115,6 @@ WRONG = {
     "no such column": ("zz = 3", "zz"),
     "a function": ("length(name) = 3", "where"),
     "types": ("id = DATE '2020-01-01'", "where"),
-    "a time without a zone": ("at = TIMESTAMP '2020-01-01 00:00:00'", "timeZone"),
     "a number that is none": ("id = 'x'", "where"),
 }
 
@@ -130,6 +129,51 @@ def test_a_wrong_predicate_is_an_error_before_anything_is_read(spark, lake, case
 def test_a_time_without_a_zone_is_understood_with_one(spark, lake):
     found = read(spark, lake, where="at < TIMESTAMP '1970-01-01 01:00:10'", timeZone="Europe/Berlin")
     assert sorted(row.id for row in found.collect()) == list(range(10))
+
+
+IN_SESSION = [
+    "at < TIMESTAMP '1970-01-01 01:00:10'", "at < '1970-01-01 00:50:00'", "at >= DATE '1970-01-01'", "at < TIMESTAMP_NTZ '1970-01-01 01:00:00'",
+    "id < 10 OR at BETWEEN '1970-01-01 00:30:00' AND '1970-01-01 00:40:00'", "d >= TIMESTAMP '2026-01-02 00:00:00'",
+    "TIMESTAMP '2026-01-02 00:00:00' = '2026-01-02 05:00:00Z' AND id < 5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", IN_SESSION)
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "+00:30"])
+def test_a_time_without_a_zone_is_in_the_sessions(spark, lake, where, zone):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        assert rows(read(spark, lake, where=where)) == rows(read(spark, lake).filter(where))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_a_time_without_a_zone_is_an_error_where_the_session_has_none(spark, lake):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.unset("spark.sql.session.timeZone")
+    try:
+        message = raised(read(spark, lake, where="at < TIMESTAMP '1970-01-01 01:00:10'").collect)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert "spark.sql.session.timeZone was not set" in message
+
+
+@pytest.mark.parametrize("options", [{}, {"timeZone": "Europe/Amsterdam"}])
+def test_a_time_that_python_and_java_place_differently_is_refused(spark, tmp_path, options):
+    """Java has the history of Amsterdam before 1940, Python that of Brussels."""
+    hours = pa.array([-(i * 3600 * 10**6) for i in range(349_000, 351_500, 5)], pa.timestamp("us", "UTC"))
+    arrow_files.write(tmp_path / "a.arrow", pa.table({"at": hours}))
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Amsterdam")
+    try:
+        message = raised(read(spark, tmp_path, where="at >= TIMESTAMP '1930-01-01 00:00:00'", **options).collect)
+        assert "write the literal with an offset" in message
+        for where in ("at >= TIMESTAMP '1930-01-01 00:00:00+00:20'", "at < TIMESTAMP '1850-01-01 00:00:00'"):
+            ours = read(spark, tmp_path, where=where, **options)
+            assert rows(ours) == rows(read(spark, tmp_path).filter(where))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_blocks_that_cannot_match_are_not_read(spark, tmp_path):

@@ -6,10 +6,11 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 import where_cases as cases
+import where_zones as zones
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset import spark_datetime_text
+from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.coercion import UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import Literal
@@ -20,7 +21,7 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.read.row_filter import compile_filter, predicate_fields
 
 SEED = 20_261_120
-ZONE = spark_datetime_text.zone(cases.ZONE)
+ZONE = time_zones.zone(cases.ZONE)
 
 
 def test_500_random_predicates_keep_the_rows_that_spark_keeps(spark):
@@ -30,6 +31,15 @@ def test_500_random_predicates_keep_the_rows_that_spark_keeps(spark):
     assert coverage.selective > 150
     assert coverage.skipping > 100
     assert coverage.skipping_partitions > 100
+
+
+def test_literals_in_zones_whose_tables_differ_are_spark_s_or_refused(spark):
+    """All zones: ``python tests/where_zones.py``."""
+    coverage = zones.Coverage()
+    assert [] == zones.run(spark, ["Europe/Amsterdam", "America/New_York", "WET"], coverage, step=9)
+    assert coverage.refused > 50
+    assert coverage.answered > coverage.far > 200
+    assert zones.filtered(spark, "Europe/Amsterdam", zones.literals(spark, "Europe/Amsterdam")[:5])
 
 
 def test_real_filters_keep_the_rows_that_ours_do(spark):

@@ -1,0 +1,136 @@
+"""Instants of local times and dates, and what is left in doubt where a time zone's offset is not certain.
+
+Strategy
+--------
+A local time becomes an instant by the session's time zone. Where `time_zones.is_certain` denies that this is beyond
+doubt, the result is a `Doubt`: an interval that has the instant in every time zone. Predicates over a doubt skip only
+what no reading of it keeps, and refuse rows that lie inside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
+from spark_arrow_ipc.errors import OptionError
+
+__all__ = ["DAY_MICROSECONDS", "EPOCH", "Doubt", "dates_in_doubt", "instant", "midnight", "needs_zone"]
+
+DAY_MICROSECONDS: Final = 86_400_000_000
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MARGIN: Final = MOST_OFFSET // _MICROSECOND
+_FIRST_DAY: Final = (datetime(1, 1, 1) - EPOCH).days  # noqa: DTZ001 - local
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An instant that lies somewhere between two others, both included.
+
+    Parameters
+    ----------
+    earliest, latest
+        In microseconds.
+    why
+        What is not certain, and what to do: the message of an error.
+    """
+
+    earliest: int
+    latest: int
+    why: str
+
+
+def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
+    """Return the instant of a local time in a time zone, in microseconds.
+
+    Parameters
+    ----------
+    local
+        Without a time zone, or in one of its own.
+    zone
+        The session's time zone; `UNKNOWN_ZONE` where it will be known later, None if it cannot be known.
+    sql
+        The local time as written, for messages.
+
+    Raises
+    ------
+    OptionError
+        The local time is in the session's time zone, which is None, or the instant is outside the years 1 to 9999.
+    """
+    zone = zone if local.tzinfo is None else local.tzinfo
+    if zone is None:
+        raise OptionError(needs_zone(sql))
+    if not is_certain(local, zone):
+        at = (local.replace(tzinfo=None) - EPOCH) // _MICROSECOND
+        return Doubt(at - _MARGIN, at + _MARGIN, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
+    try:
+        utc = local.replace(tzinfo=zone).astimezone(UTC)
+    except OverflowError as error:
+        raise OptionError("the option where", expected="an instant of the years 1 to 9999", found=sql) from error
+    return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
+
+
+def needs_zone(sql: str) -> str:
+    """Return the message for a literal whose instant depends on an unknown time zone."""
+    return (
+        f"the option where: which instant {sql} means depends on the session's time zone, which is not known here, as "
+        "spark.sql.session.timeZone was not set: set it, or set the option timeZone (for example timeZone=Europe/Berlin), "
+        "or write the zone into the literal ('2024-01-31 12:00:00+01:00')"
+    )
+
+
+def _not_certain(sql: str, zone: tzinfo) -> str:
+    return (
+        f"the option where: which instant {sql} was in {zone} is not certain, because the time zone tables of Python "
+        "and of Spark's JVM may differ for that time, and rows lie near it: write the literal with an offset, such as "
+        "TIMESTAMP '1930-01-01 00:00:00+01:00'"
+    )
+
+
+def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None:
+    """Return the days whose midnight may lie before or after an instant, or None if that is certain of every day.
+
+    Parameters
+    ----------
+    literal
+        The instant.
+    zone
+        The session's time zone.
+    sql
+        The literal as written, for messages.
+    """
+    earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
+    # The midnights of all other days are surely before or after, in every time zone.
+    first, last = -((_MARGIN - earliest) // DAY_MICROSECONDS), (latest + _MARGIN) // DAY_MICROSECONDS
+    if isinstance(literal, Doubt):
+        return Doubt(first, last, literal.why)
+    if is_certain(EPOCH + timedelta(days=max(first, _FIRST_DAY)), zone):
+        return None
+    return Doubt(first, last, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
+
+
+def midnight(day: int, zone: tzinfo) -> int:
+    """Return the first instant of a day in a zone, in microseconds.
+
+    The end of a gap over midnight, the beginning of an overlap.
+    """
+    local = EPOCH + timedelta(days=day)
+    at = _instant(local, zone)
+    if at.astimezone(zone).replace(tzinfo=None) != local:
+        # Clocks jump over midnight. java.time gives the jump itself, which is between these two.
+        before, after = _instant(local.replace(fold=1), zone), at
+        while after - before > timedelta(seconds=1):
+            middle = before + (after - before) // 2
+            middle -= timedelta(microseconds=middle.microsecond)
+            if middle.astimezone(zone).utcoffset() == at.astimezone(zone).utcoffset():
+                after = middle
+            else:
+                before = middle
+        at = after
+    return (at.replace(tzinfo=None) - EPOCH) // _MICROSECOND
+
+
+def _instant(local: datetime, zone: tzinfo) -> datetime:
+    return local.replace(tzinfo=zone).astimezone(UTC)

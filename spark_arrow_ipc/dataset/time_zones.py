@@ -1,0 +1,116 @@
+"""Time zones by the names that Spark takes, and the local times for which a zone's offset is beyond doubt.
+
+Strategy
+--------
+Spark asks the JVM's tables of time zones, this package asks Python's. Both come from the tz database, which promises
+little about the time before 1970: there the JVM keeps histories that Python's tables leave out, and the reverse. Later
+on the tables of different releases differ for few zones and years (`_REVISED`). For such local times `is_certain` is
+false, and whoever asks must not guess. Clocks that were changed by law in this century are certain: the tables of both
+sides have to be recent enough to know the law.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Final, NoReturn
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from spark_arrow_ipc.errors import OptionError, cut_repr
+
+__all__ = ["MOST_OFFSET", "UNKNOWN_ZONE", "is_certain", "zone"]
+
+MOST_OFFSET: Final = timedelta(hours=18)
+"""The limit of Java's ``ZoneOffset``, in both directions."""
+
+_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2})(?::?(\d{2}))?)?", re.ASCII)
+_UTC: Final = re.compile(r"Z|UT|(Etc/)?(UTC|GMT|GMT[+-]?0|UCT|Greenwich|Universal|Zulu)")
+_NOT_IN_SPARK: Final = re.compile(r"(posix|right)/.*|posixrules|localtime|Factory|ROC|leapseconds|tzdata\.zi")
+"""Files among Python's tables that the JVM has not."""
+
+_LONGEST_NAME: Final = 255
+"""Characters of a zone's name; zoneinfo takes the parts of a longer one for directories, by recursion."""
+
+_FIRST_CERTAIN_YEAR: Final = 1970
+_REVISED: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("America/Bahia_Banderas", "America/Hermosillo", "America/Mazatlan", "Mexico/BajaSur", "Pacific/Niue"), 1971),
+    **dict.fromkeys(("Australia/Currie", "Australia/King"), 1972),
+    **dict.fromkeys(("America/Nipigon", "America/Thunder_Bay"), 1974),
+    **dict.fromkeys(("America/Tijuana", "America/Ensenada", "America/Santa_Isabel", "Mexico/BajaNorte"), 1976),
+    **dict.fromkeys(("America/Cambridge_Bay", "America/Inuvik", "America/Iqaluit", "America/Rankin_Inlet"), 1980),
+    **dict.fromkeys(("America/Resolute", "America/Yellowknife", "Asia/Tehran", "Iran"), 1980),
+    "EET": 1981,
+    **dict.fromkeys(("America/Merida", "Asia/Kuala_Lumpur", "Asia/Singapore", "Singapore"), 1983),
+    "Europe/Budapest": 1984,
+    "Pacific/Efate": 1985,
+    **dict.fromkeys(("Asia/Jerusalem", "Asia/Tel_Aviv", "Israel", "Europe/Lisbon", "Portugal"), 1986),
+    "Atlantic/Madeira": 1987,
+    "Asia/Manila": 1991,
+    "America/Guyana": 1993,
+    **dict.fromkeys(("America/Bogota", "Atlantic/Azores"), 1994),
+    **dict.fromkeys(("America/Pangnirtung", "Europe/Simferopol"), 1996),
+    **dict.fromkeys(("Europe/Kiev", "Europe/Kyiv", "Europe/Uzhgorod", "Europe/Zaporozhye", "WET"), 1997),
+    "America/Cancun": 1998,
+    "America/Rainy_River": 2001,
+    "Asia/Choibalsan": 2007,
+    **dict.fromkeys(("Asia/Gaza", "Asia/Hebron"), 2016),
+    **dict.fromkeys(("Antarctica/Casey", "Antarctica/Macquarie", "Antarctica/Vostok"), 2024),
+}  # fmt: skip
+"""The first year from whose beginning on a zone's history is the same in the releases 2020a to 2026f of the tz
+database; all other zones' from 1970 on."""
+
+
+class _UnknownZone(tzinfo):
+    """Stands for the session's time zone where that is not known: no local time is certain."""
+
+    def utcoffset(self, _: datetime | None) -> NoReturn:
+        raise NotImplementedError
+
+    dst = tzname = utcoffset
+
+
+UNKNOWN_ZONE: Final[tzinfo] = _UnknownZone()
+
+
+def zone(name: str) -> tzinfo:
+    """Return a time zone by the names that Spark takes: ``Europe/Berlin``, ``UTC``, ``Z``, ``+02:00``, ``GMT+2``.
+
+    Raises
+    ------
+    OptionError
+        This machine or Spark knows no such zone.
+    """
+    if _UTC.fullmatch(name):
+        return UTC
+    if offset_match := _OFFSET.fullmatch(name):
+        sign, hours, minutes, seconds = offset_match.groups("0")
+        offset = timedelta(hours=int(hours), minutes=int(minutes), seconds=int(seconds))
+        if offset <= MOST_OFFSET and int(minutes) < 60 and int(seconds) < 60:
+            return timezone(-offset if sign == "-" else offset)
+    try:
+        if len(name) <= _LONGEST_NAME and _NOT_IN_SPARK.fullmatch(name) is None:
+            return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        pass
+    raise OptionError(
+        expected="a time zone such as Europe/Berlin, UTC or +02:00 that Spark and this machine know",
+        found=cut_repr(name),
+    )
+
+
+def is_certain(local: datetime, zone: tzinfo) -> bool:
+    """Return whether Python's and the JVM's tables surely agree on the offset of a zone at a local time.
+
+    Parameters
+    ----------
+    local
+        Its own time zone, if any, does not matter.
+    zone
+        A result of `zone`, or `UNKNOWN_ZONE`.
+    """
+    if isinstance(zone, timezone):
+        return True
+    if not isinstance(zone, ZoneInfo):
+        return False
+    return zone.key.startswith("Etc/") or local.year >= _REVISED.get(zone.key, _FIRST_CERTAIN_YEAR)
