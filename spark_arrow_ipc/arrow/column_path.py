@@ -209,11 +209,14 @@ def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.
 
 
 def resolve_all(
-    fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False
+    fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False, ends_below: bool = True
 ) -> list[Positions]:
-    """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths)."""
+    """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths).
+
+    Without `ends_below`, a path that would enter a column that is no struct ends there, at the whole column.
+    """
     find = _AnyCase(skips_absent=skips_absent)
-    resolved = (_resolve(fields, path, find) for path in paths)
+    resolved = (_resolve(fields, path, find, ends_below=ends_below) for path in paths)
     return [positions for positions in resolved if positions is not None]
 
 
@@ -262,7 +265,12 @@ _Find: TypeAlias = Callable[[Sequence[t.Field], int | str, Positions, str | None
 
 
 def _resolve(
-    fields: Sequence[t.Field], path: ColumnPath, find: _Find, type_name: Callable[[t.DataType], str] = str
+    fields: Sequence[t.Field],
+    path: ColumnPath,
+    find: _Find,
+    type_name: Callable[[t.DataType], str] = str,
+    *,
+    ends_below: bool = True,
 ) -> Positions | None:
     steps = path if isinstance(path, tuple) else (path,)
     positions: Positions = ()
@@ -271,6 +279,8 @@ def _resolve(
         if level:
             type_ = fields[positions[-1]].type
             if not isinstance(type_, t.Struct):
+                if not ends_below:
+                    break
                 raise ColumnNotFoundError(
                     expected=f"{above} to be a struct, so that {step!r} can be one of its fields",
                     found=type_name(type_),

@@ -103,7 +103,7 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     return dataset_schema(tree, Outlines(OutlineOptions(recover=options.recover)), options)
 
 
-def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.StructType:
+def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends_below: bool = True) -> s.StructType:
     """Return the schema that Spark gets, of files that are already listed.
 
     Parameters
@@ -114,6 +114,8 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
         Of the files; that of the newest is read, or with ``mergeSchema`` all.
     options
         Of the read.
+    ends_below
+        As for `select_referenced`.
 
     Raises
     ------
@@ -125,7 +127,7 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
         schemas = distinct_schemas(partitioning.files, outlines, options.error_policy)
     else:
         schemas = [newest_schema(partitioning.files, outlines, options.error_policy)]
-    own = _united(schemas, partitioning, options)
+    own = _united(schemas, partitioning, options, ends_below=ends_below)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
@@ -139,12 +141,14 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions) -> s.St
 
 
 def _united(
-    schemas: Sequence[tuple[DataFile, Schema]], partitioning: Partitioning, options: ReadOptions
+    schemas: Sequence[tuple[DataFile, Schema]], partitioning: Partitioning, options: ReadOptions, *, ends_below: bool
 ) -> s.StructType:
     """Return the files' own columns: those of the option `columns`, or all."""
     select = None
     if options.columns is not None:
-        select = select_referenced(options.columns, partitioning.fields, skips_absent=options.merge_schema)
+        select = select_referenced(
+            options.columns, partitioning.fields, skips_absent=options.merge_schema, ends_below=ends_below
+        )
     mapped: dict[Schema, tuple[str, s.StructType]] = {}
     for file, whole in schemas:
         with error_context(path=file.path):

@@ -87,7 +87,8 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
     if where is not None:
         extra: Sequence[s.StructField] = ()
         if missing:
-            extra = dataset_schema(tree, outlines, replace(options, columns=missing, metadata_columns=False)).fields
+            of_missing = replace(options, columns=missing, metadata_columns=False)
+            extra = dataset_schema(tree, outlines, of_missing, ends_below=False).fields
         selection = where.bind(own, extra, options.time_zone)
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     else:
@@ -141,7 +142,7 @@ def _columns(
 ) -> SelectColumns:
     """Return the columns that a task reads, by name: types are not known yet."""
     asked = select_asked(options.column_paths, own, partitioning.fields, skips_absent=options.fills_missing)
-    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing)
+    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing, ends_below=False)
 
     def select(schema: Schema) -> list[ColumnPath]:
         return [*asked(schema), *others(schema)]

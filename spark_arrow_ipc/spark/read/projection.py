@@ -67,9 +67,13 @@ def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) ->
 
 
 def select_referenced(
-    paths: Sequence[ColumnPath], partition_fields: Sequence[t.Field] = (), *, skips_absent: bool = False
+    paths: Sequence[ColumnPath],
+    partition_fields: Sequence[t.Field] = (),
+    *,
+    skips_absent: bool = False,
+    ends_below: bool = True,
 ) -> SelectColumns:
-    """Return a callback that resolves the option `columns` in the schema of a file.
+    """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file.
 
     Parameters
     ----------
@@ -79,11 +83,14 @@ def select_referenced(
         Columns that are not in the files.
     skips_absent
         Whether to skip columns that a file does not have.
+    ends_below
+        Whether a path below a column that is no struct is an error. Else the whole column is read: to Spark a union, or
+        runs of structs, are structs too, and `where` names columns as Spark sees them.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        return list(resolve_all(schema.fields, own, skips_absent=skips_absent))
+        return list(resolve_all(schema.fields, own, skips_absent=skips_absent, ends_below=ends_below))
 
     return select
 

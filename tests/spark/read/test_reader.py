@@ -180,3 +180,32 @@ def test_an_error_names_the_file_and_the_block(lake):
     with pytest.raises(InvalidArrowError) as caught:
         batches(reader_of(lake))
     assert (str(path), 5) == (caught.value.path, caught.value.block_number)
+
+
+NUMBERS = pa.array([1, 2, 3, None], pa.int32())
+STRUCTS = pa.StructArray.from_arrays([NUMBERS], ["x"])
+AS_STRUCTS = {
+    "sparse union": (pa.UnionArray.from_sparse(pa.array([0, 0, 0, 0], pa.int8()), [NUMBERS, NUMBERS], ["x", "y"]), "v.x"),
+    "dense union": (
+        pa.UnionArray.from_dense(pa.array([0] * 4, pa.int8()), pa.array(range(4), pa.int32()), [NUMBERS, STRUCTS], ["x", "y"]),
+        "v.X",
+    ),
+    "union in a struct": (
+        pa.StructArray.from_arrays(
+            [pa.UnionArray.from_sparse(pa.array([0] * 4, pa.int8()), [NUMBERS, STRUCTS], ["x", "y"]), STRUCTS], ["u", "z"]
+        ),
+        "v.u.x",
+    ),
+    "struct": (STRUCTS, "v.x"),
+    "runs of structs": (pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 4], pa.int32()), STRUCTS[:3]), "v.x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("merge", ["true", "false"])
+@pytest.mark.parametrize("case", AS_STRUCTS)
+def test_a_predicate_enters_all_columns_that_spark_sees_as_structs(tmp_path, case, merge):
+    values, path = AS_STRUCTS[case]
+    write(tmp_path / "a.arrow", pa.table({"id": pa.array(range(4)), "v": values}))
+    whole = ids(batches(reader_of(tmp_path, where=f"{path} < 3", mergeSchema=merge)))
+    assert whole in ([0, 1], [0, 1, 2])
+    assert whole == ids(batches(reader_of(tmp_path, where=f"{path} < 3", columns="id", mergeSchema=merge)))
