@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.dataset.predicate import expressions as p
+from spark_arrow_ipc.dataset.predicate import long_lists
 from spark_arrow_ipc.dataset.predicate.bound import (
     COMPARE,
     All,
@@ -33,6 +34,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Pair,
     Range,
     Unsure,
+    is_empty,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
     Cut,
@@ -220,30 +222,38 @@ class _Binder:
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
-        options = [self._literal(option) for option in predicate.options]
-        common = _common_of_list([operand.type, *(option.type for option in options)])
+        options = [self._literal(one) if isinstance(one, p.TimestampLiteral) else one for one in predicate.options]
+        common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
-            for option in options:
-                cast(option, common, self._zone)
-            if not isinstance(operand, p.Literal) or operand.value is None:
-                return Constant(None)
-            return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
+            return self._literal_in(operand, _one_by_one(options), common)
         parts: list[BoundPredicate] = []
         points: dict[Raw, None] = {}
-        for option in options:
-            if option.value is None:
-                parts.append(Constant(None))
-                continue
-            one = self._by_place(Operator.EQ, operand, option, common)
-            if isinstance(one, Range) and one.is_point and one.lower is not None and not _is_nan(one.lower):
-                points[one.lower] = None
-            else:
-                parts.append(one)
-        if points:
-            parts.append(OneOf(operand, tuple(points)))
+        singles: list[p.Literal | p.Run] = []
+        for one in options:
+            found = long_lists.points(operand.type, common, one, self._zone) if isinstance(one, p.Run) else None
+            points.update(dict.fromkeys(found or ()))
+            if found is None:
+                singles.append(one)
+        for option in _one_by_one(singles):
+            equal: BoundPredicate = Constant(None)
+            if option.value is not None:
+                equal = self._by_place(Operator.EQ, operand, option, common)
+            if isinstance(equal, Range) and equal.is_point and equal.lower is not None and not _is_nan(equal.lower):
+                points[equal.lower] = None
+            elif not (isinstance(equal, Range) and is_empty(equal)):
+                parts.append(equal)
+        if points or not parts:
+            parts.append(OneOf(operand, tuple(sorted(points))) if points else Range(operand, *_EMPTY))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
+
+    def _literal_in(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
+        for option in options:
+            cast(option, common, self._zone)
+        if not isinstance(operand, p.Literal) or operand.value is None:
+            return Constant(None)
+        return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
 
     def _literal(self, literal: p.Literal | p.TimestampLiteral) -> p.Literal:
         return timestamp(literal, self._zone) if isinstance(literal, p.TimestampLiteral) else literal
@@ -321,6 +331,14 @@ _LONG_MAX: Final = 2**63 - 1
 _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
 
+def _one_by_one(options: Sequence[p.Literal | p.Run]) -> list[p.Literal]:
+    return [
+        literal
+        for option in options
+        for literal in (long_lists.literals_of(option) if isinstance(option, p.Run) else [option])
+    ]
+
+
 def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     """Return the type of an operand and a list, as ``AnsiTypeCoercion.findWiderCommonType``: strings first.
 
@@ -336,7 +354,7 @@ def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
     return common
 
 
-def _incomparable(predicate: p.Predicate, *operands: _Known) -> OptionError:
+def _incomparable(predicate: p.Predicate, *operands: _Known | p.Run) -> OptionError:
     types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
     return OptionError(f"the option where: expected values of types that are compared, found {types} in {predicate}")
 

@@ -82,7 +82,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The value is one of `values`, of the column's type; none of them is NaN."""
+    """The value is one of `values`, of the column's type, in order; none of them is NaN."""
 
     column: BoundColumn
     values: tuple[Raw, ...]

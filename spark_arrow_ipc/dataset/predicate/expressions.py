@@ -32,6 +32,7 @@ __all__ = [
     "Or",
     "Predicate",
     "Raw",
+    "Run",
     "TimestampLiteral",
     "columns",
 ]
@@ -108,6 +109,17 @@ class TimestampLiteral:
         return f"TIMESTAMP {self.value!r}"
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Many literals of one type, none of them NULL, in a list of `IN`; see `long_lists`."""
+
+    type: t.DataType
+    values: tuple[Raw, ...]
+
+    def __str__(self) -> str:
+        return f"({len(self.values):,} literals)"
+
+
 Operand: TypeAlias = Column | Literal | TimestampLiteral
 
 
@@ -123,15 +135,20 @@ class Comparison:
         return f"{self.left} {self.operator.value} {self.right}"
 
 
+_SHOWN = 20
+"""Options of a list in its string."""
+
+
 @dataclass(frozen=True, slots=True)
 class In:
     """An operand and the literals of a list."""
 
     operand: Operand
-    options: tuple[Literal | TimestampLiteral, ...]
+    options: tuple[Literal | TimestampLiteral | Run, ...]
 
     def __str__(self) -> str:
-        return f"{self.operand} IN ({', '.join(map(str, self.options))})"
+        shown = ", ".join(map(str, self.options[:_SHOWN])) + (", ..." if len(self.options) > _SHOWN else "")
+        return f"{self.operand} IN ({shown})"
 
 
 @dataclass(frozen=True, slots=True)

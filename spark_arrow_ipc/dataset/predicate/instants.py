@@ -22,6 +22,7 @@ DAY_MICROSECONDS: Final = 86_400_000_000
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MARGIN: Final = MOST_OFFSET // _MICROSECOND
+_SHOWN: Final = 100
 _FIRST_DAY: Final = (datetime(1, 1, 1) - EPOCH).days  # noqa: DTZ001 - local
 
 
@@ -60,6 +61,7 @@ def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
         The local time is in the session's time zone, which is None, or the instant is outside the years 1 to 9999.
     """
     zone = zone if local.tzinfo is None else local.tzinfo
+    sql = sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}..."
     if zone is None:
         raise OptionError(needs_zone(sql))
     if not is_certain(local, zone):

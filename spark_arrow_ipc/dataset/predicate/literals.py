@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta, tzinfo
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +46,9 @@ _EXACT: Final = Context(prec=1000, rounding=ROUND_HALF_UP)
 
 _SUFFIXED: Final = {"Y": t.int8, "S": t.int16, "L": t.int64}
 _MAX_EXPONENT: Final = 400
+_SHOWN: Final = 100
+"""Characters of a literal in an error."""
+
 _MAX_LENGTH: Final = 1000
 """Characters of a number; Python's own limit for `int` is 4,300 digits."""
 
@@ -90,7 +93,8 @@ def _floating(digits: str, sql: str, *, is_single: bool) -> Literal:
         raise _refused(sql, "a number within its type's range")
     if is_single:
         # Java rounds the digits to a float at once; a detour over a double may round twice.
-        value = _nearest_single(Decimal(digits))
+        exact = _exact(digits)
+        value = 0.0 * value if exact is None else _nearest_single(exact)
     return Literal(t.float32 if is_single else t.float64, value, sql)
 
 
@@ -105,11 +109,11 @@ def _nearest_single(value: Decimal) -> float:
 
 
 def _decimal(digits: str, sql: str) -> Literal:
-    value = Decimal(digits)
+    value = _exact(digits)
+    if value is None:
+        raise _refused(sql, "a decimal of at most 38 digits")
     _, parts, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    if abs(exponent) > _MAX_EXPONENT:
-        raise _refused(sql, "a decimal of at most 38 digits")
     scale = max(0, -exponent)
     unscaled = int(value.scaleb(scale, _EXACT))
     precision = max(len(parts) + max(0, exponent), scale, 1)
@@ -194,7 +198,17 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt |
 
 
 def _refused(string: str, expected: str) -> OptionError:
-    return OptionError("the option where", expected=expected, found=string)
+    shown = string if len(string) <= _SHOWN else f"{string[:_SHOWN]}... ({len(string):,} characters)"
+    return OptionError("the option where", expected=expected, found=shown)
+
+
+def _exact(digits: str) -> Decimal | None:
+    """Return the exact value of a number, or None if its exponent is out of all bounds."""
+    try:
+        value = Decimal(digits)
+    except InvalidOperation:
+        return None
+    return value if abs(value.adjusted()) <= _MAX_EXPONENT else None
 
 
 def _invalid(string: str, to: t.DataType) -> OptionError:
@@ -225,8 +239,8 @@ def _decimal_of_string(string: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
     trimmed = string.strip(_BLANKS)
     if _NUMBER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
         raise _invalid(string, to)
-    value = Decimal(trimmed)
-    if abs(value.adjusted()) > _MAX_EXPONENT:
+    value = _exact(trimmed)
+    if value is None:
         raise _invalid(string, to)
     unscaled = int(value.scaleb(to.scale, _EXACT).quantize(Decimal(1), context=_EXACT))
     if precision_of(unscaled) > to.precision:

@@ -32,8 +32,10 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operator,
     Or,
     Predicate,
+    Run,
     TimestampLiteral,
 )
+from spark_arrow_ipc.dataset.predicate.long_lists import runs
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
@@ -176,23 +178,19 @@ def _in_between_like(tokens: Tokens, operand: Operand, start: int) -> Predicate:
     return _like(tokens, operand)
 
 
-def _list(tokens: Tokens) -> tuple[Literal | TimestampLiteral, ...]:
+def _list(tokens: Tokens) -> tuple[Literal | TimestampLiteral | Run, ...]:
     if tokens.key != "(":
         raise tokens.error("a list of literals in parentheses after IN")
-    options: list[Literal | TimestampLiteral] = []
+    options: list[Literal | TimestampLiteral | Run] = []
     while True:
-        while item := tokens.plain_item():
-            options.append(_plain_literal(item))
+        while items := tokens.plain_items():
+            options += runs(items)
         tokens.advance()
         options.append(_literal(tokens))
         if tokens.key != ",":
             break
     tokens.take(")", ", or )")
     return tuple(options)
-
-
-def _plain_literal(token: str) -> Literal:
-    return literals.number(token, "") if token[0] != "'" else Literal(t.utf8, token[1:-1].encode(), token)
 
 
 def _like(tokens: Tokens, operand: Column) -> Predicate:

@@ -10,6 +10,8 @@ everything.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -219,18 +221,20 @@ def _one_of(bound: OneOf, lookup: Lookup) -> int:
 
     def of_values() -> int:
         least, greatest = known.least, known.greatest
-        inside = [
-            value
-            for value in bound.values
-            if (least is None or order_key(value) >= order_key(least))
-            and (greatest is None or order_key(value) <= order_key(greatest))
-        ]
-        if not inside:
+        if _is_nan(least):
+            return FALSE
+        start = 0 if least is None else bisect_left(bound.values, least)
+        stop = None if greatest is None or _is_nan(greatest) else bisect_right(bound.values, greatest)
+        if start >= len(bound.values) or (stop is not None and start >= stop):
             return FALSE
         is_one = least is not None and greatest is not None and order_key(least) == order_key(greatest)
         return TRUE if is_one else TRUE | FALSE
 
     return _leaf(known, of_values)
+
+
+def _is_nan(value: Raw | None) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _like(bound: Like, lookup: Lookup) -> int:

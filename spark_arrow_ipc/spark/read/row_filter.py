@@ -178,7 +178,12 @@ def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
 
 
 def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
-    return pa.array([_scalar(raw, type_).as_py() for raw in raws], type_)
+    if pa.types.is_decimal(type_):
+        unscaled = b"".join(int(raw).to_bytes(16, "little", signed=True) for raw in raws)
+        return pa.Array.from_buffers(type_, len(raws), [None, pa.py_buffer(unscaled)])
+    if pa.types.is_temporal(type_):
+        return pa.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
+    return pa.array(map(bool, raws) if pa.types.is_boolean(type_) else raws, type_)
 
 
 _UNKNOWN: Final = pa.scalar(None, pa.bool_())

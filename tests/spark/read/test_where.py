@@ -14,6 +14,7 @@ from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.coercion import UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import Literal
+from spark_arrow_ipc.dataset.predicate.instants import Doubt
 from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.errors import OptionError
@@ -160,6 +161,9 @@ def test_texts_are_cast_as_spark_casts_them(spark):
             row.x: row.v for row in frame.selectExpr("x", unit.format(f"try_cast(x AS {name})") + " AS v").collect()
         }
         found = {string: ours(string, type_) for string in strings}
+        for string, value in found.items():
+            if isinstance(value, Doubt) and value.earliest <= expected[string] <= value.latest:
+                found[string] = expected[string]  # a local time of which Python knows no more than that
         assert list(map(repr, map(plain, expected.values()))) == list(map(repr, found.values())), name
 
 
