@@ -7,6 +7,7 @@ that mapping.
 """
 
 import json
+import math
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
@@ -42,7 +44,7 @@ class Recorded(MemoryStorage):
 
     def put_if_absent(self, path, data, *, durable=False):
         made = super().put_if_absent(path, data, durable=durable)
-        if made:
+        if made and path.endswith(".json"):
             self.machine.record_was_made(int(name_of(path)[:20]), data)
         return made
 
@@ -131,7 +133,7 @@ SHORT = st.integers(1, 25)
 CALL_NUMBERS = SHORT | st.integers(1, 70)
 LOOKS = st.sampled_from([0, 0, 0, 1, 3, 7])
 OVERTAKINGS = st.lists(
-    st.tuples(st.integers(1, 12), st.sampled_from(["commit", "commit", "abort", "vacuum", "three appends"])),
+    st.tuples(st.integers(1, 12), st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "three appends"])),
     min_size=1,
     max_size=4,
 )
@@ -153,6 +155,8 @@ class CommitMachine(RuleBasedStateMachine):
         """Relative names of the files that are committed."""
         self.truths = [set()]
         """All states of `truth`, oldest first."""
+        self.newest, self.before = None, set()
+        """The job of the newest record, and what was committed before it."""
         self.committed = set()
         self.withdrawn = set()
         self.number = 0
@@ -166,14 +170,23 @@ class CommitMachine(RuleBasedStateMachine):
         self.head = seq
         record = json.loads(data)
         if record["mode"] == "withdrawn":
+            self.newest = None
             assert not self.committed & set(record["withdraws"]), "a committed job is withdrawn"
             self.withdrawn |= set(record["withdraws"])
+            return
+        if record["mode"] == "taken back":
+            assert record["withdraws"] == [self.newest], "another job than the newest is taken back"
+            self.truth = self.before
+            self.truths.append(self.truth)
+            self.committed.discard(self.newest)
+            self.withdrawn.add(self.newest)
             return
         assert record["jobid"] not in self.withdrawn, "a withdrawn job commits"
         assert record["jobid"] not in self.committed, "a job commits twice"
         self.committed.add(record["jobid"])
-        removed = set(record["removes"])
+        removed = {path for path, _, _ in record["removes"]}
         assert removed <= self.truth, "an overwrite removes what is not there"
+        self.newest, self.before = record["jobid"], self.truth
         self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
         self.truths.append(self.truth)
 
@@ -263,8 +276,17 @@ class CommitMachine(RuleBasedStateMachine):
         except (Died, CommitError, OSError):
             return
 
+    def giving_up(self, job=None, fault=None, overtaken=None, looks_every=0):
+        """Give up whatever waits; nobody may know that the processes which began to remove old files are gone."""
+        process = Process(self, fault, overtaken, looks_every)
+        try:
+            give_up(ROOT, self.newest or "f" * 32, older_than_seconds=math.inf, storage=process)
+        except (Died, CommitError, OSError):
+            return
+
     def acting(self, what):
         return {
+            "give up": self.giving_up,
             "commit": self.committing,
             "abort": self.aborting,
             "vacuum": self.vacuuming,
@@ -279,8 +301,8 @@ class CommitMachine(RuleBasedStateMachine):
     @rule(
         job=jobs,
         other=jobs,
-        what=st.sampled_from(["commit", "commit", "commit", "abort", "vacuum"]),
-        then=st.none() | st.sampled_from(["commit", "commit", "abort", "vacuum"]),
+        what=st.sampled_from(["commit", "commit", "commit", "abort", "vacuum", "give up"]),
+        then=st.none() | st.sampled_from(["commit", "commit", "abort", "vacuum", "give up"]),
         at=CALL_NUMBERS,
         fault=FAULTS,
         other_fault=FAULTS,
@@ -297,7 +319,7 @@ class CommitMachine(RuleBasedStateMachine):
     @rule(
         job=jobs,
         what=st.sampled_from(["commit", "abort"]),
-        then=st.sampled_from(["commit", "abort", "abort", "vacuum", "three appends"]),
+        then=st.sampled_from(["commit", "abort", "abort", "vacuum", "give up", "three appends"]),
         at=SHORT,
         other_fault=FAULTS,
         looks_every=LOOKS,

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.dataset.write.give_up import GivenUpJob, give_up
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
 
 __all__ = ["add_arguments", "run"]
 
+_JOBID: Final = re.compile(r"[0-9a-f]{32}")
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 _DURATION: Final = re.compile(r"(\d+)([smhd]?)")
 
@@ -27,11 +29,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep jobs that wrote something within this time: 30m, 12h, 7d (the default); "
         "0 also withdraws running jobs, which then fail",
     )
+    parser.add_argument(
+        "--give-up",
+        type=_jobid,
+        metavar="JOB",
+        help="take back a committed job that cannot be brought to its end, whose id the error tells; its old files "
+        "must all be there",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Clean the directory and print what was done."""
+    """Clean the directory, or take a job back, and print what was done."""
+    if arguments.give_up is not None:
+        job = give_up(
+            arguments.path,
+            arguments.give_up,
+            older_than_seconds=arguments.older_than,
+            dry_run=arguments.dry_run,
+        )
+        for line in _lines_of_job(job, would="would be " if arguments.dry_run else ""):
+            print(render.printable(line))
+        return 0
     report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run)
     for line in _lines(report, would="would be " if arguments.dry_run else ""):
         print(render.printable(line))
@@ -43,6 +62,18 @@ def _seconds(string: str) -> float:
     if found is None:
         raise argparse.ArgumentTypeError(f"expected a duration such as 30m, 12h or 7d, found {string!r}")
     return float(int(found[1]) * _UNITS[found[2] or "s"])
+
+
+def _jobid(string: str) -> str:
+    if not _JOBID.fullmatch(string):
+        raise argparse.ArgumentTypeError(f"expected the 32 hexadecimal digits of a job's id, found {string!r}")
+    return string
+
+
+def _lines_of_job(job: GivenUpJob, would: str) -> list[str]:
+    lines = [f"{name}: {would or 'is '}removed" for name in job.files]
+    kept = f"; {job.kept} old files {would or 'are '}kept" if job.kept else ""
+    return [*lines, f"{job.path}: the job {job.jobid} {would or 'is '}taken back{kept}"]
 
 
 def _lines(report: VacuumReport, would: str) -> list[str]:

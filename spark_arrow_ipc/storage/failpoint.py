@@ -55,6 +55,8 @@ POINTS: Final[Mapping[str, str]] = {
     "C6.done": "the record is marked as done",
     "C6.pruned": "older records are deleted",
     "C6.cleaned": "the staging directory is deleted",
+    "G.claimed": "the old files of a pending job are claimed, to take it back",
+    "G.recorded": "the record that takes it back is in the chain",
     "A.looked": "a withdrawal found no record of the job",
     "A.withdrawn": "the record that withdraws the job is in the chain",
     "A.removed": "the staging directory is deleted",

@@ -143,10 +143,11 @@ class LocalStorage:
                 if error.errno not in _NOT_OPENABLE:
                     raise
                 raise UnsupportedError(_NO_FILE, path=path) from error
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            os.close(descriptor)
+            raise UnsupportedError(_NO_FILE, path=path)
         with open(descriptor, "rb", buffering=0) as file:
-            state = os.fstat(descriptor)
-            if not stat.S_ISREG(state.st_mode):
-                raise UnsupportedError(_NO_FILE, path=path)
             nbytes = state.st_size
             if nbytes > max_nbytes:
                 raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)

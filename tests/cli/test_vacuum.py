@@ -1,7 +1,7 @@
 """``arrowipc vacuum``: its words, its durations, its errors."""
 
 import pytest
-from commit_jobs import APPEND, dying, foreign, planned, save
+from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, planned, save
 
 from spark_arrow_ipc.cli.main import main
 
@@ -50,3 +50,34 @@ def test_no_directory(capsys, tmp_path):
     status, out, err = vacuumed(capsys, tmp_path / "x")
     assert (1, "") == (status, out)
     assert "vacuum clears the directory of a dataset, and this is none" in err
+
+
+def test_a_job_is_given_up(capsys, tmp_path):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, OVERWRITE, "k=1:x", "k=1:y")
+    with dying("C4.renamed"):
+        finish(plan, outputs)
+    jobid, (published,) = plan.staging.jobid, [path.name for path in tmp_path.glob("k=1/*")]
+    dry = vacuumed(capsys, tmp_path, "--give-up", jobid, "--dry-run")[1]
+    assert (
+        f"k=1/{published}: would be removed\n"
+        f"{tmp_path}: the job {jobid} would be taken back; 1 old files would be kept\n"
+    ) == dry
+    status, out, err = vacuumed(capsys, tmp_path, "--give-up", jobid)
+    assert (0, dry.replace("would be ", "is ", 2).replace("would be ", "are "), "") == (status, out, err)
+    assert ["old"] == foreign(tmp_path)
+    assert (0, f"{tmp_path}: the job {jobid} is taken back\n", "") == vacuumed(capsys, tmp_path, "--give-up", jobid)
+
+
+def test_a_job_that_does_not_wait_cannot_be_given_up(capsys, tmp_path):
+    save(tmp_path, APPEND, "old")
+    status, out, err = vacuumed(capsys, tmp_path, "--give-up", "f" * 32)
+    assert (1, "") == (status, out)
+    assert "cannot be given up; no job waits" in err
+
+
+@pytest.mark.parametrize("text", ["", "7", "F" * 32, "../" * 10 + "xx"])
+def test_what_is_no_job(capsys, tmp_path, text):
+    with pytest.raises(SystemExit):
+        main(["vacuum", str(tmp_path), f"--give-up={text}"])
+    assert "expected the 32 hexadecimal digits of a job's id" in capsys.readouterr().err

@@ -30,10 +30,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS
+from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
@@ -194,8 +195,15 @@ def run_step(root, spec, point, mode, rng):
     check(old == see(root), "the old data", root)
     rows = list(range(1000, 1000 + ROWS))
     new = after(old, mode, rows, partitioned=partitioned)
-    withdrawn = point.startswith("A.")
-    killed = ended(forked(lambda: write(root, mode, rows, partitioned=partitioned, commits=not withdrawn), spec))
+    withdrawn, given_up = point.startswith("A."), point.startswith("G.")
+    first = "C4.renamed:kill" if given_up else spec
+    killed = ended(forked(lambda: write(root, mode, rows, partitioned=partitioned, commits=not withdrawn), first))
+    if given_up:
+        jobid = read_pending(DatasetDirectory(LOCAL, root)).record.jobid
+        killed = ended(forked(lambda: give_up(root, jobid), spec))
+        check(see(root) == (new if point == "G.claimed" else old), "a job that is being given up", root)
+        if point == "G.claimed" or rng.random() < 0.5:
+            give_up(root, jobid)
     reached = not (point.startswith("C5.") and mode is WriteMode.APPEND)
     check(killed == reached, f"killed: {killed}", root)
     expected = new if point.startswith(COMMITTED) or not reached else old

@@ -251,7 +251,8 @@ def kill(pid):
 def step_cases():
     for point in failpoint.POINTS:
         for mode in WriteMode:
-            if not (point.startswith("C5.") and mode is WriteMode.APPEND):
+            given_up = point.startswith("G.")  # by a person, without Spark
+            if not given_up and not (point.startswith("C5.") and mode is WriteMode.APPEND):
                 yield point, mode
 
 

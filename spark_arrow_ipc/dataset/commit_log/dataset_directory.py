@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["COMMITS_DIRECTORY", "STAGING_DIRECTORY", "DatasetDirectory", "sequence_number"]
+__all__ = [
+    "COMMITS_DIRECTORY",
+    "MAX_SEQUENCE_NUMBER",
+    "STAGING_DIRECTORY",
+    "DatasetDirectory",
+    "NameKind",
+    "parse_name",
+    "sequence_number",
+]
 
 STAGING_DIRECTORY: Final = "_ipc_stage"
 """Directory inside a dataset where a write keeps its files until it commits."""
@@ -18,7 +27,10 @@ STAGING_DIRECTORY: Final = "_ipc_stage"
 COMMITS_DIRECTORY: Final = "_ipc_commits"
 """Directory inside a dataset that holds the newest records."""
 
-_RECORD_NAME: Final = re.compile(r"([0-9]{20})\.(json|done)")
+_NAME: Final = re.compile(r"([0-9]{20})\.(json|done|claim)")
+
+MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 1
+"""Names with larger numbers are foreign; no chain of commits gets there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,13 @@ class DatasetDirectory:
         """Return the path of the empty file that marks a record as applied."""
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.done")
 
+    def claim(self, seq: int) -> str:
+        """Return the path of the file that says who decides over the files which a record removes.
+
+        Of the process that removes them, and one that takes the record back, the first to make it.
+        """
+        return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.claim")
+
     @property
     def all_staging(self) -> str:
         """The directory that holds the staging directories of all jobs."""
@@ -83,7 +102,23 @@ class DatasetDirectory:
         return join(self.root, STAGING_DIRECTORY, jobid)
 
 
+class NameKind(StrEnum):
+    """What a name in the directory of the records is, by its suffix."""
+
+    RECORD = "json"
+    DONE = "done"
+    CLAIM = "claim"
+
+
+def parse_name(name: str) -> tuple[int, NameKind] | None:
+    """Parse the name of a record, a mark or a claim; None for other names."""
+    match = _NAME.fullmatch(name)
+    if match is None or int(match[1]) > MAX_SEQUENCE_NUMBER:
+        return None
+    return int(match[1]), NameKind(match[2])
+
+
 def sequence_number(name: str) -> int | None:
-    """Parse the name of a record or mark; None for other names."""
-    match = _RECORD_NAME.fullmatch(name)
-    return int(match[1]) if match else None
+    """Parse the number of a record, a mark or a claim; None for other names."""
+    parsed = parse_name(name)
+    return None if parsed is None else parsed[0]

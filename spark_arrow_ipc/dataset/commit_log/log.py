@@ -15,13 +15,27 @@ This module changes nothing. A dataset without ``_ipc_commits`` costs one failed
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
-from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, WITHDRAWN, Record, StagedFile
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, LimitError, error_context
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    DatasetDirectory,
+    NameKind,
+    parse_name,
+    sequence_number,
+)
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.errors import (
+    CommitError,
+    ConcurrentWriteError,
+    FileChangedError,
+    LimitError,
+    UnsupportedError,
+    error_context,
+    printable,
+)
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status
 
@@ -49,6 +63,8 @@ _KEPT_NS: Final = 60 * 10**9
 
 _KEPT_NBYTES: Final = 1 << 20
 """Larger records are not kept."""
+
+_log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
 """Attempts to read the newest record while other jobs prune it."""
@@ -90,9 +106,9 @@ class Pending:
     dataset: DatasetDirectory
     record: Record
 
-    def removed(self) -> frozenset[str]:
-        """Return the absolute paths of the removed files, deleted already or not."""
-        return frozenset(map(self.dataset.path, self.record.removes))
+    def removed(self) -> dict[str, RemovedFile]:
+        """Return the removed files by absolute path, deleted already or not."""
+        return {self.dataset.path(file.path): file for file in self.record.removes}
 
     def file(self, add: StagedFile) -> PendingFile:
         """Return the state of a committed file. At most two calls of the storage.
@@ -137,15 +153,23 @@ def read_head(dataset: DatasetDirectory) -> Head:
         The storage cannot be read.
     """
     try:
-        names = {name_of(status.path) for status in dataset.storage.list(dataset.commits)}
+        names = [name_of(status.path) for status in dataset.storage.list(dataset.commits)]
     except FileNotFoundError:
         return Head()
     except NotADirectoryError:
         dataset.check()
         raise
-    # A mark counts as its record: a listing may have only the second of two names that appear one after the other.
-    seq = max((number for number in map(sequence_number, names) if number is not None), default=0)
-    return Head(seq, done=not seq or f"{seq:020d}.done" in names)
+    parsed = [parse_name(name) for name in names]
+    numbers = {kind: {each[0] for each in parsed if each is not None and each[1] is kind} for kind in NameKind}
+    seq = max(numbers[NameKind.RECORD], default=0)
+    for mark in sorted(numbers[NameKind.DONE], reverse=True):
+        if mark <= seq:
+            break
+        # A listing may have only the second of two names that appear one after the other.
+        if dataset.storage.status(dataset.record(mark), follow_links=False) is not None:
+            return Head(mark)
+        _log.warning("%s marks a record that is not there, and counts for nothing", printable(dataset.done_mark(mark)))
+    return Head(seq, done=not seq or seq in numbers[NameKind.DONE])
 
 
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:
@@ -161,16 +185,15 @@ def read_record(dataset: DatasetDirectory, seq: int) -> Record:
     path = dataset.record(seq)
     try:
         data = dataset.storage.read(path, MAX_RECORD_NBYTES)
-    except LimitError as error:
-        raise CommitError(expected=error.expected, found=error.found, path=path) from error
-    try:
         with error_context(path=path):
             record = Record.from_bytes(data)
             if record.seq != seq:
                 raise CommitError(expected=f"the commit record number {seq}", found=f"number {record.seq}")
-    except CommitError as error:
+    except (CommitError, LimitError, UnsupportedError) as error:
         raise CommitError(
-            f"{error}; nothing is done by it. To go on without what it says, remove it and its .done", path=dataset.root
+            f"{error}; nothing is done by it, and which of the files it counts cannot be known. Restore it from a copy; "
+            "or look at the data files and write those that you want into another directory",
+            path=dataset.root,
         ) from error
     return record
 
@@ -229,7 +252,7 @@ def read_pending(dataset: DatasetDirectory) -> Pending | None:
 def read_changes(dataset: DatasetDirectory, after: int) -> tuple[Pending, ...] | None:
     """Return the jobs and withdrawals whose records follow a number, oldest first; at least one.
 
-    None if one of the records was deleted already. Reads each of them.
+    None if one of the records was deleted already, or takes back the one before it. Reads each of them.
 
     Raises
     ------
@@ -244,9 +267,12 @@ def read_changes(dataset: DatasetDirectory, after: int) -> tuple[Pending, ...] |
     except (CommitError, FileNotFoundError):
         return None
     # A late writer may have put another record where one was deleted; the newest record does not remember its job.
-    if any(record.mode != WITHDRAWN and record.jobid not in newest.jobs for record in records):
+    if any(record.is_of_job and record.jobid not in newest.jobs for record in records):
         return None
-    return tuple(Pending(dataset, record) for record in (*records, newest))
+    changes = (*records, newest)
+    if any(record.mode == TAKEN_BACK for record in changes):
+        return None
+    return tuple(Pending(dataset, record) for record in changes)
 
 
 def old_records(dataset: DatasetDirectory, head: int) -> list[Status]:

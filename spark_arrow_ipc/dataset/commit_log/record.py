@@ -8,6 +8,9 @@ record that counts.
 
 A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names: every job
 reads the newest record before it appends its own, and fails if it is withdrawn there.
+
+A record of the mode `TAKEN_BACK` is the only one that may follow a pending record. It withdraws the job of that record
+and removes what the job has published; old files are all there still.
 """
 
 from __future__ import annotations
@@ -26,8 +29,10 @@ __all__ = [
     "MAX_RECORD_NBYTES",
     "REMEMBERED",
     "STAGED_SUFFIX",
+    "TAKEN_BACK",
     "WITHDRAWN",
     "Record",
+    "RemovedFile",
     "StagedFile",
     "check_names",
 ]
@@ -37,6 +42,9 @@ STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
 
 WITHDRAWN: Final = "withdrawn"
 """The mode of a record that withdraws jobs instead of committing one."""
+
+TAKEN_BACK: Final = "taken back"
+"""The mode of a record that takes back the one before it, which could not be applied."""
 
 REMEMBERED: Final = 1000
 """Number of job ids, commit tokens and withdrawn jobs that each record takes over from the one before."""
@@ -81,6 +89,29 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RemovedFile:
+    """A file that a record removes, as it was when the job was planned.
+
+    Another program may write a file of the same name before the record is applied: that one stays.
+
+    Parameters
+    ----------
+    path
+        Relative to the dataset's directory.
+    nbytes, mtime_ns
+        Size, and time of the last modification in nanoseconds since 1970. None: any file of that name, which is unique.
+    """
+
+    path: str
+    nbytes: int | None = None
+    mtime_ns: int | None = None
+
+    def is_same(self, nbytes: int, mtime_ns: int) -> bool:
+        """Return whether a file of that name, with this size and time, is the one to remove."""
+        return self.nbytes is None or (self.nbytes, self.mtime_ns) == (nbytes, mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """The changes of one job, and the ids and tokens of the jobs before it.
 
@@ -89,11 +120,11 @@ class Record:
     seq
         Its number in the chain, from 1.
     jobid, mode
-        Those of the job; a withdrawal has an id of its own and the mode `WITHDRAWN`.
+        Those of the job; a withdrawal has an id of its own and the mode `WITHDRAWN` or `TAKEN_BACK`.
     adds
         The files to publish.
     removes
-        Relative paths of the files to delete.
+        The files to delete.
     durable
         Whether the steps are made durable with ``fsync``.
     jobs, tokens
@@ -102,18 +133,21 @@ class Record:
         The jobs that this record withdraws.
     withdrawn
         The newest `REMEMBERED` ids of withdrawn jobs, oldest first, including its own.
+    token
+        The job's own commit token.
     """
 
     seq: int
     jobid: str
     mode: str
     adds: tuple[StagedFile, ...] = ()
-    removes: tuple[str, ...] = ()
+    removes: tuple[RemovedFile, ...] = ()
     durable: bool = True
     jobs: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
     withdraws: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
+    token: str | None = None
 
     @classmethod
     def after(
@@ -124,7 +158,7 @@ class Record:
         mode: str,
         *,
         adds: tuple[StagedFile, ...] = (),
-        removes: tuple[str, ...] = (),
+        removes: tuple[RemovedFile, ...] = (),
         durable: bool = True,
         token: str | None = None,
         withdraws: tuple[str, ...] = (),
@@ -142,7 +176,28 @@ class Record:
             (*tokens, *(() if token is None else (token,)))[-REMEMBERED:],
             withdraws,
             (*withdrawn, *withdraws)[-REMEMBERED:],
+            token,
         )
+
+    def taken_back(self, jobid: str) -> Record:
+        """Make the record that takes this pending one back; `jobid` is the new record's own id."""
+        return Record(
+            self.seq + 1,
+            jobid,
+            TAKEN_BACK,
+            (),
+            tuple(RemovedFile(file.final) for file in self.adds),
+            self.durable,
+            self.jobs[:-1],
+            self.tokens if self.token is None else self.tokens[:-1],
+            (self.jobid,),
+            (*self.withdrawn, self.jobid)[-REMEMBERED:],
+        )
+
+    @property
+    def is_of_job(self) -> bool:
+        """Whether the record commits a job, and does not withdraw others."""
+        return self.mode not in {WITHDRAWN, TAKEN_BACK}
 
     @property
     def staged_jobs(self) -> tuple[str, ...]:
@@ -153,6 +208,7 @@ class Record:
         """Encode the record as its file holds it."""
         values = {name: getattr(self, name) for name in self.__slots__}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
+        values["removes"] = [[file.path, file.nbytes, file.mtime_ns] for file in self.removes]
         body = json.dumps(values, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
@@ -175,39 +231,49 @@ class Record:
             values = json.loads(body + b"}")
             values.pop("queries", None)  # written, always empty, by earlier releases
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
-            for name in ("removes", "jobs", "tokens", "withdraws", "withdrawn"):
+            values["removes"] = tuple(map(_removed, values.get("removes", ())))
+            for name in ("jobs", "tokens", "withdraws", "withdrawn"):
                 values[name] = tuple(values.get(name, ()))
             record = cls(**values)
             sound = _is_sound(record)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise CommitError(f"this commit record has parts of a wrong kind: {error}") from error
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+            raise CommitError(f"this commit record has parts of a wrong kind: {error!r}") from error
         if not sound:
             raise CommitError("this commit record has parts of a wrong kind")
         check_names(record.adds, record.removes)
         return record
 
 
+def _removed(item: object) -> RemovedFile:
+    """Decode a removed file; earlier builds wrote its path alone."""
+    return RemovedFile(*item) if type(item) is list else RemovedFile(item)  # type: ignore[arg-type] # checked later
+
+
 def _is_sound(record: Record) -> bool:
     strings = (
         record.mode,
         *record.tokens,
-        *record.removes,
+        *(() if record.token is None else (record.token,)),
+        *(file.path for file in record.removes),
         *(name for f in record.adds for name in (f.staged, f.final)),
     )
     numbers = (record.seq, *(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32)))
+    states = [(file.nbytes, file.mtime_ns) for file in record.removes if file.nbytes is not None]
     ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn)
     return (
         all(type(string) is str for string in strings)
         and all(type(number) is int and number >= 0 for number in numbers)
         and all(type(jobid) is str and _JOBID.fullmatch(jobid) for jobid in ids)
+        and all(type(nbytes) is type(mtime_ns) is int for nbytes, mtime_ns in states)
         and type(record.durable) is bool
+        and (record.token is None or record.tokens[-1:] == (record.token,))
         and _remembers_itself(record)
     )
 
 
 def _remembers_itself(record: Record) -> bool:
-    if record.mode == WITHDRAWN:
-        changes_nothing = not record.adds and not record.removes
+    if not record.is_of_job:
+        changes_nothing = not record.adds and (not record.removes or record.mode == TAKEN_BACK)
         return (
             changes_nothing
             and bool(record.withdraws)
@@ -216,7 +282,7 @@ def _remembers_itself(record: Record) -> bool:
     return not record.withdraws and record.jobs[-1:] == (record.jobid,)
 
 
-def check_names(adds: Iterable[StagedFile], removes: Iterable[str] = ()) -> None:
+def check_names(adds: Iterable[StagedFile], removes: Iterable[RemovedFile] = ()) -> None:
     """Raise if a path leads out of its directory, or is hidden from readers.
 
     Raises
@@ -229,6 +295,6 @@ def check_names(adds: Iterable[StagedFile], removes: Iterable[str] = ()) -> None
             raise CommitError(f"the name {file.staged!r} is not that of a staged file")
         if not _RELATIVE.fullmatch(file.final):
             raise CommitError(f"the name {file.final!r} is no relative path that readers see")
-    for name in removes:
-        if not _RELATIVE.fullmatch(name):
-            raise CommitError(f"the name {name!r} is no relative path that readers see")
+    for removed in removes:
+        if not _RELATIVE.fullmatch(removed.path):
+            raise CommitError(f"the name {removed.path!r} is no relative path that readers see")

@@ -19,7 +19,7 @@ from enum import Enum, auto
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, look
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent
@@ -52,13 +52,13 @@ class _Correction:
 
     def __init__(self, changes: Sequence[Pending], files: dict[str, DataFile]) -> None:
         self._files = files
-        self._removed: set[str] = set()
+        self._removed: dict[str, list[RemovedFile]] = {}
         self._adds: dict[str, dict[str, tuple[Pending, StagedFile]]] = {}
         self._directories: dict[str, set[str]] = {}
         added: dict[str, tuple[Pending, StagedFile]] = {}
         for pending in changes:
-            for path in pending.removed():
-                self._removed.add(path)
+            for path, file in pending.removed().items():
+                self._removed.setdefault(path, []).append(file)
                 added.pop(path, None)
             added.update((pending.dataset.path(add.final), (pending, add)) for add in pending.record.adds)
         for path, change in added.items():
@@ -89,7 +89,8 @@ class _Correction:
         files = []
         for file in listing.files:
             add = adds.pop(name_of(file.path), None)
-            if add is not None or file.path not in self._removed:
+            removed = self._removed.get(file.path, ())
+            if add is not None or not any(one.is_same(file.nbytes, file.mtime_ns) for one in removed):
                 files.append(file)
         if adds:
             files = sorted([*files, *map(self._file, adds.values())], key=lambda file: file.path)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+import logging
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
-from spark_arrow_ipc.errors import CommitError, error_context
+from spark_arrow_ipc.errors import CommitError, error_context, printable
 
 __all__ = ["append_record"]
+
+_log = logging.getLogger(__name__)
 
 
 def append_record(dataset: DatasetDirectory, record: Record) -> bool:
     """Append a record, or return False if another record took its number.
 
-    The record before it must be done. After True the record is committed, whatever happens to this process.
+    The record before it must be done, unless this one takes it back. After True the record is committed, whatever happens to this process.
 
     Raises
     ------
@@ -25,17 +29,12 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
         A call of the storage fails, and the record is not in the chain.
     """
     storage, path = dataset.storage, dataset.record(record.seq)
-    data = record.to_bytes()
-    if len(data) > MAX_RECORD_NBYTES:
-        raise CommitError(
-            f"a job of {len(record.adds):,} new and {len(record.removes):,} old files makes a record of {len(data):,} "
-            f"bytes, and none is read above {MAX_RECORD_NBYTES:,}; nothing is published, write fewer and larger files",
-            path=dataset.root,
-        )
+    data = _encoded(dataset, record)
     if storage.status(dataset.commits) is None:
         storage.make_directory(dataset.commits)
         if record.durable:
             storage.sync(dataset.root)
+    _delete_marks(dataset, record.seq)
     try:
         with error_context(path=dataset.root):
             made = storage.put_if_absent(path, data, durable=record.durable)
@@ -55,6 +54,38 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
         # records, which are never read.
         storage.delete(path)
     return False
+
+
+def _encoded(dataset: DatasetDirectory, record: Record) -> bytes:
+    """Return a record's bytes, and raise if it can never be read or never be the newest."""
+    if record.seq > MAX_SEQUENCE_NUMBER:
+        raise CommitError(
+            f"no record can follow number {record.seq - 1}; nothing is published. No chain of commits gets there: "
+            "write what the directory holds into another one",
+            path=dataset.root,
+        )
+    data = record.to_bytes()
+    if len(data) > MAX_RECORD_NBYTES:
+        raise CommitError(
+            f"a job of {len(record.adds):,} new and {len(record.removes):,} old files makes a record of {len(data):,} "
+            f"bytes, and none is read above {MAX_RECORD_NBYTES:,}; nothing is published, write fewer and larger files",
+            path=dataset.root,
+        )
+    return data
+
+
+def _delete_marks(dataset: DatasetDirectory, seq: int) -> None:
+    """Delete marks of a record that does not exist: with them it would count as applied when it is made.
+
+    Somebody removed the record, or made them. If it is made by another writer meanwhile, and the mark is that
+    writer's, the record is applied once more, which changes nothing.
+    """
+    storage = dataset.storage
+    for path in (dataset.done_mark(seq), dataset.claim(seq)):
+        there = storage.status(path, follow_links=False) is not None
+        if there and storage.status(dataset.record(seq), follow_links=False) is None:
+            _log.warning("%s is of a record that is not there, and is removed", printable(path))
+            storage.delete(path)
 
 
 def _is_in(dataset: DatasetDirectory, record: Record) -> bool:

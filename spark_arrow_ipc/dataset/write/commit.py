@@ -31,10 +31,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
-from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
+from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile, StagedFile, check_names
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
@@ -124,17 +124,28 @@ def _put_in_place(staging: Staging, record: Record) -> None:
     """Apply the job's record; where that fails and all rows are safe, only warn: the job is committed."""
     for is_last in (False, True):
         try:
-            _sync(staging, staging.dataset.commits)
-            failpoint.hit("C3.synced")
             roll_forward(staging.dataset, record)
         except (OSError, CommitError) as error:
             if not is_last:  # a second attempt does what is left
                 continue
-            words = _unfinished(staging, record, error)
-            if not _are_rows_safe(staging, record):
-                raise CommitError(f"{words}. Do not run the job again", path=staging.root) from error
-            _log.warning("%s: %s", printable(staging.root), words)
-        return
+            if not _is_taken_back(staging, record):
+                _report_unfinished(staging, record, error)
+                return
+        break
+    if _is_taken_back(staging, record):
+        raise CommitError("the job was given up while it was put in place; nothing is published", path=staging.root)
+
+
+def _report_unfinished(staging: Staging, record: Record, error: Exception) -> None:
+    """Raise if rows may be lost, and warn if not."""
+    words = _unfinished(staging, record, error)
+    if not _are_rows_safe(staging, record):
+        raise CommitError(
+            f"{words}. Do not run the job again; if that cannot be mended, take it back with 'arrowipc vacuum --give-up "
+            f"{record.jobid} {staging.root}'",
+            path=staging.root,
+        ) from error
+    _log.warning("%s: %s", printable(staging.root), words)
 
 
 def _are_rows_safe(staging: Staging, record: Record) -> bool:
@@ -252,7 +263,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             staging.jobid,
             intent.mode.value,
             adds=adds,
-            removes=removes,
+            removes=tuple(RemovedFile(file.path, file.nbytes, file.mtime_ns) for file in removes),
             durable=staging.durable,
             token=intent.commit_token,
         )
@@ -287,11 +298,11 @@ def _is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:
 
 def _check_unchanged(
     job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None, fits: Fits | None
-) -> tuple[str, ...]:
+) -> tuple[LiveFile, ...]:
     """Return the files that an overwrite removes, and raise if they changed."""
     intent, dataset = job.intent, job.staging.dataset
     if intent.mode is WriteMode.APPEND:
-        return () if replaced is None else (replaced.path,)
+        return () if replaced is None else (replaced,)
     if intent.mode is WriteMode.OVERWRITE:
         before, now = intent.snapshot, live_files(dataset)
         if {*before} <= {*now} and may_stay(dataset, sorted({*now} - {*before}, key=_path), intent.partition_by, fits):
@@ -309,7 +320,7 @@ def _check_unchanged(
             "nothing is published, write again",
             path=dataset.root,
         )
-    return (*(file.path for file in before), *(() if replaced is None or replaced in before else (replaced.path,)))
+    return (*before, *(() if replaced is None or replaced in before else (replaced,)))
 
 
 def _path(file: LiveFile) -> str:
@@ -360,7 +371,7 @@ def _nothing_published(staging: Staging) -> Iterator[None]:
 def _unfinished(staging: Staging, record: Record, error: Exception) -> str:
     """Describe the state of a committed job that could not be put in place."""
     there = _count_there(staging, [file.final for file in record.adds])
-    old = _count_there(staging, record.removes)
+    old = _count_there(staging, [file.path for file in record.removes])
     parts = [f"the job is committed, and putting it in place stopped half-way: {error}"]
     parts.append(f"{there} of {len(record.adds)} new files have their names")
     if record.removes:
@@ -370,6 +381,15 @@ def _unfinished(staging: Staging, record: Record, error: Exception) -> str:
         f"{staging.root}', does the rest"
     )
     return "; ".join(parts)
+
+
+def _is_taken_back(staging: Staging, record: Record) -> bool:
+    """Return whether a person gave the job up while this process put it in place."""
+    with suppress(OSError, CommitError):  # the files are in place; what others do now is not this job's error
+        if read_head(staging.dataset).seq != record.seq:
+            newest = newest_record(staging.dataset)[1]
+            return newest is not None and staging.jobid in newest.withdrawn
+    return False
 
 
 def _count_there(staging: Staging, names: Sequence[str]) -> int:

@@ -7,18 +7,20 @@ nothing if it is done already, and the mark comes last. Old files are deleted on
 files are durable.
 
 ==== ===================================================================================================
+C3   make the record's name durable, which a process that died may have left to chance
 C4   make the partitions' directories, give each staged file its final name, make the names durable
-C5   delete the files that the record removes, and the partitions' directories that are empty then
-C6   write ``_SUCCESS``, mark the record as done, delete old records and the staging directory
+C5   claim the files that the record removes (`claim`), delete them, and the partitions' directories that are empty then
+C6   write ``_SUCCESS``, mark the record as done, delete its claim, old records and the staging directory
 ==== ===================================================================================================
 
 A record that withdraws jobs has no files for C4 and C5: it is marked as done, and its jobs' staging directories are
-deleted.
+deleted. One that takes back a job deletes what the job has staged first, and then what it has published.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +28,8 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head
-from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
@@ -47,6 +50,9 @@ SUCCESS_FILE: Final = "_SUCCESS"
 """Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""
 
 _log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 5
+"""How often one record is applied that others unmark; each time it is applied, it should be marked as done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +115,31 @@ def latest(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
 
 
 def _newest_done(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
+    applied = Counter[int]()
     while True:
         head, record = newest_record(dataset)
         if record is None or head.done:
             return head, record
-        roll_forward(dataset, record)
+        if applied[head.seq] == _ATTEMPTS:
+            raise CommitError("the record is applied, and its mark does not stay", path=dataset.done_mark(head.seq))
+        applied[head.seq] += 1
+        try:
+            roll_forward(dataset, record)
+        except (OSError, CommitError) as error:
+            raise _cannot_finish(dataset, record, error) from error
+
+
+def _cannot_finish(dataset: DatasetDirectory, record: Record, error: Exception) -> CommitError:
+    """Return the error of a writer that finds a job which it cannot bring to its end."""
+    what, way_out = f"the withdrawal {record.jobid}", ""
+    if record.is_of_job:
+        what = f"the job {record.jobid}"
+        way_out = f"; or give that job up: arrowipc vacuum --give-up {record.jobid} {dataset.root}"
+    return CommitError(
+        f"{what} is committed and could not be brought to its end, and nothing else can be written before: {error}. "
+        f"Mend that, and try again{way_out}",
+        path=dataset.root,
+    )
 
 
 def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
@@ -127,8 +153,11 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
         A call of the storage fails.
     """
     storage = dataset.storage
+    if record.durable:
+        storage.sync(dataset.commits)
+    failpoint.hit("C3.synced")
     directories = _with_parents(parent(file.final) for file in record.adds) | {""}
-    check_directories(dataset, directories | {parent(name) for name in record.removes})
+    check_directories(dataset, directories | {parent(file.path) for file in record.removes})
     for directory in sorted(directories):
         storage.make_directory(dataset.path(directory))
     failpoint.hit("C4.directories")
@@ -138,14 +167,20 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
     if _is_done(dataset, record.seq):
         # Another process finished this job, and later jobs may have changed its files.
         return
+    if record.mode == TAKEN_BACK:
+        for jobid in record.withdraws:  # a process that still applies the job can publish nothing more
+            storage.delete_tree(dataset.staging(jobid))
+    elif record.removes and not _may_delete(dataset, record):
+        return
     _delete_old(dataset, record, directories)
-    if record.mode != WITHDRAWN:
+    if record.is_of_job:
         storage.put(dataset.path(SUCCESS_FILE), b"", durable=record.durable, scratch=dataset.commits)
         _sync(dataset, record, {""})
     failpoint.hit("C6.success")
     storage.put(dataset.done_mark(record.seq), b"")
     if record.durable:
         storage.sync(dataset.commits)
+    storage.delete(dataset.claim(record.seq))
     failpoint.hit("C6.done")
     _prune(dataset, record.seq)
     failpoint.hit("C6.pruned")
@@ -213,8 +248,7 @@ def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, 
         storage.publish(staged, final)
         return
     raise CommitError(
-        f"the file {file.final} is committed, and is neither there nor staged: somebody removed it. "
-        f"Restore it; or, to give the whole job up, remove {dataset.record(record.seq)}",
+        f"the file {file.final} is committed, and is neither there nor staged: somebody removed it; restore it",
         path=dataset.root,
     )
 
@@ -224,20 +258,39 @@ def _is_done(dataset: DatasetDirectory, seq: int) -> bool:
     return head.seq > seq or head.done
 
 
+def _may_delete(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether this process may delete the old files; if the record is to be taken back, do that."""
+    purpose = claim(dataset, record.seq, Claim.APPLY)
+    if _is_done(dataset, record.seq):
+        dataset.storage.delete(dataset.claim(record.seq))
+        return False
+    if purpose is Claim.TAKE_BACK:
+        take_back(dataset, record)
+        return False
+    return True
+
+
 def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> None:
     """Delete removed files, and partitions' directories that are empty then (C5)."""
     if not record.removes:
         return
     each(partial(_delete, dataset), record.removes)
-    directories = {parent(name) for name in record.removes}
+    directories = {parent(file.path) for file in record.removes}
     _sync(dataset, record, directories)
     failpoint.hit("C5.synced")
     for directory in sorted(_with_parents(directories) - kept - {""}, reverse=True):
         dataset.storage.delete_directory_if_empty(dataset.path(directory))
 
 
-def _delete(dataset: DatasetDirectory, name: str) -> None:
-    dataset.storage.delete(dataset.path(name))
+def _delete(dataset: DatasetDirectory, file: RemovedFile) -> None:
+    """Delete an old file, unless something else has its name now."""
+    path = dataset.path(file.path)
+    status = dataset.storage.status(path)
+    if status is not None:
+        if status.kind is Kind.FILE and file.is_same(status.nbytes, status.mtime_ns):
+            dataset.storage.delete(path)
+        else:
+            _log.warning("%s was replaced since the commit that removes it, and stays", printable(path))
     failpoint.hit("C5.unlinked")
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record, old_records, read_head, read_pending
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
@@ -27,7 +27,7 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
-__all__ = ["DEFAULT_AGE_SECONDS", "KeptJob", "VacuumReport", "vacuum"]
+__all__ = ["DEFAULT_AGE_SECONDS", "KeptJob", "VacuumReport", "dataset_at", "vacuum"]
 
 DEFAULT_AGE_SECONDS: Final = 7 * 24 * 3600.0
 """A job that staged nothing for this long is considered dead."""
@@ -115,12 +115,7 @@ def vacuum(
     OSError
         A call of the storage fails.
     """
-    storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
-    status = storage.status(root)
-    if status is None or status.kind is not Kind.DIRECTORY:
-        raise NoFilesError("vacuum clears the directory of a dataset, and this is none", path=root)
-    dataset = DatasetDirectory(storage, root)
-    dataset.check()
+    dataset = dataset_at(path, storage)
     pending = read_pending(dataset)
     if not dry_run:
         finish(dataset)
@@ -135,16 +130,35 @@ def vacuum(
         withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
         delete_staging(dataset, names)
         for file in files:
-            storage.delete(file.path)
+            dataset.storage.delete(file.path)
     kept = tuple(KeptJob(job.name, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
     return VacuumReport(
-        root,
-        None if pending is None else pending.record.jobid,
+        dataset.root,
+        pending.record.jobid if pending is not None and pending.record.is_of_job else None,
         tuple(dict.fromkeys(name[:_JOBID_LENGTH] for name in names)),
         tuple(file.path for file in files),
         nbytes,
         kept,
     )
+
+
+def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> DatasetDirectory:
+    """Return the dataset of a directory.
+
+    Raises
+    ------
+    NoFilesError
+        The path is not a directory.
+    CommitError
+        A directory of the commit is a link.
+    """
+    storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
+    status = storage.status(root)
+    if status is None or status.kind is not Kind.DIRECTORY:
+        raise NoFilesError("vacuum clears the directory of a dataset, and this is none", path=root)
+    dataset = DatasetDirectory(storage, root)
+    dataset.check()
+    return dataset
 
 
 def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
@@ -159,14 +173,30 @@ def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
 
 
 def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterator[Status]:
-    """Yield old records, and temporary files that were not written to recently."""
+    """Yield old records, marks of none, and temporary files that were not written to recently."""
     now = time.time_ns()
     entries = _entries(dataset, dataset.commits)
-    if entries:
-        yield from sorted(old_records(dataset, read_head(dataset).seq), key=lambda status: status.path)
+    if not entries:
+        return
+    head = read_head(dataset)
+    old = {status.path for status in old_records(dataset, head.seq)}
     for status in entries:
-        if name_of(status.path).endswith(STAGED_SUFFIX) and now - status.mtime_ns >= older_than_seconds * 1e9:
+        name = name_of(status.path)
+        parsed = parse_name(name)
+        if parsed is not None:
+            is_stale = status.path in old or _is_meaningless(dataset, head, *parsed)
+        else:
+            is_stale = name.endswith(STAGED_SUFFIX) and now - status.mtime_ns >= older_than_seconds * 1e9
+        if is_stale:
             yield status
+
+
+def _is_meaningless(dataset: DatasetDirectory, head: Head, number: int, kind: NameKind) -> bool:
+    """Return whether a claim is of a record that is done, or a mark or claim of a record that is not there."""
+    if kind is NameKind.CLAIM and (number < head.seq or (number == head.seq and head.done)):
+        return True
+    is_later = kind is not NameKind.RECORD and number > head.seq
+    return is_later and dataset.storage.status(dataset.record(number), follow_links=False) is None
 
 
 def _entries(dataset: DatasetDirectory, directory: str) -> list[Status]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, sequence_number
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory, sequence_number
 from spark_arrow_ipc.storage.local import LOCAL
 
 DATASET = DatasetDirectory(LOCAL, "/data/t")
@@ -19,6 +19,10 @@ def test_paths_inside_a_dataset():
 NAMES = [
     ("record", "00000000000000000007.json", 7),
     ("mark", "00000000000000000012.done", 12),
+    ("claim", "00000000000000000012.claim", 12),
+    ("the largest", f"{2**63 - 1:020d}.json", 2**63 - 1),
+    ("larger", f"{2**63:020d}.json", None),
+    ("twenty digits", "9" * 20 + ".json", None),
     ("too short", "0000000000000000007.json", None),
     ("another suffix", "00000000000000000007.staged", None),
     ("digits of another script", "0000000000000000000\u0661.json", None),
@@ -31,7 +35,7 @@ def test_sequence_number(name, expected):
     assert expected == sequence_number(name)
 
 
-@pytest.mark.parametrize("seq", [1, 10**19])
+@pytest.mark.parametrize("seq", [1, MAX_SEQUENCE_NUMBER])
 def test_sequence_number_of_its_own_names(seq):
     names = [path.rpartition("/")[2] for path in (DATASET.record(seq), DATASET.done_mark(seq))]
     assert [seq, seq] == [sequence_number(name) for name in names]

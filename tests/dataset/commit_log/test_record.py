@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from unittest import mock
 
 import pytest
 from commit_jobs import (
@@ -14,7 +15,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_head,
     read_record,
 )
-from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, Record, RemovedFile, StagedFile
 from spark_arrow_ipc.errors import CommitError
 
 JOBID = "0123456789abcdef" * 2
@@ -23,13 +24,18 @@ JOBID = "0123456789abcdef" * 2
 ADD = StagedFile("a.staged", "k=1/part-0.arrow", 1, 2, 3)
 
 
-RECORD = Record(7, JOBID, "append", (ADD,), ("k=1/old.arrow",), jobs=(JOBID[::-1], JOBID), tokens=("t",))
+REMOVED = RemovedFile("k=1/old.arrow", 10, 1_000)
+
+
+RECORD = Record(
+    7, JOBID, "append", (ADD,), (REMOVED,), jobs=(JOBID[::-1], JOBID), tokens=("s", "t"), token="t"
+)  # fmt: skip
 
 
 def test_a_record_comes_back_from_its_bytes():
     assert RECORD == Record.from_bytes(RECORD.to_bytes())
     assert 7 == json.loads(RECORD.to_bytes())["seq"]
-    strange = Record(1, JOBID, "append", removes=("\udcff\n\u2028.arrow",), jobs=(JOBID,))
+    strange = Record(1, JOBID, "append", removes=(RemovedFile("\udcff\n\u2028.arrow"),), jobs=(JOBID,))
     assert strange == Record.from_bytes(strange.to_bytes())
 
 
@@ -66,10 +72,20 @@ UNSOUND = [
     ("an add has a number for its name", {"adds": [[1, "x.arrow", 1, 1, 1]]}),
     ("an add leads out", {"adds": [["a.staged", "../x.arrow", 1, 1, 1]]}),
     ("an add is staged elsewhere", {"adds": [["../a.staged", "x.arrow", 1, 1, 1]]}),
-    ("a removal leads out", {"removes": ["k=1/../../x"]}),
-    ("a removal is absolute", {"removes": ["/etc/passwd"]}),
-    ("a removal is of a record", {"removes": ["_ipc_commits/00000000000000000001.json"]}),
+    ("a removal leads out", {"removes": [["k=1/../../x", 1, 1]]}),
+    ("a removal is absolute", {"removes": [["/etc/passwd", 1, 1]]}),
+    ("a removal is of a record", {"removes": [["_ipc_commits/00000000000000000001.json", 1, 1]]}),
+    ("a removal of an earlier build leads out", {"removes": ["k=1/../../x"]}),
     ("a removal is no string", {"removes": [1]}),
+    ("a removal has a number for its name", {"removes": [[1, 1, 1]]}),
+    ("a removal has a size and no time", {"removes": [["a.arrow", 1, None]]}),
+    ("a removal has a string for its size", {"removes": [["a.arrow", "1", 1]]}),
+    ("a removal is too long", {"removes": [["a.arrow", 1, 1, 1]]}),
+    ("own token is not the last", {"token": "s"}),
+    ("own token is a number", {"token": 1}),
+    ("takes back and publishes", {"mode": "taken back", "withdraws": [JOBID], "withdrawn": [JOBID]}),
+    ("takes back nothing", {"mode": "taken back", "adds": []}),
+    ("withdraws and removes", {"mode": "withdrawn", "adds": [], "withdraws": [JOBID], "withdrawn": [JOBID]}),
     ("a token is no string", {"tokens": [1]}),
     ("durable is a number", {"durable": 1}),
     ("a part too much", {"extra": 1}),
@@ -81,6 +97,29 @@ UNSOUND = [
 def test_a_record_whose_checksum_is_right_is_still_checked(changes):
     with pytest.raises(CommitError):
         Record.from_bytes(sealed(**changes))
+
+
+def test_a_removal_of_an_earlier_build_is_of_any_file_of_that_name():
+    record = Record.from_bytes(sealed(removes=["k=1/old.arrow"]))
+    assert (RemovedFile("k=1/old.arrow"),) == record.removes
+    assert record.removes[0].is_same(1, 2)
+    assert [True, False, False] == [REMOVED.is_same(*state) for state in ((10, 1_000), (11, 1_000), (10, 1_001))]
+
+
+def test_a_record_that_takes_back_another_forgets_its_job_and_its_token():
+    back = RECORD.taken_back("f" * 32)
+    assert (8, TAKEN_BACK, (), (RemovedFile(ADD.final),)) == (back.seq, back.mode, back.adds, back.removes)
+    assert ((JOBID[::-1],), ("s",), (JOBID,), (JOBID,)) == (back.jobs, back.tokens, back.withdraws, back.withdrawn)
+    assert back == Record.from_bytes(back.to_bytes())
+    without = Record(7, JOBID, "append", jobs=(JOBID,), tokens=("another job's",))
+    assert ("another job's",) == without.taken_back("f" * 32).tokens
+
+
+def test_a_record_that_takes_more_memory_than_there_is_says_so(monkeypatch):
+    data = RECORD.to_bytes()
+    monkeypatch.setattr("json.loads", mock.Mock(side_effect=MemoryError))
+    with pytest.raises(CommitError, match="MemoryError"):
+        Record.from_bytes(data)
 
 
 def test_a_sealed_record_that_is_sound_is_read():

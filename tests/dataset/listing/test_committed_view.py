@@ -10,7 +10,7 @@ import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, foreign, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log import log
-from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing import committed_view, directory
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write.commit import abort
@@ -46,7 +46,7 @@ def commit(root, adds, removes=(), *, done=False, staged=()):
         if final not in staged:
             (root / final).parent.mkdir(parents=True, exist_ok=True)
             (stage / f"{i}.staged").rename(root / final)
-    record = Record(1, PENDING_JOB, "append", tuple(files), tuple(removes), jobs=(PENDING_JOB,))
+    record = Record(1, PENDING_JOB, "append", tuple(files), tuple(map(RemovedFile, removes)), jobs=(PENDING_JOB,))
     (root / "_ipc_commits" / f"{1:020d}.json").write_bytes(record.to_bytes())
     if done:
         fill(root, f"_ipc_commits/{1:020d}.done")

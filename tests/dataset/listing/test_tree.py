@@ -289,7 +289,8 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
     numbers = iter(range(1, 100))
 
     def scandir(path):
-        fill(tmp_path, f"_ipc_commits/{next(numbers):020d}.done")
+        number = f"_ipc_commits/{next(numbers):020d}"
+        fill(tmp_path, f"{number}.json", f"{number}.done")
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)

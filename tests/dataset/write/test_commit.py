@@ -140,7 +140,8 @@ def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     staged = [f"sync {plan.staging.jobid}", "sync _ipc_stage", data]
     linked = ["sync file", "link", "unlink", commits]
     success, done = ["sync file", "rename", data], ["rename", commits]
-    assert [*staged, *linked, "rename", data, "unlink", data, *success, *done] == steps[:16]
+    claimed = ["link", "unlink"]
+    assert [*staged, *linked, "rename", data, *claimed, "unlink", data, *success, *done] == steps[:18]
 
 
 # What is refused before anything happens

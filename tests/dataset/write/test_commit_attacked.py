@@ -1,17 +1,22 @@
 """Someone may write into a dataset's directory and nowhere else: whatever lies there, nothing elsewhere is changed."""
 
+import contextlib
 import os
 import shutil
+import socket
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, finish, interrupted, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, interrupted, ours, planned, save
 
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record, RemovedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError
 from spark_arrow_ipc.storage.failpoint import POINTS
@@ -105,6 +110,10 @@ def test_a_link_that_is_swapped_in_at_a_step_leads_nowhere(places, name, point):
 
     with interrupted(point, attack), suppress(ArrowIpcError, OSError):
         plan, outputs = planned(data, OVERWRITE, "k=1:x", "k=2:y")
+        if point.startswith("G."):
+            with dying("C4.renamed"):
+                finish(plan, outputs)
+            give_up(data, plan.staging.jobid)
         abort(plan.staging) if point.startswith("A.") else finish(plan, outputs)
     for action in ACTIONS.values():
         with suppress(ArrowIpcError, OSError):
@@ -176,3 +185,120 @@ def test_the_storage_of_a_dataset_reaches_nothing_else(places):
         for call in (storage.status, storage.delete, storage.create, storage.sync, storage.make_directory):
             with pytest.raises(ValueError, match="is not below"):
                 call(path)
+
+
+def bind(path):
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:  # such a path has 108 bytes at most
+        made.bind(path.name)
+
+
+def sparse(path, nbytes):
+    with path.open("wb") as file:
+        file.truncate(nbytes)
+
+
+RECORDS = [
+    ("a link to a device that never ends", lambda path: path.symlink_to("/dev/zero")),
+    ("a link to a record elsewhere", lambda path: path.symlink_to(path.parents[2] / "elsewhere/_ipc_commits" / NUMBER)),
+    ("a dangling link", lambda path: path.symlink_to("nowhere")),
+    ("a pipe", os.mkfifo),
+    ("a directory", lambda path: path.mkdir()),
+    ("a socket", bind),
+    ("too large", lambda path: sparse(path, MAX_RECORD_NBYTES + 1)),
+    ("no JSON", lambda path: path.write_text("no record")),
+]
+NUMBER = f"{3:020d}.json"
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("make", [case[1] for case in RECORDS], ids=[case[0] for case in RECORDS])
+def test_what_is_no_record_is_refused_by_name(places, make, action):
+    data, elsewhere = places
+    before = state(elsewhere)
+    make(data / "_ipc_commits" / f"{4:020d}.json")
+    with pytest.raises(CommitError, match=r"4\.json: .*nothing is done by it"):
+        ACTIONS[action](data)
+    assert before == state(elsewhere)
+
+
+def forged(data, **changes):
+    """Make the next record, sound and never written by a job."""
+    last = newest_record(dataset(data))[1]
+    record = Record.after(last, last.seq + 1, "a" * 32, "overwrite", **changes)
+    Path(dataset(data).record(record.seq)).write_bytes(record.to_bytes())
+
+
+@pytest.mark.parametrize("action", ["vacuum", "append"])
+def test_a_record_that_removes_a_directory_stops_nobody(places, action, caplog):
+    data, _ = places
+    forged(data, removes=(RemovedFile("k=1"), RemovedFile("k=2/nothing")))
+    ACTIONS[action](data)
+    assert "k=1 was replaced since the commit that removes it, and stays" in caplog.text
+    assert 3 + (action == "append") == len(list(data.glob("k=*/part-*")))
+
+
+MARKS = [
+    ("the next record's", 4),
+    ("a later one's", 9),
+    ("the largest number's", 2**63 - 1),
+    ("of twenty digits", 10**20 - 1),
+]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("number", [case[1] for case in MARKS], ids=[case[0] for case in MARKS])
+@pytest.mark.parametrize("suffix", ["done", "claim"])
+def test_a_mark_without_its_record_counts_for_nothing(places, number, suffix, action, caplog):
+    data, _ = places
+    mark = data / "_ipc_commits" / f"{number:020d}.{suffix}"
+    mark.touch()
+    ACTIONS[action](data)
+    if suffix == "done" and number < 2**63:
+        assert "marks a record that is not there, and counts for nothing" in caplog.text
+    if action == "vacuum":
+        assert mark.exists() == (number == 10**20 - 1)
+    with dying("C3.synced"):  # a record is not taken as applied because of a mark that was there before it
+        save(data, APPEND, "k=3:pending")
+    save(data, APPEND, "k=4:next")
+    assert {"k=3:pending", "k=4:next"} <= set(ours(data))
+
+
+@pytest.mark.parametrize("suffix", ["json", "done"])
+def test_a_record_number_of_twenty_digits_is_a_foreign_name(places, suffix):
+    data, _ = places
+    (data / "_ipc_commits" / f"{'9' * 20}.{suffix}").touch()
+    for action in ACTIONS.values():
+        action(data)
+    assert (data / "_ipc_commits" / f"{'9' * 20}.{suffix}").exists()
+
+
+def test_a_chain_that_is_full_is_an_error_and_no_endless_loop(places):
+    data, _ = places
+    record = newest_record(dataset(data))[1]
+    last = Record.after(record, 2**63 - 1, "a" * 32, "append")
+    Path(dataset(data).record(last.seq)).write_bytes(last.to_bytes())
+    Path(dataset(data).done_mark(last.seq)).touch()
+    with pytest.raises(CommitError, match=f"no record can follow number {2**63 - 1}; nothing is published"):
+        save(data, APPEND, "x")
+    assert 3 == len(ours(data))
+
+
+# Files of others under the names of old ones
+
+
+@pytest.mark.parametrize("point", ["C3.linked", "C4.renamed", "C4.synced"])
+@pytest.mark.parametrize("recovery", ["append", "vacuum"])
+def test_a_file_that_another_tool_writes_under_an_old_name_stays(places, point, recovery, caplog):
+    data, _ = places
+    old = data / "k=1" / "part-0.arrow"
+    old.write_text("old")
+    with dying(point):
+        save(data, OVERWRITE, "k=1:x")
+    assert ["k=1:x"] == ours(data)
+    old.unlink()
+    old.write_text("another tool's")
+    assert ["k=1:another tool's", "k=1:x"] == ours(data)
+    ACTIONS[recovery](data)
+    assert {"k=1:another tool's", "k=1:x"} <= set(ours(data))
+    assert 2 + (recovery == "append") == len(ours(data))
+    assert "part-0.arrow was replaced since the commit that removes it, and stays" in caplog.text

@@ -1,0 +1,134 @@
+"""Take back a committed job that cannot be brought to its end, for a person who asks for it.
+
+Strategy
+--------
+A job is committed by its record, and the next writer finishes it. Where that cannot be done (a partition that nobody
+may write to, a staged file that somebody removed), every writer would fail. A record of the mode `TAKEN_BACK` follows
+the pending one then: readers see the old files from that moment on. Applying it deletes what is staged, so that no
+process which still applies the job can publish more, and then what is published; the names are unique, so that nothing
+else is. The old files must all be there, and are claimed first (`claim`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.write.claim import Claim, check_old_files, claim, take_back
+from spark_arrow_ipc.dataset.write.roll_forward import finish
+from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, dataset_at
+from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.storage import Storage
+
+__all__ = ["GivenUpJob", "give_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUpJob:
+    """A job that was taken back or, with ``dry_run``, would be.
+
+    Parameters
+    ----------
+    path
+        The dataset's directory.
+    jobid
+        The job.
+    files
+        Paths of its published files, relative to the dataset's directory; deleted now.
+    kept
+        Number of the old files that it would have removed.
+    """
+
+    path: str
+    jobid: str
+    files: tuple[str, ...] = ()
+    kept: int = 0
+
+
+def give_up(
+    path: str | os.PathLike[str],
+    jobid: str,
+    *,
+    older_than_seconds: float = DEFAULT_AGE_SECONDS,
+    dry_run: bool = False,
+    storage: Storage | None = None,
+) -> GivenUpJob:
+    """Take back a committed job that is not in place yet. May be called again at any time.
+
+    Parameters
+    ----------
+    path
+        The dataset's directory.
+    jobid
+        The job of the pending record, as the errors name it.
+    older_than_seconds
+        If a process began to remove old files and removed none, it may still run: the job is taken back only if that
+        was longer ago.
+    dry_run
+        Change nothing, and only report.
+    storage
+        The storage that holds the path; by default chosen by the path.
+
+    Raises
+    ------
+    NoFilesError
+        The path is not a directory.
+    CommitError
+        The job is not pending; an old file is gone already; or a process may be removing them.
+    OSError
+        A call of the storage fails.
+    """
+    dataset = dataset_at(path, storage)
+    while True:
+        record = _pending(dataset, jobid)
+        if record is None:
+            if not dry_run:
+                finish(dataset)
+            return GivenUpJob(dataset.root, jobid)
+        check_old_files(dataset, record)
+        published = [file.final for file in record.adds if dataset.storage.status(dataset.path(file.final)) is not None]
+        job = GivenUpJob(dataset.root, jobid, tuple(published), len(record.removes))
+        if dry_run:
+            return job
+        if record.removes:
+            _claim(dataset, record, older_than_seconds)
+        if take_back(dataset, record):
+            failpoint.hit("G.recorded")
+            finish(dataset)
+            return job
+
+
+def _pending(dataset: DatasetDirectory, jobid: str) -> Record | None:
+    """Return the pending record of a job, or None if it is taken back already."""
+    head, record = newest_record(dataset)
+    if record is not None and record.mode == TAKEN_BACK and record.withdraws == (jobid,):
+        return None
+    if record is None or head.done or record.jobid != jobid or not record.is_of_job:
+        waiting = "no job waits" if record is None or head.done else f"the job that waits is {record.jobid}"
+        raise CommitError(
+            f"the job {jobid} is not one that waits to be brought to its end, and cannot be given up; {waiting}",
+            path=dataset.root,
+        )
+    return record
+
+
+def _claim(dataset: DatasetDirectory, record: Record, older_than_seconds: float) -> None:
+    """Claim the old files for taking the record back; raise if a process may be removing them."""
+    if claim(dataset, record.seq, Claim.TAKE_BACK) is Claim.TAKE_BACK:
+        return
+    path = dataset.claim(record.seq)
+    status = dataset.storage.status(path)
+    age_seconds = 0.0 if status is None else (time.time_ns() - status.mtime_ns) / 1e9
+    if age_seconds < older_than_seconds:
+        raise CommitError(
+            f"a process began {max(0, int(age_seconds))} s ago to remove the old files of the job {record.jobid}, and "
+            "has removed none; if it may still run, giving the job up could lose both halves. If no process works on "
+            "this directory, add --older-than 0",
+            path=dataset.root,
+        )
+    dataset.storage.put(path, Claim.TAKE_BACK.value)
