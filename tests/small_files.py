@@ -24,7 +24,7 @@ def _columns():
         "decimal": [pa.array([Decimal("1.23"), None], pa.decimal128(5, 2)), pa.array([None, 1], pa.decimal32(3, 0))],
         "decimal256": [pa.array([Decimal("1.23"), None], pa.decimal256(40, 2))],
         "date": [pa.array([1, None], pa.date32()), pa.array([86_400_000, None], pa.date64())],
-        "time": [pa.array([1, None], pa.time32("s")), pa.array([1, None], pa.time64("us"))],
+        "time_metadata": [pa.array([1, None], pa.time32("s")), pa.array([1, None], pa.time64("us"))],
         "timestamp": [pa.array([1, None], pa.timestamp("ns", "Europe/Amsterdam"))],
         "duration_interval": [
             pa.array([1, None], pa.duration("ms")),
@@ -54,9 +54,9 @@ def _columns():
             pa.UnionArray.from_sparse(_TYPE_IDS, [_NUMBERS, pa.array([1.0, 2.0, 3.0])]),
             pa.UnionArray.from_dense(_TYPE_IDS, pa.array([0, 0, 1], pa.int32()), [_NUMBERS, pa.array(["a"])]),
         ],
-        "run_end": [pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))],
+        "run_ends": [pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))],
         "dictionary": [pa.DictionaryArray.from_arrays(_PLACES, pa.array(_WORDS))],
-        "lz4": [pa.array(range(100), pa.int64())],
+        "int64.lz4": [pa.array(range(100), pa.int64())],
     }
 
 
@@ -69,9 +69,9 @@ def small_files():
             metadata={"k": "v"} if name == "date" else None,
         )
         sink = io.BytesIO()
-        options = pa.ipc.IpcWriteOptions(compression="lz4" if name == "lz4" else None)
+        options = pa.ipc.IpcWriteOptions(compression="lz4" if name.endswith("lz4") else None)
         with pa.ipc.new_file(sink, schema, options=options) as writer:
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-            writer.write_batch(batch, custom_metadata={"a": "b"} if name == "time" else None)
-        made[name] = sink.getvalue()
+            writer.write_batch(batch, custom_metadata={"a": "b"} if name == "time_metadata" else None)
+        made[f"{name}.arrow"] = sink.getvalue()
     return made

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.types import CustomMetadata, RunEndEncoded
+from spark_arrow_ipc.arrow.types import RunEndEncoded
 from spark_arrow_ipc.ipc.compression import check_level
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, MetadataVersion
 
@@ -92,7 +93,7 @@ def check_version(schema: Schema, version: MetadataVersion) -> None:
         raise ValueError(f"{paths[0]}: metadata V4 does not have run-end encoded arrays; write V5")
 
 
-def check_message_metadata(pairs: CustomMetadata, version: MetadataVersion) -> None:
+def check_message_metadata(pairs: Sized, version: MetadataVersion) -> None:
     """Refuse custom metadata of a batch's message that a metadata version cannot have.
 
     Raises

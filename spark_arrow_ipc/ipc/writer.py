@@ -230,7 +230,7 @@ class Writer:
             raise ValueError(
                 "a stream has no footer for the writer's custom_metadata: give its pairs to create(..., schema_metadata=...)"
             )
-        check_message_metadata(pairs or t.pairs(self.dictionary_metadata), self._version)
+        check_message_metadata(pairs or self.dictionary_metadata, self._version)
 
     def _check_schema(self, schema: Schema) -> None:
         expected = [(field.name, field.type) for field in self.schema.fields]
