@@ -213,10 +213,19 @@ class _Place:
         return None
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, MemoryError):
+            made = LimitError(
+                "there is not enough memory for this; read fewer columns, or give the process more memory"
+            )
+            self._add_to(made)
+            raise made from error
         if isinstance(error, ArrowIpcError):
-            for name, value in zip(_PLACE, self._values, strict=True):
-                if value is not None and getattr(error, name) is None:
-                    setattr(error, name, value)
+            self._add_to(error)
+
+    def _add_to(self, error: ArrowIpcError) -> None:
+        for name, value in zip(_PLACE, self._values, strict=True):
+            if value is not None and getattr(error, name) is None:
+                setattr(error, name, value)
 
 
 def error_context(
@@ -229,7 +238,7 @@ def error_context(
 ) -> AbstractContextManager[None]:
     """Return a context that adds the place to each `ArrowIpcError` raised inside.
 
-    Fields that are already set stay.
+    Fields that are already set stay. A `MemoryError`, which numpy and pyarrow raise as well, becomes a `LimitError`.
     """
     return _Place(path, block_kind, block_number, field_path, byte_offset)
 

@@ -127,3 +127,14 @@ def test_errors_of_others_pass_untouched(error):
 def test_all_errors_are_listed():
     defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
     assert defined == set(errors.__all__) - {"error_context"}
+
+
+def test_what_there_is_no_memory_for_is_a_limit_with_its_place():
+    words = r"a\.arrow: record batch 3: there is not enough memory"
+    with (
+        pytest.raises(LimitError, match=words) as caught,
+        error_context(path="a.arrow"),
+        error_context(block_number=3),
+    ):
+        raise MemoryError
+    assert isinstance(caught.value.__cause__, MemoryError)

@@ -17,15 +17,24 @@ from decimal import Decimal
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels.slice import split_rows
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.errors import error_context
 
 __all__ = ["add_arguments", "run"]
 
 _TOGETHER: Final = 1000
 """Rows that are converted to Python values, and aligned, together."""
+
+_TOGETHER_NBYTES: Final = 64 << 20
+_ROW_NBYTES: Final = 1 << 30
+"""Bytes of the values of rows that are converted together, and of one row: fewer rows, and an error."""
+
+_VALUE_NBYTES: Final = 64
+"""About the bytes of a Python value, in a list and as text, beside its content."""
 
 _CELL: Final = 60
 """Most characters of a value that a table shows."""
@@ -60,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True):
         if not left:
             break
-        with inputs.open_rows(given, arguments.columns) as rows:
+        with inputs.open_rows(given, arguments.columns) as rows, error_context(path=given.path):
             left -= _PRINTERS[arguments.format](rows.schema, _portions(rows.batches, left))
     return 0
 
@@ -77,10 +86,17 @@ def _rows(string: str) -> int:
 
 def _portions(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch]:
     """Yield the first `most` rows of a file, a few at a time; reads no batch after them."""
-    for batch in batches:
+    for number, batch in enumerate(batches):
         rows = min(batch.num_rows, most)
-        for first in range(0, rows, _TOGETHER):
-            yield batch.slice(first, min(_TOGETHER, rows - first))
+        if rows:
+            with error_context(block_kind="record batch", block_number=number):
+                yield from split_rows(
+                    batch.slice(0, rows),
+                    max_rows=_TOGETHER,
+                    max_nbytes=_TOGETHER_NBYTES,
+                    max_row_nbytes=_ROW_NBYTES,
+                    slot_nbytes=[_VALUE_NBYTES] * len(batch.columns),
+                )
         most -= rows
         if not most:
             return

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-rows",
         type=_rows,
         metavar="ROWS",
-        help="rows of each record batch; by default record batches are copied as they are",
+        help="rows of each record batch, fewer where they take more than 2 GiB; by default record batches are copied as they are",
     )
     files.add_output_arguments(parser)
 
@@ -40,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     schema, pairs = _common(given)
     written = rows = 0
     with files.create(arguments, target, schema, pairs) as writer:
-        for batch in rechunk(_batches(given, schema), rows=arguments.batch_rows, nbytes=None):
+        # Rows are joined up to a number that says nothing of their bytes: those have a budget too.
+        most = ipc.Limits().max_batch_bytes
+        for batch in rechunk(_batches(given, schema), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most):
             writer.write(batch)
             written, rows = written + 1, rows + batch.num_rows
     print(

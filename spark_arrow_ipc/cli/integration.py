@@ -13,17 +13,24 @@ import argparse
 import gzip
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.differences import Comparison
+from spark_arrow_ipc.errors import LimitError
 
 __all__ = ["add_arguments", "run"]
 
 _STREAM_SUFFIXES = (".stream", ".arrows")
 """Endings of stream files, by the harness and by Arrow's recommendation; all others are files."""
+
+_MOST_SLOTS: Final = 1 << 23
+"""Slots of all arrays that become a document: each is a few Python objects."""
 
 _COMPARISON = Comparison("the JSON", "the Arrow file")
 
@@ -65,11 +72,26 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 def _arrow_to_json(arguments: argparse.Namespace) -> int:
     with ipc.open(arguments.arrow) as reader:
-        document = arrow_json.to_json(reader.schema, tuple(reader))
+        document = arrow_json.to_json(reader.schema, tuple(_within_budget(reader)))
     content = json.dumps(document).encode()
     path = Path(arguments.json)
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return 0
+
+
+def _within_budget(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """Yield all batches; raise if they are too many for a document, which is in memory whole."""
+    left = _MOST_SLOTS
+    for batch in batches:
+        left -= sum(map(_stored_slots, batch.columns))
+        if left < 0:
+            raise LimitError(f"integration JSON is for tests: at most {_MOST_SLOTS:,} slots of all arrays are written")
+        yield batch
+
+
+def _stored_slots(array: Array) -> int:
+    below = (*array.children, *([] if array.dictionary is None else [array.dictionary]))
+    return array.length + sum(map(_stored_slots, below))
 
 
 def _json_to_arrow(arguments: argparse.Namespace) -> int:

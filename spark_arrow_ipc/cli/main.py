@@ -88,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (ArrowIpcError, OSError) as error:
         return _fail(str(error))
+    except MemoryError:
+        return _fail("there is not enough memory for this file")
     return status
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
 __all__ = ["Run", "Shapes", "coalesce"]
+
+_MOST_NBYTES: Final = 64 << 20
+"""Bytes that batches are joined to: their messages are in memory, and take a megabyte at most."""
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -111,7 +114,7 @@ def coalesce(
     try:
         _check_checksums(run, headers)
         codec = header.compression
-        decompressor = None if codec is None else Decompressor(codec, columns.limits.max_batch_bytes)
+        decompressor = None if codec is None else Decompressor(codec, min(columns.limits.max_batch_bytes, _MOST_NBYTES))
         joining = _Joining(plan, run, headers, decompressor)
         joining.walk(headers.lengths)
         sums = headers.nodes.sum(axis=0).tolist()
@@ -173,6 +176,7 @@ class _Joining(SlotWalk[Int64s]):
         self._starts = headers.buffers[..., 0] + bodies[:, None]
         self._nbytes = headers.buffers[..., 1]
         self._decompressor = decompressor
+        self._left = _MOST_NBYTES
 
     def enter(self, step: Step, slots: Int64s) -> Int64s:
         _demand(np.array_equal(self._lengths[:, step.node], slots))
@@ -185,6 +189,7 @@ class _Joining(SlotWalk[Int64s]):
             return NO_BYTES
         _demand(not null_counts[absent].any())
         needed = step.buffers[0].nbytes(slots)
+        _demand(int(needed.sum()) <= self._left)
         pieces = self._pieces(number, np.where(absent, 0, needed))
         for i in np.flatnonzero(absent).tolist():
             pieces[i] = memoryview(b"\xff" * int(needed[i]))
@@ -225,6 +230,8 @@ class _Joining(SlotWalk[Int64s]):
 
     def _pieces(self, number: int, needed: Int64s) -> list[memoryview]:
         """Return the first `needed` bytes of a buffer for each batch."""
+        self._left -= int(needed.sum())
+        _demand(self._left >= 0)
         starts = self._starts[:, number]
         if self._decompressor is None:
             _demand((needed <= self._nbytes[:, number]).all())

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import measure, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compact, compare, concat, measure, take
+from spark_arrow_ipc.arrow.kernels import compact, compare, concat, take
 from spark_arrow_ipc.arrow.layout import (
     BIT_WIDTHS,
     LAYOUTS,

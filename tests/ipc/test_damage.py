@@ -18,6 +18,7 @@ import flatbuffers
 import numpy as np
 import pytest
 import strategies
+from raw_messages import dictionary_batch, message, record_batch, rows, schema, schema_values
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Field, RecordBatch, Schema
@@ -33,7 +34,6 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc import framing
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, encode_schema
 
 DATA = Path(__file__).parents[1] / "data"
 SEED = 20_240_229
@@ -190,34 +190,6 @@ def test_damaged_files_take_little_memory():
 
 
 # ---- files that somebody made to do harm
-
-
-def message(values, body=b""):
-    flatbuffer = builder.build(tables.MESSAGE, {"version": 4, "bodyLength": len(body)} | values)
-    padding = -(8 + len(flatbuffer)) % 8
-    return b"\xff\xff\xff\xff" + struct.pack("<i", len(flatbuffer) + padding) + flatbuffer + bytes(padding) + body
-
-
-def schema_values(fields, ids=()):
-    return encode_schema(SchemaMessage(Schema(tuple(fields)), ids))
-
-
-def schema(type_, ids=(), **values):
-    return message({"header": (tables.SCHEMA, schema_values([t.Field("a", type_)], ids))} | values)
-
-
-def rows(length, nodes, buffers):
-    pairs = (np.array(numbers, np.int64).reshape(-1, 2) for numbers in (nodes, buffers))
-    return dict(zip(("length", "nodes", "buffers"), (length, *pairs), strict=True))
-
-
-def record_batch(length, nodes, buffers=(), body=b""):
-    return message({"header": (tables.RECORD_BATCH, rows(length, nodes, buffers))}, body)
-
-
-def dictionary_batch(length, nodes, buffers, body, *, is_delta=False, id_=0):
-    values = {"id": id_, "isDelta": is_delta, "data": rows(length, nodes, buffers)}
-    return message({"header": (tables.DICTIONARY_BATCH, values)}, body)
 
 
 def children_of_an_int():

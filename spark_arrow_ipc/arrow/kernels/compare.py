@@ -23,6 +23,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import Family, by_type
+from spark_arrow_ipc.arrow.measure import check_expansion
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
@@ -71,6 +72,11 @@ def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str
     types
         Whether types must be equal. If not, they must be equal without their encoding (dictionaries, runs, views,
         the width of value offsets) and without the names and nullability of nested fields.
+
+    Raises
+    ------
+    LimitError
+        The slots stand for far more values than they take bytes (`check_expansion`).
     """
     where = f"{path}: " if path else ""
     same_types = a.type == b.type if types else alike(a.type) == alike(b.type)
@@ -78,6 +84,8 @@ def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str
         return f"{where}the types are {a.type} and {b.type}"
     if a.length != b.length:
         return f"{where}there are {a.length} and {b.length} slots"
+    for side in (a, b):
+        check_expansion(side)
     for start in range(0, a.length, _CHUNK_SLOTS):
         slots = np.arange(start, min(start + _CHUNK_SLOTS, a.length))
         differs = _differs(a, slots, b, slots)

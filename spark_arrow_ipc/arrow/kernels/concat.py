@@ -13,6 +13,7 @@ Dictionaries that are the same object, or of which one begins with the other, ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -26,6 +27,7 @@ from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.errors import LimitError
 
 __all__ = ["concat", "concat_batches"]
 
@@ -244,7 +246,9 @@ def _one_dictionary(dictionaries: Sequence[Array]) -> tuple[Array, list[int]]:
 
 def _begins_alike(a: Array, b: Array) -> bool:
     length = min(a.length, b.length)
-    return compare.difference(a.slice(0, length), b.slice(0, length)) is None
+    with suppress(LimitError):  # too many values to compare: both dictionaries are kept
+        return compare.difference(a.slice(0, length), b.slice(0, length)) is None
+    return False
 
 
 CHILDREN: Mapping[type[t.DataType], Callable[[Sequence[Array], Array], Array]] = by_type(

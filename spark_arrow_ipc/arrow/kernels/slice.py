@@ -9,15 +9,16 @@ searched with a few dozen candidates at a time, so a part costs a few numpy call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 
 from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.kernels.concat import concat_batches
-from spark_arrow_ipc.arrow.kernels.measure import Measure, measure, nbytes
+from spark_arrow_ipc.arrow.measure import MOST, Measure, buffers_nbytes, measure, nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.errors import LimitError
 
 __all__ = ["batch_nbytes", "compact", "compact_batch", "nbytes", "rechunk", "split_rows"]
 
@@ -36,7 +37,14 @@ def batch_nbytes(batch: RecordBatch) -> int:
     return sum(nbytes(column) for column in batch.columns)
 
 
-def split_rows(batch: RecordBatch, *, max_rows: int, max_nbytes: int) -> Iterator[RecordBatch]:
+def split_rows(
+    batch: RecordBatch,
+    *,
+    max_rows: int,
+    max_nbytes: int,
+    max_row_nbytes: int | None = None,
+    slot_nbytes: Sequence[int] | None = None,
+) -> Iterator[RecordBatch]:
     """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
 
     Bytes are those of decoded values: dictionaries and runs count as the values that they stand for, so that
@@ -44,21 +52,50 @@ def split_rows(batch: RecordBatch, *, max_rows: int, max_nbytes: int) -> Iterato
     that slots share counts for each, so slices of views and list-views may be smaller than the budget allows, never
     larger. A batch within the budgets is yielded as it is.
 
+    Parameters
+    ----------
+    max_rows, max_nbytes
+        The budgets of a slice.
+    max_row_nbytes
+        The budget of a single row; by default it has none.
+    slot_nbytes
+        For each column the bytes that a decoded slot costs, at every depth, beside those of its value; 0 by default.
+
     Raises
     ------
+    LimitError
+        A single row exceeds its budget. The rows before it are yielded first.
     ValueError
         A budget is not positive.
     """
     if max_rows < 1 or max_nbytes < 1:
         raise ValueError(f"expected positive budgets, found {max_rows} rows and {max_nbytes} bytes")
-    measures = [measure(column, decoded=True) for column in batch.columns]
+    prices = [0] * len(batch.columns) if slot_nbytes is None else slot_nbytes
+    measures = [
+        measure(column, decoded=True, slot_nbytes=price) for column, price in zip(batch.columns, prices, strict=True)
+    ]
     start = 0
     while start < batch.num_rows:
         stop = _longest(measures, start, min(start + max_rows, batch.num_rows), max_nbytes)
+        if max_row_nbytes is not None and stop == start + 1:
+            _check_row(batch, measures, start, max_row_nbytes)
         yield _rows(batch, start, stop - start)
         start = stop
     if batch.num_rows == 0:
         yield batch
+
+
+def _check_row(batch: RecordBatch, measures: list[Measure], row: int, most: int) -> None:
+    """Raise if a single row, decoded, takes more than `most` bytes."""
+    taken = [_nbytes_of([of_column], row, row + 1) for of_column in measures]
+    total = sum(taken)
+    if total > most:
+        shown = f"{total:,} bytes" if total < MOST // 2 else "more bytes than can be counted"
+        raise LimitError(
+            f"row {row:,} takes {shown} once runs, dictionaries and shared elements are decoded, the budget of a row "
+            f"is {most:,} (in Spark the option maxBatchBytes); leave the column out, or raise it where this file is trusted",
+            field_path=batch.schema.names[taken.index(max(taken))],
+        )
 
 
 def _rows(batch: RecordBatch, start: int, length: int) -> RecordBatch:
@@ -73,7 +110,7 @@ def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) ->
         starts = np.full(len(candidates), start)
         taken = np.zeros(len(candidates), np.int64)
         for of_column in measures:
-            taken += of_column(starts, candidates)
+            taken = np.minimum(taken + of_column(starts, candidates), MOST)
         within = candidates[taken <= max_nbytes]
         fits = max(fits, int(within[-1])) if len(within) else fits
         beyond = candidates[taken > max_nbytes]
@@ -83,13 +120,22 @@ def _longest(measures: list[Measure], start: int, most: int, max_nbytes: int) ->
         candidates = np.unique(np.linspace(fits + 1, too_long - 1, _CANDIDATES).astype(np.int64))
 
 
-def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | None) -> Iterator[RecordBatch]:
+def rechunk(
+    batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | None, joined_nbytes: int | None = None
+) -> Iterator[RecordBatch]:
     """Yield the rows of all batches, in order, in batches of a given size.
 
     With only `rows`, every batch has exactly this number of rows, except for the last. With `nbytes`, no batch has
     more decoded bytes (a single row may), nor more than `rows` rows, if given, which it has wherever the bytes allow.
     With neither, batches are yielded as they are. A batch of the right size is not copied. Empty batches are dropped,
     unless all are empty: then the first is yielded.
+
+    Parameters
+    ----------
+    rows, nbytes
+        The size of a batch.
+    joined_nbytes
+        With only `rows`: batches that have more bytes than this together, used or not, are not joined to reach it.
 
     Raises
     ------
@@ -103,7 +149,7 @@ def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | N
     if head is None:
         return
     filled = (batch for batch in chain([head], source) if batch.num_rows)
-    groups = _by_rows(filled, rows) if nbytes is None else _by_nbytes(filled, rows, nbytes)
+    groups = _by_rows(filled, rows, joined_nbytes) if nbytes is None else _by_nbytes(filled, rows, nbytes)
     empty = True
     for group in groups:
         empty = False
@@ -112,25 +158,32 @@ def rechunk(batches: Iterable[RecordBatch], *, rows: int | None, nbytes: int | N
         yield head
 
 
-def _by_rows(batches: Iterable[RecordBatch], rows: int | None) -> Iterator[list[RecordBatch]]:
-    """Yield lists of slices that have `rows` rows together; the last list may have fewer."""
+def _by_rows(
+    batches: Iterable[RecordBatch], rows: int | None, joined_nbytes: int | None
+) -> Iterator[list[RecordBatch]]:
+    """Yield lists of slices that have `rows` rows together; the last list, and one of too many bytes, may have fewer."""
     if rows is None:
         yield from ([batch] for batch in batches)
         return
-    held: list[RecordBatch] = []
-    held_rows = 0
+    parts: list[RecordBatch] = []
+    held_rows = held = 0
     for batch in batches:
+        size = 0 if joined_nbytes is None else sum(map(buffers_nbytes, batch.columns))
+        if parts and joined_nbytes is not None and held + size > joined_nbytes:
+            yield parts
+            parts, held_rows, held = [], 0, 0
+        held += size
         start = 0
         while start < batch.num_rows:
             taken = min(rows - held_rows, batch.num_rows - start)
-            held.append(_rows(batch, start, taken))
+            parts.append(_rows(batch, start, taken))
             held_rows += taken
             start += taken
             if held_rows == rows:
-                yield held
-                held, held_rows = [], 0
-    if held:
-        yield held
+                yield parts
+                parts, held_rows, held = [], 0, size
+    if parts:
+        yield parts
 
 
 def _by_nbytes(batches: Iterable[RecordBatch], rows: int | None, max_nbytes: int) -> Iterator[list[RecordBatch]]:

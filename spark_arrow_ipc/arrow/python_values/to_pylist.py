@@ -22,8 +22,9 @@ from spark_arrow_ipc.arrow import numpy_views as nv
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import Family, Role, by_type
+from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
-from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 __all__ = ["TO_PYLIST", "Converters", "leaves", "to_pylist"]
 
@@ -53,8 +54,12 @@ def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[An
     ------
     InvalidBodyError
         A slot points outside its memory, or a string is not UTF-8.
+    LimitError
+        The slots stand for far more values than they take bytes (`check_expansion`).
     """
-    converters = TO_PYLIST if converters is None else converters
+    if converters is None:
+        check_expansion(array)
+        converters = TO_PYLIST
     return converters[type(array.type)](array, converters)
 
 
@@ -143,6 +148,7 @@ def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
     raw = views.tobytes()
     buffers = [memoryview(b"") if buffer is None else buffer for buffer in array.buffers[2:]]
     fields = (views[name].tolist() for name in ("size", "index", "offset"))
+    _check_view_nbytes(array, raw, buffers)
     values: list[Any] = []
     for i, (valid, size, number, offset) in enumerate(zip(_valid(array), *fields, strict=True)):
         if not valid:
@@ -154,6 +160,19 @@ def _binary_view(array: ArrayData, _: Converters) -> list[Any]:
             _range(offset, offset + size, len(buffers[number]), "a view's bytes")
             values.append(bytes(buffers[number][offset : offset + size]))
     return values
+
+
+def _check_view_nbytes(array: ArrayData, raw: bytes, buffers: list[memoryview]) -> None:
+    """Refuse views that share bytes so much that copies of all of them would take far more memory than they do."""
+    taken = int(measure(array, decoded=False)(np.array([0]), np.array([array.length]))[0])
+    most = max(_FREE_VIEW_NBYTES, _VIEWS_A_BYTE * (len(raw) + sum(buffer.nbytes for buffer in buffers)))
+    if taken > most:
+        raise LimitError(f"views that share bytes stand for {taken:,} bytes, the budget is {most:,}; read fewer rows")
+
+
+_FREE_VIEW_NBYTES = 1 << 28
+_VIEWS_A_BYTE = 8
+"""Bytes that all views of an array may point at: these at least, and these for each byte of the array."""
 
 
 def _utf8_view(array: ArrayData, _: Converters) -> list[Any]:
@@ -178,9 +197,18 @@ def _list_view(array: ArrayData, converters: Converters) -> list[Any]:
     # As Python integers: the sum of two offsets of a file may not fit 64 bits.
     high = max(map(sum, zip(begins[used].tolist(), counts[used].tolist(), strict=True)), default=low)
     _range(low, high, child.length, "list-view elements")
-    elements = to_pylist(child.slice(low, high - low), converters)
-    ends = begins + counts
-    slots = zip((begins - low).tolist(), (ends - low).tolist(), used.tolist(), _valid(array), strict=True)
+    if high - low <= _DENSE * int(counts[used].sum()):
+        elements = to_pylist(child.slice(low, high - low), converters)
+        begins = begins - low
+    elif used.any():
+        starts, stops = _joined_ranges(begins[used], begins[used] + counts[used])
+        elements = _of_ranges(child, starts, stops, converters)
+        before = np.cumsum(stops - starts) - (stops - starts)
+        number = np.maximum(np.searchsorted(starts, begins, "right") - 1, 0)
+        begins = begins - starts[number] + before[number]
+    else:
+        elements = []
+    slots = zip(begins.tolist(), (begins + counts).tolist(), used.tolist(), _valid(array), strict=True)
     return [(elements[begin:end] if some else []) if valid else None for begin, end, some, valid in slots]
 
 
@@ -247,13 +275,41 @@ def _chosen_children(array: ArrayData) -> nv.NDArray:
 
 
 def _taken(array: ArrayData, indices: nv.NDArray, what: str, converters: Converters) -> list[Any]:
-    """Return the values at the given positions; converts only the range that they span."""
+    """Return the values at the given positions; converts hardly more than those."""
     if not len(indices):
         return []
     low, high = int(indices.min()), int(indices.max()) + 1
     _range(low, high, array.length, what)
-    values = to_pylist(array.slice(low, high - low), converters)
-    return [values[i - low] for i in indices.tolist()]
+    if high - low <= _DENSE * len(indices):
+        values = to_pylist(array.slice(low, high - low), converters)
+        return [values[i - low] for i in indices.tolist()]
+    used = np.unique(indices.astype(np.int64))
+    starts, stops = _joined_ranges(used, used + 1)
+    values = _of_ranges(array, starts, stops, converters)
+    # The place of each position in the values, which lie range after range.
+    before = np.cumsum(stops - starts) - (stops - starts)
+    number = np.searchsorted(starts, indices, "right") - 1
+    return [values[i] for i in (before[number] + indices - starts[number]).tolist()]
+
+
+_DENSE = 8
+"""Elements that are converted for each one in use, rather than looking for those in use."""
+
+
+def _joined_ranges(starts: nv.NDArray, stops: nv.NDArray) -> tuple[nv.NDArray, nv.NDArray]:
+    """Return disjoint ranges that cover the given ones, ascending; ranges that nearly touch are one."""
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(stops[order])
+    apart = np.flatnonzero(starts[1:] > reach[:-1] + _DENSE) + 1
+    return starts[np.append(0, apart)], reach[np.append(apart - 1, len(reach) - 1)]
+
+
+def _of_ranges(array: ArrayData, starts: nv.NDArray, stops: nv.NDArray, converters: Converters) -> list[Any]:
+    """Return the values of ranges, one after the other."""
+    values: list[Any] = []
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        values += to_pylist(array.slice(start, stop - start), converters)
+    return values
 
 
 def _run_end_encoded(array: ArrayData, converters: Converters) -> list[Any]:

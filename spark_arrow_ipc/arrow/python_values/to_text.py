@@ -19,6 +19,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
+from spark_arrow_ipc.arrow.measure import check_expansion
 from spark_arrow_ipc.arrow.numpy_views import NDArray
 from spark_arrow_ipc.arrow.python_values import temporal
 from spark_arrow_ipc.arrow.python_values.to_pylist import TO_PYLIST, Converters, leaves, to_pylist
@@ -47,7 +48,10 @@ def to_text(array: ArrayData, *, separator: str = " ") -> list[Any]:
     ------
     InvalidBodyError
         As `to_pylist`.
+    LimitError
+        As `to_pylist`.
     """
+    check_expansion(array)
     return to_pylist(array, _converters(separator))
 
 

@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Layout, Role, by_type, child_slots, needed_nbytes
-from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, body_error, check_text, first_failure
+from spark_arrow_ipc.arrow.validate.text import BINARY_SPEC, CHUNK_SLOTS, body_error, check_text, first_failure
 from spark_arrow_ipc.arrow.validate.utf8 import Bools
 from spark_arrow_ipc.arrow.validate.views import check_views
 
@@ -231,20 +231,19 @@ def _check_map(array: Array, path: str) -> None:
         return
     entries = array.children[0].slice(start, stop - start)
     keys = array.children[0].children[0].slice(entries.offset, entries.length)
-    held: Bools | None = None
-    for what, values in (("entries", entries), ("keys", keys)):
-        if not values.count_nulls():
-            continue
-        if held is None:
-            valid = numpy_views.validity_mask(array)
-            counts = np.diff(offsets)
-            held = np.ones(entries.length, np.bool_) if valid is None else np.repeat(valid, counts)
-        mask = numpy_views.validity_mask(values)
-        bad = held if mask is None else held & ~mask
-        if bad.any():
-            entry = start + int(bad.argmax())
-            slot = int(np.searchsorted(offsets, offsets.dtype.type(entry), "right")) - 1
-            raise body_error(path, f"map {what} that are not null", f"a null in slot {slot}", _MAP)
+    valid = numpy_views.validity_mask(array)
+    for begin in range(0, entries.length, CHUNK_SLOTS):
+        end = min(begin + CHUNK_SLOTS, entries.length)
+        for what, values in (("entries", entries), ("keys", keys)):
+            mask = numpy_views.validity_mask(values, begin, end)
+            if mask is None or mask.all():
+                continue
+            nulls = offsets.dtype.type(start + begin) + np.flatnonzero(~mask).astype(offsets.dtype)
+            slots = np.searchsorted(offsets, nulls, "right") - 1
+            if valid is not None:
+                slots = slots[valid[slots]]
+            if len(slots):
+                raise body_error(path, f"map {what} that are not null", f"a null in slot {slots[0]}", _MAP)
 
 
 def _check_no_entries(array: Array, path: str, offsets: npt.NDArray[Any]) -> None:

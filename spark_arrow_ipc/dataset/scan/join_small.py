@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.concat import concat_batches
+from spark_arrow_ipc.arrow.measure import buffers_nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
 __all__ = ["ENOUGH_NBYTES", "JOINED_NBYTES", "JOINED_ROWS", "ScannedBatch", "join_small"]
@@ -78,7 +78,7 @@ def join_small(
         if scanned is None:
             break
         num_rows = scanned.batch.num_rows
-        size = 0 if num_rows >= rows else sum(map(_nbytes, scanned.batch.columns))
+        size = 0 if num_rows >= rows else sum(map(buffers_nbytes, scanned.batch.columns))
         if num_rows >= rows or size >= ENOUGH_NBYTES:
             yield from _joined(held)
             yield scanned
@@ -117,9 +117,3 @@ def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
 def _follows(scanned: ScannedBatch, before: ScannedBatch) -> bool:
     """Return whether no block was skipped between two batches: rows are numbered from the first block of a batch on."""
     return scanned.first_block == before.first_block + len(before.block_rows)
-
-
-def _nbytes(array: Array) -> int:
-    """Return the bytes of the buffers, used or not, without dictionaries. O(buffers)."""
-    own = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
-    return own + sum(map(_nbytes, array.children))

@@ -18,11 +18,15 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+
+import numpy as np
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.measure import measure
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
@@ -47,6 +51,12 @@ __all__ = ["BlockStatistics", "ColumnStatistics", "StatisticsWarning", "file_sta
 
 _MOST_NBYTES: Final = 64 << 20
 """Characters of a value that is read; our writer's are far shorter."""
+
+_VALUE_NBYTES: Final = 64
+"""About the bytes of a Python value beside its content."""
+
+_MOST_VALUE_NBYTES: Final = 512 << 20
+"""Bytes of all statistics of a file as Python values: eight million numbers."""
 
 _LIMITS: Final = ipc.Limits(
     max_batch_bytes=_MOST_NBYTES,
@@ -186,7 +196,7 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
     stream = base64.b64decode(encoded, validate=True)
     with ipc.open_stream(stream, limits=_LIMITS) as reader:
         stored = reader.schema
-        batches = list(reader)
+        batches = list(islice(reader, 2))  # each may take the whole budget
     if len(batches) != 1 or batches[0].num_rows != blocks:
         rows = sum(batch.num_rows for batch in batches)
         raise ValueError(f"they are of {rows:,} record batches, and the file has {blocks:,}")
@@ -196,17 +206,27 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
     row_counts = _counts(batch.columns[0])
     known = {leaf.path: leaf for leaf in leaves(schema)}
     columns: dict[Path, ColumnStatistics] = {}
+    taken = 0
     for field_, column in zip(stored.fields[1:], batch.columns[1:], strict=True):
         path = _path_of(dict(field_.custom_metadata)[PATH_KEY])
         leaf = known.get(path)
         if leaf is None:
             continue
+        taken += _values_nbytes(column)
+        if taken > _MOST_VALUE_NBYTES:
+            raise ValueError("their values take too much memory")
         if path in columns or field_.type != leaf.field().type or column.count_nulls():
             raise ValueError(f"those of the column {'.'.join(path)} are not of its type")
         columns[path] = _column(column, leaf, row_counts)
     pairs = dict(stored.custom_metadata)
     dropped = tuple(map(_path, json.loads(pairs.get(DROPPED_KEY, "[]"))))
     return BlockStatistics(row_counts, columns, dropped, pairs.get(FINGERPRINT_KEY))
+
+
+def _values_nbytes(column: Array) -> int:
+    """Return about the bytes of all Python values of a column; views may share theirs in the file."""
+    whole = measure(column, decoded=True, slot_nbytes=_VALUE_NBYTES)(np.array([0]), np.array([column.length]))
+    return int(whole[0])
 
 
 def _path_of(encoded: str) -> Path:

@@ -23,8 +23,10 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.measure import measure
 from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.conform.bounds import slot_prices
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
@@ -60,6 +62,39 @@ def nulls(length: int) -> Array:
     return Array(t.null, length, length, ())
 
 
+class DictionaryBudget:
+    """The bytes of all converted dictionaries of one file, which stay in memory from batch to batch.
+
+    Parameters
+    ----------
+    nbytes
+        The most that they may take together.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+        self._held: dict[int, int] = {}
+
+    def hold(self, owner: object, values: Array, path: str) -> None:
+        """Count the values that `owner` is about to convert, in place of those that it held.
+
+        Raises
+        ------
+        LimitError
+            With them, the budget is exceeded.
+        """
+        price = slot_prices([values.type])[0]
+        whole = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length]))
+        self._held[id(owner)] = int(whole[0])
+        total = sum(self._held.values())
+        if total > self._nbytes:
+            raise LimitError(
+                f"the decoded dictionaries of the file take {total:,} bytes, the budget is {self._nbytes:,}; "
+                "raise the option maxBatchBytes where this file is trusted",
+                field_path=path,
+            )
+
+
 class Compile(Protocol):
     """Compiles the conversion of a child."""
 
@@ -79,11 +114,14 @@ class Site:
         The options of the read.
     compile
         Compiles a child.
+    dictionaries
+        The budget of all converted dictionaries.
     """
 
     path: str
     options: ReadOptions
     compile: Compile
+    dictionaries: DictionaryBudget
 
 
 def data(array: Array, dtype: npt.DTypeLike) -> Numbers:

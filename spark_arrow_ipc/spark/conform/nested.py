@@ -205,7 +205,7 @@ def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     type_ = field.type
     assert isinstance(type_, t.Dictionary)
     values = site.compile(replace(field, type=type_.value), target, site.path, nullable=True)
-    memo = _LastDictionary(values)
+    memo = _LastDictionary(values, site)
     index_type = bridge.type_to_pyarrow(type_.index)
     # A mapped file may have changed since the decoder checked it.
     checked = site.options.validation is Validation.FULL and not site.options.memory_map
@@ -324,12 +324,15 @@ def _taken(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> 
 class _LastDictionary:
     """Caches one dictionary and its converted values."""
 
-    def __init__(self, conversion: Conversion) -> None:
+    def __init__(self, conversion: Conversion, site: Site) -> None:
         self._conversion = conversion
+        self._site = site
         self._last: tuple[Array, pa.Array] | None = None
 
     def converted(self, dictionary: Array) -> pa.Array:
         """Return a dictionary's converted values, cached if it is that of the last call."""
         if self._last is None or self._last[0] is not dictionary:
+            self._site.dictionaries.hold(self, dictionary, self._site.path)
+            self._last = None
             self._last = (dictionary, self._conversion.convert(dictionary, None))
         return self._last[1]

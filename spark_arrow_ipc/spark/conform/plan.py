@@ -30,8 +30,16 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal
-from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound
-from spark_arrow_ipc.spark.conform.conversion import ABSENT_FIELD, Conversion, Mask, Site, nulls, share
+from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound, slot_prices
+from spark_arrow_ipc.spark.conform.conversion import (
+    ABSENT_FIELD,
+    Conversion,
+    DictionaryBudget,
+    Mask,
+    Site,
+    nulls,
+    share,
+)
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -58,6 +66,10 @@ class Conform:
         One for each column of `schema`.
     max_rows
         Most rows of a batch.
+    max_row_nbytes
+        Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row.
+    slot_prices
+        For each column the bytes to count for a decoded slot beside its value.
     checked
         Whether the decoder has checked the values of the batches (``validation=full``).
     bound
@@ -68,6 +80,8 @@ class Conform:
     positions: tuple[int, ...]
     conversions: tuple[Conversion, ...]
     max_rows: int
+    max_row_nbytes: int
+    slot_prices: tuple[int, ...]
     checked: bool
     bound: Bound | None
 
@@ -85,6 +99,8 @@ class Conform:
             are out of bounds.
         UnsupportedError
             A value that Spark cannot hold.
+        LimitError
+            A single row, or all dictionaries, would take more memory than `maxBatchBytes`.
         """
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
@@ -95,7 +111,14 @@ class Conform:
                 yield self._piece(columns, batch.num_rows)
                 return
             needed = batch.select(self.positions)
-            for piece in split_rows(needed, max_rows=self.max_rows, max_nbytes=PIECE_NBYTES):
+            pieces = split_rows(
+                needed,
+                max_rows=self.max_rows,
+                max_nbytes=PIECE_NBYTES,
+                max_row_nbytes=self.max_row_nbytes,
+                slot_nbytes=self.slot_prices,
+            )
+            for piece in pieces:
                 yield self._piece(piece.columns, piece.num_rows)
         except ArrowIpcError:
             raise
@@ -140,24 +163,36 @@ def compile_conform(arrow_schema: Schema, spark_schema: s.StructType, options: R
     absent = len(arrow_schema) if options.fills_missing else None
     positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)
     fields = (*arrow_schema.fields, ABSENT_FIELD)
+    dictionaries = DictionaryBudget(options.max_batch_bytes)
     conversions = tuple(
-        _compile(options, fields[i], asked.dataType, asked.name, nullable=asked.nullable)
+        _compile(options, dictionaries, fields[i], asked.dataType, asked.name, nullable=asked.nullable)
         for i, asked in zip(positions, spark_schema.fields, strict=True)
     )
+    types = [fields[i].type for i in positions]
     return Conform(
         expected,
         tuple(positions),
         conversions,
         options.output_batch_rows,
+        options.max_batch_bytes,
+        slot_prices(types),
         options.validation is Validation.FULL,
-        compile_bound([fields[i].type for i in positions]),
+        compile_bound(types),
     )
 
 
-def _compile(options: ReadOptions, field: t.Field, target: s.DataType, path: str, *, nullable: bool) -> Conversion:
+def _compile(
+    options: ReadOptions,
+    dictionaries: DictionaryBudget,
+    field: t.Field,
+    target: s.DataType,
+    path: str,
+    *,
+    nullable: bool,
+) -> Conversion:
     """Compile the conversion of one field to the requested type."""
     target = storage_type(target)
-    site = Site(path, options, partial(_compile, options))
+    site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = arrow_to_spark.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
     if isinstance(field.type, t.Null):

@@ -12,6 +12,7 @@ from spark_arrow_ipc.arrow import Field, RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.errors import LimitError
 
 
 def _decoded_nbytes(batch):
@@ -41,6 +42,35 @@ def test_portions_keep_to_their_bytes(name, max_nbytes):
     if max_nbytes == 10_000:
         # Numbers, offsets or views and text of a row take about 70 bytes.
         assert len(portions) < 5000 * 70 / max_nbytes * 1.5
+
+
+def test_a_row_has_a_budget_and_the_rows_before_it_come_first():
+    lists = pa.array([[1], [2], list(range(1000)), [3]], pa.list_(pa.int64()))
+    batch = batch_from_pyarrow(pa.record_batch([pa.array(range(4)), lists], ["n", "l"]))
+    budgets = {"max_rows": 10, "max_nbytes": 100}
+    assert 4 == sum(part.num_rows for part in slicing.split_rows(batch, **budgets, max_row_nbytes=9000))
+    portions = slicing.split_rows(batch, **budgets, max_row_nbytes=7000)
+    assert [[1], [2]] == [value for part in [next(portions)] for value in part.columns[1].to_pylist()]
+    with pytest.raises(LimitError, match=r"field l: row 2 takes 8,0\d\d bytes .* budget of a row is 7,000"):
+        next(portions)
+
+
+def test_slots_have_a_price_beside_their_bytes():
+    batch = batch_from_pyarrow(pa.record_batch([pa.array(range(100)), pa.nulls(100)], ["n", "z"]))
+    free, priced = (
+        [part.num_rows for part in slicing.split_rows(batch, max_rows=1000, max_nbytes=1000, slot_nbytes=prices)]
+        for prices in ([0, 0], [0, 12])
+    )
+    assert ([100], [50, 50]) == (free, priced)
+
+
+def test_large_batches_are_not_joined_to_reach_a_number_of_rows():
+    def batch(length):
+        return batch_from_pyarrow(pa.record_batch([pa.array(range(length))], ["n"]))
+
+    parts = [batch(10), batch(10), batch(1000), batch(10), batch(10)]
+    joined = slicing.rechunk(parts, rows=10_000, nbytes=None, joined_nbytes=1000)
+    assert [20, 1000, 20] == [part.num_rows for part in joined]
 
 
 def test_portions_keep_to_their_rows():

@@ -132,3 +132,33 @@ def test_columns_that_a_file_does_not_have_are_left_out():
 def test_a_path_is_json_in_the_streams_schema():
     with ipc.open(base64.b64decode(SOUND[1])) as reader:
         assert json.loads(dict(reader.schema.fields[1].custom_metadata)[PATH_KEY]) == ["a"]
+
+
+def test_no_batch_after_the_second_is_read():
+    """Each may take the whole budget of memory, and they are no statistics if there are two."""
+    sink = io.BytesIO()
+    schema = Schema.of([t.field(ROW_COUNT, t.int64)])
+    batch = RecordBatch.from_pydict({ROW_COUNT: [1]}, schema)
+    ipc.write(sink, [batch] * 3, schema, ipc.WriteOptions(format="stream"))
+    third = len(sink.getvalue()) - len(batch_and_end(batch, schema))
+    broken = sink.getvalue()[:third] + b"broken"
+    with pytest.warns(StatisticsWarning, match="they are of 2 record batches"):
+        assert read_statistics(((KEY, base64.b64encode(broken).decode()),), schema, 1) is None
+
+
+def batch_and_end(batch, schema):
+    """The bytes of a last batch and of the marker after it."""
+    lengths = []
+    for count in (1, 2):
+        sink = io.BytesIO()
+        ipc.write(sink, [batch] * count, schema, ipc.WriteOptions(format="stream"))
+        lengths.append(len(sink.getvalue()))
+    return bytes(lengths[1] - lengths[0] + 8)
+
+
+def test_values_that_share_memory_have_a_budget(monkeypatch):
+    monkeypatch.setattr("spark_arrow_ipc.dataset.statistics.read._MOST_VALUE_NBYTES", 2000)
+    schema = Schema.of([t.field("a", t.int32)])
+    assert read_statistics((stream([(5, 0, 1, 9)] * 2),), schema, 2) is not None
+    with pytest.warns(StatisticsWarning, match="too much memory"):
+        assert read_statistics((stream([(5, 0, 1, 9)] * 20),), schema, 20) is None

@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 from conform_batches import LONG
 
+from spark_arrow_ipc.arrow import Array
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels.measure import measure
+from spark_arrow_ipc.arrow.measure import measure
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.conform.bounds import compile_bound
+from spark_arrow_ipc.spark.conform.bounds import compile_bound, slot_prices
 
 STRUCT = pa.StructArray.from_arrays([pa.array([1, 2, 3, None]), pa.array(["a", None, "ccc", ""])], ["n", "s"])
 WORDS = pa.array(["a", "longest", "a", None], pa.large_string()).dictionary_encode()
@@ -61,3 +62,34 @@ UNBOUNDED = {
 def test_types_whose_slots_share_bytes_have_no_bound(case):
     """Their buffers may be far smaller than what comes out."""
     assert compile_bound([t.int8, UNBOUNDED[case], t.utf8]) is None
+
+
+HIDING = [
+    t.list_(t.null),
+    t.list_(t.struct([])),
+    t.list_(t.FixedSizeBinary(0)),
+    t.FixedSizeList(t.Field("item", t.null), 1000),
+    t.list_(t.FixedSizeList(t.Field("item", t.int8), 0)),
+    t.list_(t.run_end_encoded(t.int32, t.int8)),
+    t.dictionary(t.int8, t.list_(t.null)),
+    t.ListView(t.Field("item", t.int8)),
+]
+
+
+@pytest.mark.parametrize("type_", HIDING, ids=str)
+def test_types_whose_slots_need_no_bytes_have_no_bound_and_a_price(type_):
+    """A list over 2^31 nulls takes 12 bytes, and 34 GB as Spark gets it."""
+    assert compile_bound([t.int8, type_]) is None
+    assert (0, 16) == slot_prices([t.int8, type_])
+
+
+def test_slots_without_bytes_count_in_the_bound():
+    bound = compile_bound([t.null, t.struct([])])
+    columns = (Array(t.null, 1000, 1000, ()), Array(t.struct([]), 1000, 0, (None,)))
+    assert 32_000 == bound(columns)
+
+
+def test_a_dictionary_of_very_many_values_is_not_measured_whole():
+    values = Array(t.struct([("a", t.int8)]), 1 << 40, 0, (None,), (Array(t.int8, 0, 0, (None, memoryview(b""))),))
+    bound = compile_bound([t.dictionary(t.int8, values.type)])
+    assert bound((Array(t.dictionary(t.int8, values.type), 1, 0, (None, memoryview(b"x")), (), values),)) > 1 << 60

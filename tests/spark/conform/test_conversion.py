@@ -80,4 +80,4 @@ def test_a_row_beyond_32_bits_is_a_named_error():
     offsets = np.array([0, 2**31], np.int64).view(np.uint8).data
     array = Array(t.LargeList(t.Field("item", t.null)), 1, 0, (None, offsets), (nulls,))
     with pytest.raises(LimitError, match=r"field c: a row has 2,147,483,648 bytes or elements"):
-        pieces(array)
+        pieces(array, max_batch_bytes=1 << 40)

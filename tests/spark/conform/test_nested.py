@@ -8,9 +8,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.errors import (
-    InvalidBodyError,
-)
+from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform
@@ -56,3 +54,53 @@ def test_a_dictionary_is_converted_once(monkeypatch):
     )
     assert ["a", "b", "a"] == [piece.column(0)[0].as_py() for piece in made.conform(batch)]
     assert 1 == calls.count(t.utf8)
+
+
+# ---- rows and dictionaries that stand for more than they are
+
+MANY = 2**31 - 1
+
+
+def runs_of(length):
+    ends = Array(t.int32, 1, 0, (None, int32(length)))
+    return Array(
+        t.run_end_encoded(t.int32, t.int8), length, 0, (), (ends, Array(t.int8, 1, 0, (None, memoryview(b"x"))))
+    )
+
+
+def test_a_row_of_billions_of_values_is_refused_before_any_is_made():
+    """930 bytes of a file were a MemoryError of 16 GiB."""
+    array = Array(t.list_(runs_of(1).type), 1, 0, (None, int32(0, MANY)), (runs_of(MANY),))
+    with pytest.raises(LimitError, match=r"field c: row 0 takes .* bytes once runs, .* maxBatchBytes"):
+        pieces(array)
+    few = Array(t.list_(runs_of(1).type), 1, 0, (None, int32(0, 1000)), (runs_of(1000),))
+    assert [[ord("x")] * 1000] == pieces(few)[0].column(0).to_pylist()
+
+
+def test_converted_dictionaries_have_one_budget():
+    def column(values):
+        return Array(t.dictionary(t.int8, t.utf8), 1, 0, (None, memoryview(b"\0")), (), bridge.from_pyarrow(values))
+
+    small, large = pa.array(["x" * 1000]), pa.array(["y" * 3000])
+    columns = column(small), column(large)
+    both = Array(t.struct([("a", columns[0].type), ("b", columns[1].type)]), 1, 0, (None,), columns)
+    assert [{"a": "x" * 1000, "b": "y" * 3000}] == pieces(both, max_batch_bytes=10_000)[0].column(0).to_pylist()
+    with pytest.raises(LimitError, match=r"decoded dictionaries of the file take .* maxBatchBytes"):
+        pieces(both, max_batch_bytes=4004)
+    nulls = Array(t.null, MANY, MANY, ())
+    with pytest.raises(LimitError, match="decoded dictionaries of the file take 34,359,738,352 bytes"):
+        pieces(Array(t.dictionary(t.int32, t.null), 1, 0, (None, int32(0)), (), nulls))
+
+
+def test_a_dictionary_that_replaces_another_takes_its_place_in_the_budget():
+    schema = batch_of(pa_dictionary("x")).schema
+    options = option(max_batch_bytes=5000)
+    plan = compile_conform(schema, s.StructType([s.StructField("c", s.StringType())]), options)
+    for letter in "abcdefgh":
+        (piece,) = plan.conform(batch_of(pa_dictionary(letter)))
+        assert [letter * 3000] == piece.column(0).to_pylist()
+
+
+def pa_dictionary(letter):
+    values = bridge.from_pyarrow(pa.array([letter * 3000]))
+    return Array(t.dictionary(t.int8, t.utf8), 1, 0, (None, memoryview(b"\0")), (), values)
