@@ -229,12 +229,16 @@ class CommitMachine(RuleBasedStateMachine):
         commit(plan, outputs, write_empty=None)
 
     @rule(
-        target=jobs, mode=MODES, directories=st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)]), fault=FAULTS
+        target=jobs,
+        mode=MODES,
+        directories=st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)]),
+        keep_replaced=st.sampled_from([0, 0, 3600]),
+        fault=FAULTS,
     )
-    def plan(self, mode, directories, fault):
+    def plan(self, mode, directories, keep_replaced, fault):
         process = Process(self, fault)
         try:
-            plan = plan_job(ROOT, mode, storage=process, durable=False)
+            plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, storage=process, durable=False)
         except (Died, OSError, CommitError):
             plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
         return self.staged(plan, *directories)

@@ -135,6 +135,8 @@ class Record:
         The newest `REMEMBERED` ids of withdrawn jobs, oldest first, including its own.
     token
         The job's own commit token.
+    kept_until
+        Until when removed files live on (`replaced_files`), in seconds since 1970; 0 deletes them.
     """
 
     seq: int
@@ -148,6 +150,7 @@ class Record:
     withdraws: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
     token: str | None = None
+    kept_until: int = 0
 
     @classmethod
     def after(
@@ -162,6 +165,7 @@ class Record:
         durable: bool = True,
         token: str | None = None,
         withdraws: tuple[str, ...] = (),
+        kept_until: int = 0,
     ) -> Record:
         """Make the record that follows another one, taking over its ids and tokens."""
         jobs, tokens, withdrawn = ((), (), ()) if before is None else (before.jobs, before.tokens, before.withdrawn)
@@ -177,6 +181,7 @@ class Record:
             withdraws,
             (*withdrawn, *withdraws)[-REMEMBERED:],
             token,
+            kept_until,
         )
 
     def taken_back(self, jobid: str) -> Record:
@@ -257,7 +262,7 @@ def _is_sound(record: Record) -> bool:
         *(file.path for file in record.removes),
         *(name for f in record.adds for name in (f.staged, f.final)),
     )
-    numbers = (record.seq, *(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32)))
+    numbers = (record.seq, record.kept_until, *(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32)))
     states = [(file.nbytes, file.mtime_ns) for file in record.removes if file.nbytes is not None]
     ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn)
     return (

@@ -60,7 +60,7 @@ class DataFile(NamedTuple):
         OSError
             It cannot be opened.
         """
-        return open_where_it_lies(self, storage.open)
+        return open_where_it_lies(self, storage.open, storage)
 
     def place(self, storage: Storage = LOCAL) -> str:
         """Return the path at which the file lies now; a file without a staged place is not looked for.
@@ -78,7 +78,7 @@ class DataFile(NamedTuple):
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
             return path
 
-        return open_where_it_lies(self, there)
+        return open_where_it_lies(self, there, storage)
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
         # Without the defaults at its end: the plan of an overwrite holds all files.
@@ -88,8 +88,8 @@ class DataFile(NamedTuple):
 _Opened = TypeVar("_Opened")
 
 
-def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened]) -> _Opened:
-    """Open a file at its path, or at its staged path until it is renamed.
+def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
+    """Open a file at its path, or at its staged path until it is renamed; or where a replaced file lives on.
 
     Parameters
     ----------
@@ -97,15 +97,26 @@ def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened]) -> _Ope
         As listed.
     open_at
         Opens one path; raises FileNotFoundError if the file is not there.
+    storage
+        The storage that holds it.
 
     Raises
     ------
     FileNotFoundError
-        It is at neither path.
+        It is at none of these places.
     """
     if file.staged is not None:
         for path in (file.path, file.staged):
             with suppress(FileNotFoundError):
                 return open_at(path)
-    # Tried again for a staged file: it may have been renamed between the two attempts.
-    return open_at(file.path)
+    try:
+        # Tried again for a staged file: it may have been renamed between the two attempts.
+        return open_at(file.path)
+    except FileNotFoundError:
+        # Only now, as most files are where they were listed.
+        from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
+
+        for path in kept_places(storage, file.path):
+            with suppress(FileNotFoundError):
+                return open_at(path)
+        raise

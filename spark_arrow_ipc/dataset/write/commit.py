@@ -30,11 +30,14 @@ never come back.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import ceil
 
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile, StagedFile, check_names
+from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
@@ -109,6 +112,8 @@ def commit(
         adds = _check_outputs(staging, outputs)
         if not adds and write_empty is not None and _is_left_empty(job):
             adds = _checked_files(staging, (write_empty(),))
+        if job.intent.keep_replaced:
+            staging.storage.make_directory(all_replaced(staging.dataset))
         failpoint.hit("C1.checked")
         _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
         failpoint.hit("C2.synced")
@@ -266,6 +271,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             removes=tuple(RemovedFile(file.path, file.nbytes, file.mtime_ns) for file in removes),
             durable=staging.durable,
             token=intent.commit_token,
+            kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
         )
         if adds and staging.storage.status(staging.directory) is None:
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)

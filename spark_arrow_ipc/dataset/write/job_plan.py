@@ -47,6 +47,8 @@ class CommitIntent:
         Chosen by the user: of all jobs with the same token, only one is committed.
     partition_by
         The partition columns, outermost first; empty without partitions. None if existing files need not lie alike.
+    keep_replaced
+        How many seconds replaced files live on for running reads; 0 deletes them.
     """
 
     mode: WriteMode
@@ -54,6 +56,7 @@ class CommitIntent:
     if_exists: IfExists = IfExists.APPEND
     commit_token: str | None = None
     partition_by: tuple[Field, ...] | None = None
+    keep_replaced: int = 0
 
     def is_in(self, record: Record | None) -> bool:
         """Return whether a record contains the commit token."""
@@ -89,6 +92,7 @@ def plan_job(
     commit_token: str | None = None,
     partition_by: tuple[Field, ...] | None = None,
     check_existing: Callable[[DataFile], None] | None = None,
+    keep_replaced: int = 0,
     storage: Storage | None = None,
 ) -> JobPlan:
     """Plan a write and make its directories (step P0).
@@ -110,6 +114,8 @@ def plan_job(
         theirs. None: not checked.
     check_existing
         Called with the newest file that the job keeps, to raise if new files do not fit beside it.
+    keep_replaced
+        How many seconds replaced files live on for running reads; 0 deletes them.
     storage
         The storage that holds the path; by default chosen by the path.
 
@@ -135,7 +141,7 @@ def plan_job(
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
     staging.dataset.check()
-    intent = CommitIntent(mode, (), if_exists, commit_token, partition_by)
+    intent = CommitIntent(mode, (), if_exists, commit_token, partition_by, keep_replaced)
     snapshot: tuple[LiveFile, ...] | None = () if status is None else _snapshot(staging.dataset, intent)
     if snapshot is None:
         return JobPlan(staging, intent, skip=True)

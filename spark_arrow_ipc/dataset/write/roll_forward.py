@@ -9,7 +9,7 @@ files are durable.
 ==== ===================================================================================================
 C3   make the record's name durable, which a process that died may have left to chance
 C4   make the partitions' directories, give each staged file its final name, make the names durable
-C5   claim the files that the record removes (`claim`), delete them, and the partitions' directories that are empty then
+C5   claim the files that the record removes (`claim`), delete them (or move them to the replaced ones), and the partitions' directories that are empty then
 C6   write ``_SUCCESS``, mark the record as done, delete its claim, old records and the staging directory
 ==== ===================================================================================================
 
@@ -20,6 +20,7 @@ deleted. One that takes back a job deletes what the job has staged first, and th
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired, kept_directory, kept_path
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
@@ -40,6 +42,7 @@ __all__ = [
     "SUCCESS_FILE",
     "CommitSummary",
     "check_directories",
+    "delete_expired",
     "delete_staging",
     "finish",
     "latest",
@@ -185,6 +188,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
     _prune(dataset, record.seq)
     failpoint.hit("C6.pruned")
     delete_staging(dataset, record.staged_jobs)
+    delete_expired(dataset)
     failpoint.hit("C6.cleaned")
 
 
@@ -274,7 +278,10 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
     """Delete removed files, and partitions' directories that are empty then (C5)."""
     if not record.removes:
         return
-    each(partial(_delete, dataset), record.removes)
+    replaced = None if not record.kept_until else kept_directory(dataset, record.kept_until, record.jobid)
+    if replaced is not None:
+        dataset.storage.make_directory(replaced)
+    each(partial(_delete, dataset, replaced), record.removes)
     directories = {parent(file.path) for file in record.removes}
     _sync(dataset, record, directories)
     failpoint.hit("C5.synced")
@@ -282,13 +289,19 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
         dataset.storage.delete_directory_if_empty(dataset.path(directory))
 
 
-def _delete(dataset: DatasetDirectory, file: RemovedFile) -> None:
-    """Delete an old file, unless something else has its name now."""
+def _delete(dataset: DatasetDirectory, replaced: str | None, file: RemovedFile) -> None:
+    """Delete an old file, or move it to the replaced ones, unless something else has its name now."""
     path = dataset.path(file.path)
     status = dataset.storage.status(path)
     if status is not None:
         if status.kind is Kind.FILE and file.is_same(status.nbytes, status.mtime_ns):
-            dataset.storage.delete(path)
+            try:
+                if replaced is not None:
+                    dataset.storage.publish(path, kept_path(replaced, file.path))
+            except FileNotFoundError:  # another process has moved it, or its time is over already
+                replaced = None
+            if replaced is None:
+                dataset.storage.delete(path)
         else:
             _log.warning("%s was replaced since the commit that removes it, and stays", printable(path))
     failpoint.hit("C5.unlinked")
@@ -297,6 +310,16 @@ def _delete(dataset: DatasetDirectory, file: RemovedFile) -> None:
 def _prune(dataset: DatasetDirectory, head: int) -> None:
     for status in old_records(dataset, head):
         dataset.storage.delete(status.path)
+
+
+def delete_expired(dataset: DatasetDirectory) -> None:
+    """Delete replaced files that need not be kept any more. A failure is only logged: the next commit tries again."""
+    try:
+        for directory in expired(dataset, time.time()):
+            dataset.storage.delete_tree(directory)
+    except (OSError, CommitError) as error:
+        _log.warning("%s: replaced files could not be removed: %s", printable(dataset.root), error)
+    dataset.storage.delete_directory_if_empty(all_replaced(dataset))
 
 
 def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:

@@ -20,7 +20,8 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
-from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish
+from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
+from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.storage.open import storage_of
@@ -60,7 +61,7 @@ class VacuumReport:
     withdrawn
         Ids of the jobs whose staging directories are deleted.
     files
-        Paths of other deleted files: old records and temporary files.
+        Paths of other deleted files: old records, temporary files, replaced files that need not be kept any more.
     nbytes
         Total size of all deleted files.
     kept
@@ -124,19 +125,21 @@ def vacuum(
     jobs = list(_staged_jobs(dataset))
     dead = [job for job in jobs if job.name in ended or job.age_seconds >= older_than_seconds]
     files = list(_stale_files(dataset, older_than_seconds))
-    nbytes = sum(job.nbytes for job in dead) + sum(file.nbytes for file in files)
+    replaced = [file for directory in expired(dataset, time.time()) for file in _entries(dataset, directory)]
+    nbytes = sum(job.nbytes for job in dead) + sum(file.nbytes for file in (*files, *replaced))
     names = [job.name for job in dead]
     if not dry_run:
         withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
         delete_staging(dataset, names)
         for file in files:
             dataset.storage.delete(file.path)
+        delete_expired(dataset)
     kept = tuple(KeptJob(job.name, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
     return VacuumReport(
         dataset.root,
         pending.record.jobid if pending is not None and pending.record.is_of_job else None,
         tuple(dict.fromkeys(name[:_JOBID_LENGTH] for name in names)),
-        tuple(file.path for file in files),
+        tuple(file.path for file in (*files, *replaced)),
         nbytes,
         kept,
     )

@@ -279,6 +279,14 @@ class SparkWriteOptions:
         "Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with "
         "`spark.sql.caseSensitive=true`.",
     )
+    keep_replaced: int = d.option(
+        parsers.duration,
+        "0",
+        "a number of seconds, or one with a unit of s, m, h or d",
+        "10m",
+        "How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum "
+        "after that removes them.",
+    )
     durability: Durability = d.word(
         Durability.FSYNC,
         "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",

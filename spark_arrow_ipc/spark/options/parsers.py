@@ -58,6 +58,17 @@ def integer(string: str) -> int:
     return int(string)
 
 
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def duration(string: str) -> int:
+    """Parse a duration into seconds: ``90``, ``30s``, ``10m``, ``2h``, ``1d``."""
+    match = re.fullmatch(r"([0-9]{1,9})\s*([smhd]?)", string.strip().lower(), re.ASCII)
+    if match is None:
+        raise ValueError(string)
+    return int(match[1]) * _SECONDS[match[2]]
+
+
 def boolean(string: str) -> bool:
     """Parse true or false, in any case."""
     return {"true": True, "false": False}[string.strip().lower()] if _is_boolean(string) else _refuse(string)

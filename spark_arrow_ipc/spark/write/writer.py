@@ -74,6 +74,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             if_exists=options.if_exists,
             commit_token=options.commit_token,
             partition_by=plan.partition_fields,
+            keep_replaced=options.keep_replaced,
             check_existing=schema_checker(plan.file_schema, options.schema_check),
         )
         return cls(job, plan, options.schema_check)

@@ -15,6 +15,7 @@ from spark_arrow_ipc.spark.options.enums import (
     MapKeys,
     Nanoseconds,
     PartitionOverwriteMode,
+    SchemaCheck,
     Times,
 )
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
@@ -74,6 +75,10 @@ WRITES = {
     "partitionOverwriteMode": ({"partitionOverwriteMode": "DYNAMIC"}, {"partition_overwrite_mode": PartitionOverwriteMode.DYNAMIC}),
     "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
     "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
+    "keepReplaced": ({"keepReplaced": "10m"}, {"keep_replaced": 600}),
+    "keepReplaced in seconds": ({"keepReplaced": "90"}, {"keep_replaced": 90}),
+    "schemaCheck": ({"schemaCheck": "EXACT"}, {"schema_check": SchemaCheck.EXACT}),
+    "caseSensitive": ({"caseSensitive": "true"}, {"case_sensitive": True}),
     "commitToken": ({"commitToken": "t 1"}, {"commit_token": "t 1"}),
     "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": Format.STREAM}),
     "partitionBy": ({"partitionBy": "a, `b c`, #0"}, {"partition_by": ("a", "b c", 0)}),

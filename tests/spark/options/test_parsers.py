@@ -32,6 +32,17 @@ def test_byte_sizes_that_are_none(text):
         values.byte_size(text)
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("90", 90), ("30s", 30), ("10 M", 600), ("2h", 7200), ("1d", 86_400)])  # fmt: skip
+def test_durations_are_seconds(text, seconds):
+    assert seconds == values.duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5h", "m", "1w", "1m30s", "9" * 10])
+def test_durations_that_are_none(text):
+    with pytest.raises(ValueError):
+        values.duration(text)
+
+
 @pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False), ("yes", None), ("1", None)])
 def test_booleans(text, value):
     if value is None:

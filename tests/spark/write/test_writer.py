@@ -73,3 +73,11 @@ def test_nothing_is_visible_after_an_abort(tmp_path):
     message = staged(writer, [1])
     writer.abort([message])
     assert [] == visible_rows(path)
+
+
+def test_replaced_files_are_kept_as_the_option_says(tmp_path):
+    for values, keep in (([1], "0"), ([2], "10m")):
+        writer = planned(tmp_path, overwrite=True, keepReplaced=keep)
+        writer.commit([staged(writer, values)])
+    assert [2] == visible_rows(tmp_path)
+    assert 1 == len(list(tmp_path.glob("_ipc_replaced/*/*")))
