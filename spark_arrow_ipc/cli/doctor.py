@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     findings = examine()
     sound = all(finding.ok for finding in findings)
     if arguments.json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+        print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("\x7f", "\\u007f"))
         return 0 if sound else 1
     rows = [
         ("ok" if finding.ok else "MISSING" if not finding.found else "WRONG", finding.name, finding.found or "-")
@@ -123,10 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     print(f"arrowipc {__version__} at {Path(__file__).parents[1]}")
     for line in render.table(("", "what", "found"), rows):
-        print(line)
+        print(render.printable(line))
     for finding in findings:
         if finding.remedy:
-            print(f"\n{finding.name}: {finding.remedy}")
+            print(f"\n{render.printable(f'{finding.name}: {finding.remedy}')}")
     print("\nEverything that Spark needs is here." if sound else "\nSome of what Spark needs is missing.")
     return 0 if sound else 1
 

@@ -146,6 +146,15 @@ def test_the_doctor_answers_1_where_something_is_missing(capsys, monkeypatch, ok
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "JSON"])
+def test_the_doctor_prints_no_control_character_of_a_path(capsys, monkeypatch, form):
+    hostile = "\x1b[31m\x7f\x9b\u202e"
+    monkeypatch.setattr(doctor, "examine", lambda: (doctor.Finding("Java", hostile, ok=False, remedy=hostile),))
+    assert 1 == main(["doctor", *form])
+    out = capsys.readouterr().out
+    assert all(line.isprintable() for line in out.splitlines())
+
+
 def test_contents_that_differ_are_status_1(capsys, data):
     arguments = ["integration", "--json", "x.json", "--arrow"]
     assert 0 == main([*arguments, "one.arrow", "--mode", "ARROW_TO_JSON"])

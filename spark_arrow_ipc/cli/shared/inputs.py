@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from spark_arrow_ipc import ipc
@@ -134,11 +135,9 @@ def each_input(
     ArrowIpcError, OSError
         A path does not exist, matches nothing, or cannot be listed.
     """
-    content = None
     for path in paths:
         if path == STDIN:
-            content = _stdin() if content is None else content
-            yield Input(STDIN, content=content)
+            yield Input(STDIN, content=_seekable(sys.stdin.buffer))
             continue
         try:
             listed = list(_listed(path, recursive=recursive, columns=columns))
@@ -155,9 +154,9 @@ def complain(error: ArrowIpcError | OSError | str) -> None:
     print(f"arrowipc: {render.printable(str(error))}", file=sys.stderr)
 
 
-def _stdin() -> BinaryIO:
-    """Return stdin as a file that can seek, from its first byte."""
-    stdin = cast("BinaryIO", sys.stdin.buffer)
+@lru_cache(maxsize=1)
+def _seekable(stdin: BinaryIO) -> BinaryIO:
+    """Return stdin as a file that can seek. A pipe is read once, also where a command lists its files again."""
     if stdin.seekable():
         return stdin
     copied = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - inputs may be opened until the process ends

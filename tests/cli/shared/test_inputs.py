@@ -149,7 +149,8 @@ class Pipe(io.RawIOBase):
 @pytest.mark.parametrize("make", [io.BytesIO, Pipe])
 def test_stdin_is_a_file_or_a_stream(monkeypatch, make, stream):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(make(content(stream=stream)))))
-    one, again = each_input(["-", "-"], recursive=False)
+    (one,) = each_input(["-"], recursive=False)
+    (again,) = each_input(["-"], recursive=False)
     assert ("-", None) == (one.path, one.below)
     for _ in range(2):
         assert (["a"], [{"a": 1}, {"a": 2}]) == rows(one)
