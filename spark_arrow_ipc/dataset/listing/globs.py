@@ -45,7 +45,7 @@ MOST_CHARACTERS: Final = 1 << 16
 MOST_PATHS: Final = 10_000
 """Patterns that braces with a slash expand to."""
 
-_MOST_EXPANDED_CHARACTERS: Final = 4_000_000
+_MOST_EXPANDED_CHARACTERS: Final = 2_000_000
 """Characters of all patterns that one is expanded to, and of all steps between."""
 
 _MAGIC: Final = re.compile(r"[*?\[\]{}\\]")

