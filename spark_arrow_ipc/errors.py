@@ -17,6 +17,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     ArrowIpcError
     ├── InvalidArrowError (ValueError)       the bytes break the specification
     │   ├── InvalidFramingError              magic, continuation, lengths, truncation, footer position
+    │   │   └── NotArrowError                the first bytes are those of something else
     │   ├── InvalidMetadataError             Flatbuffers structure, or a value that the specification forbids
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
     │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
@@ -51,6 +52,7 @@ __all__ = [
     "LimitError",
     "NoFilesError",
     "NoTableError",
+    "NotArrowError",
     "OptionError",
     "SchemaMismatchError",
     "UnsupportedError",
@@ -147,6 +149,10 @@ class InvalidArrowError(ArrowIpcError, ValueError):
 
 class InvalidFramingError(InvalidArrowError):
     """Magic, continuation marker, message length, truncation or footer position is wrong."""
+
+
+class NotArrowError(InvalidFramingError):
+    """By its first bytes it is no Arrow file or stream at all."""
 
 
 class InvalidMetadataError(InvalidArrowError):

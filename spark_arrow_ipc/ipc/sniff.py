@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.errors import InvalidFramingError, NotArrowError
 from spark_arrow_ipc.ipc.constants import MAGIC, Format
 from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource
 
@@ -46,8 +46,10 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
 
     Raises
     ------
-    InvalidFramingError
+    NotArrowError
         It is neither; the message guesses what it is.
+    InvalidFramingError
+        It is empty, or only the beginning of one.
     """
     head = bytes(first[:SNIFF_NBYTES])
     if head.startswith(MAGIC):
@@ -59,7 +61,7 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
         raise InvalidFramingError(expected=expected, found="an empty file; write it again, or remove it", byte_offset=0)
     for signature, guess in _SIGNATURES:
         if head.startswith(signature):
-            raise InvalidFramingError(expected=expected, found=f"what looks like {guess}", byte_offset=0)
+            raise NotArrowError(expected=expected, found=f"what looks like {guess}", byte_offset=0)
     legacy = int.from_bytes(head[:4], "little", signed=True)
     if len(head) >= 8 and legacy >= _LEGACY_LEAST and (nbytes is None or legacy <= nbytes - 4) and not _is_text(head):
         return Format.STREAM
@@ -68,9 +70,10 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
     elif MAGIC.startswith(head):
         finding = f"only {len(head)} bytes: the file is truncated; copy or write it again"
     elif _is_text(head):
-        finding = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
+        text = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
+        raise NotArrowError(expected=expected, found=text, byte_offset=0)
     else:
-        finding = f"the bytes {head.hex(' ')}"
+        raise NotArrowError(expected=expected, found=f"the bytes {head.hex(' ')}", byte_offset=0)
     raise InvalidFramingError(expected=expected, found=finding, byte_offset=0)
 
 

@@ -15,9 +15,26 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, NoTableError, printable
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    FileChangedError,
+    InvalidArrowError,
+    NoTableError,
+    NotArrowError,
+    printable,
+)
 
-__all__ = ["CORRUPT", "STRICT", "ErrorPolicy", "read_on", "report_missing", "report_rest", "report_skipped", "rows_of"]
+__all__ = [
+    "CORRUPT",
+    "STRICT",
+    "ErrorPolicy",
+    "advised",
+    "read_on",
+    "report_missing",
+    "report_rest",
+    "report_skipped",
+    "rows_of",
+]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -62,6 +79,14 @@ class ErrorPolicy:
 
 STRICT: Final = ErrorPolicy()
 """No error is skipped."""
+
+
+def advised(error: Exception) -> Exception:
+    """Return an error of opening one of several files; of one that is no Arrow file, with the way to leave it out."""
+    if not isinstance(error, NotArrowError):
+        return error
+    found = f"{error.found}. To read only files of certain names set the option pathGlobFilter, such as *.arrow"
+    return NotArrowError(expected=error.expected, found=found, path=error.path, byte_offset=error.byte_offset)
 
 
 def read_on(

@@ -29,6 +29,7 @@ from spark_arrow_ipc.dataset.scan.error_policy import (
     CORRUPT,
     STRICT,
     ErrorPolicy,
+    advised,
     read_on,
     report_missing,
     report_rest,
@@ -180,7 +181,7 @@ def _open(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Op
         raise _changed(part, "it is gone", options) from error
     except CORRUPT as error:
         if not options.error_policy.ignore_corrupt_files or isinstance(error, PermissionError):
-            raise
+            raise advised(error) from error.__cause__
         report_skipped(part.path, error, "ignoreCorruptFiles")
         return None
 

@@ -8,7 +8,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
-from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy
+from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised
 from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines, each_file
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.ipc.constants import Validation
@@ -41,7 +41,7 @@ def newest_schema(
         outline = outlines.read(file)
         if outline.schema is not None:
             return file, outline.schema
-        error = _skipped(outline, policy)
+        error = _skipped(outline, policy, len(files))
     raise _no_schema(error)
 
 
@@ -59,7 +59,7 @@ def distinct_schemas(
     def read(file: DataFile) -> None:
         outline = outlines.read(file)
         if outline.schema is None:
-            errors.append(_skipped(outline, policy))
+            errors.append(_skipped(outline, policy, len(files)))
 
     each_file(read, files)  # which stops at the first error
     first: dict[Schema, DataFile] = {}
@@ -83,11 +83,11 @@ def project(schema: Schema, columns: Columns) -> Schema:
     return SelectedColumns(number_dictionaries(schema), columns, Validation.FULL, ipc.Limits()).schema
 
 
-def _skipped(outline: Outline, policy: ErrorPolicy) -> Exception:
+def _skipped(outline: Outline, policy: ErrorPolicy, files: int) -> Exception:
     """Return the error of a skipped file; raise it if the policy does not skip it."""
     assert outline.error is not None
     if not policy.skips(outline.error):
-        raise outline.error
+        raise advised(outline.error) if files > 1 else outline.error
     return outline.error
 
 

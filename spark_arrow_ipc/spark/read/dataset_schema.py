@@ -21,6 +21,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
+from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project
 from spark_arrow_ipc.errors import error_context, printable
@@ -127,6 +128,8 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends
         schemas = distinct_schemas(partitioning.files, outlines, options.error_policy)
     else:
         schemas = [newest_schema(partitioning.files, outlines, options.error_policy)]
+        if options.where is None:  # which may leave files out; the partitions are planned without those
+            check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     own = _united(schemas, partitioning, options, ends_below=ends_below)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:

@@ -7,7 +7,8 @@ The paths are listed once. Then outlines are read, each with one open, and only 
 - the newest file, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
 - with `where` all files, if they are few, for the record batches that may match;
-- without, the files that are larger than a split.
+- without, the files that are larger than a split;
+- a few whose names are not those of Arrow files (`check_no_foreign_files`).
 
 The splits are computed from the outlines.
 """
@@ -27,6 +28,7 @@ from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines, each_file
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -93,6 +95,7 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     else:
         partitioning = typed(partitioning, own)
+    check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection)
 
 

@@ -64,16 +64,51 @@ UNREADABLE = {
     "a file of which only the magic is left": (copied("magic_only.arrow"), "InvalidFramingError", ["the file is truncated", "copy or write it again"]),
     "a file without its footer": (copied("no_footer.arrow"), "InvalidFramingError", ["expected the magic ARROW1 at the end", "its writer did not finish"]),
     "a stream whose schema is cut": (copied("cut_in_schema.arrows"), "InvalidFramingError", ["it is truncated", "copy or write it again"]),
-    "text": (copied("text.arrow"), "InvalidFramingError", ["looks like text: b'id,name", "spark.read.csv"]),
-    "Parquet": (copied("parquet.arrow"), "InvalidFramingError", ["looks like Parquet", "use spark.read.parquet"]),
+    "text": (copied("text.arrow"), "NotArrowError", ["looks like text: b'id,name", "spark.read.csv"]),
+    "Parquet": (copied("parquet.arrow"), "NotArrowError", ["looks like Parquet", "use spark.read.parquet"]),
     "an empty file": (copied("empty.arrow"), "InvalidFramingError", ["found an empty file", "write it again, or remove it"]),
-    "Feather V1": (copied("feather_v1.arrow"), "InvalidFramingError", ["looks like Feather version 1", "rewrite it with an Arrow release"]),
+    "Feather V1": (copied("feather_v1.arrow"), "NotArrowError", ["looks like Feather version 1", "rewrite it with an Arrow release"]),
     "a footer of noise": (copied("footer_noise.arrow"), "InvalidMetadataError", ["expected"]),
     "an empty directory": (nothing, "NoFilesError", ["the directory is empty"]),
     "a directory with only what a write has not committed": (staged, "NoFilesError", ["skipped 1 name", "_ipc_stage holds the staged files of a write that has not committed"]),
     "a directory with only directories": (nested, "NoFilesError", ["found none; skipped 1 subdirectory", "Nested directories (2024) are not read", "give the pattern {path}/*"]),
     "nothing": (lambda _path: None, "NoFilesError", ["the path does not exist", "the nearest directory that does is {parent}"]),
 }  # fmt: skip
+
+
+def hugging_face(path):
+    """What `save_to_disk` makes of a data set."""
+    sound(path / "data-00000-of-00001.arrow", stream=True)
+    (path / "dataset_info.json").write_text('{"citation": ""}')
+    (path / "state.json").write_text('{"_data_files": []}')
+    return str(path)
+
+
+# What reads a directory in which not all files are Arrow.
+FOREIGN = {
+    "load": lambda spark, path: reader(spark).load(path),
+    "load, all schemas": lambda spark, path: reader(spark, mergeSchema="true").load(path),
+    "with a schema": lambda spark, path: reader(spark).schema("delay long").load(path).collect(),
+    "with where": lambda spark, path: reader(spark, where="delay > 1").load(path).collect(),
+    "headers alone": lambda spark, path: reader(spark, metadataOnly="true").load(path).collect(),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_that_is_no_arrow_file_is_named_with_the_way_round(spark, tmp_path, name):
+    path = hugging_face(tmp_path)
+    message = raised(lambda: FOREIGN[name](spark, path))
+    # The schema is the newest file's.
+    assert any(f"NotArrowError: {path}/{name}.json: " in message for name in ("dataset_info", "state")), message
+    words = ["looks like text", "set the option pathGlobFilter, such as *.arrow"]
+    assert missing(message, words) == [], message
+
+
+def test_the_way_round_reads_what_is_arrow(spark, tmp_path):
+    path = hugging_face(tmp_path)
+    rows = [("UA", 1), ("AA", 2)]
+    assert [tuple(row) for row in reader(spark, pathGlobFilter="*.arrow").load(path).collect()] == rows
+    assert [tuple(row) for row in reader(spark, ignoreCorruptFiles="true").load(path).collect()] == rows
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
@@ -94,7 +129,7 @@ def test_a_pattern_that_matches_nothing(spark, tmp_path):
 
 # (Options, words.)
 OPTIONS = {
-    "unknown": ({"maxPartitionByte": "1m"}, ["there is no option maxpartitionbyte", "did you mean maxPartitionBytes", "columns"]),
+    "unknown": ({"maxPartitionByte": "1m"}, ["there is no option maxpartitionbyte", "did you mean maxPartitionBytes"]),
     "unknown, near another": ({"colums": "a"}, ["there is no option colums", "did you mean columns"]),
     "like nothing": ({"xyzzy": "1"}, ["there is no option xyzzy", "The options for reading are path, paths, columns"]),
     "of writing": ({"compression": "lz4"}, ["the option compression is for writing", "remove it"]),
@@ -268,7 +303,7 @@ def test_a_second_file_that_is_broken_is_named(spark, tmp_path):
     os.utime(tmp_path / "d" / "b.arrow", (1, 1))
     frame = reader(spark).load(str(tmp_path / "d"))
     message = raised(frame.collect)
-    assert missing(message, [f"InvalidFramingError: {tmp_path}/d/b.arrow: ", "looks like text"]) == [], message
+    assert missing(message, [f"NotArrowError: {tmp_path}/d/b.arrow: ", "looks like text"]) == [], message
 
 
 def test_a_second_file_of_another_type_is_named(spark, tmp_path):
