@@ -26,6 +26,24 @@ METADATA = {
         t.field("c", t.int8, custom_metadata={"ARROW:extension:name": "arrow.py_extension_type", "ARROW:extension:metadata": b"\x80\x04"}),
         {"ARROW:extension:name": "arrow.py_extension_type", "arrow.custom_metadata": [{"key": "ARROW:extension:metadata", "base64": "gAQ="}], "arrow.type": note_of(t.int8)},
     ),
+    "Spark's own": (
+        t.field("c", t.int8, custom_metadata={"SPARK::metadata::json": '{"comment": "x", "n": [1, 2], "__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}', "a": "b"}),
+        {"comment": "x", "n": [1, 2], "__CHAR_VARCHAR_TYPE_STRING": "varchar(5)", "arrow.custom_metadata": [{"key": "a", "value": "b"}]},
+    ),
+    "Spark's own with keys that it acts on": (
+        t.field("c", t.int8, custom_metadata={"SPARK::metadata::json": '{"comment": "x", "spark.watermarkDelayMs": 1}'}),
+        {"comment": "x", "arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": '{"comment": "x", "spark.watermarkDelayMs": 1}'}]},
+    ),
+    **{
+        f"no metadata of Spark: {value[:30]}": (
+            t.field("c", t.int8, custom_metadata={"SPARK::metadata::json": value}),
+            {"arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": value}]},
+        )
+        for value in (
+            "", "no JSON", "[1]", "[" * 100_000, '{"a": ' * 30 + "1" + "}" * 30, '{"n": NaN}', r'{"n": "\ud800"}', '{"n": [1, "a"]}', '{"n": [null]}', '{"n": 9223372036854775808}',
+            '{"__CHAR_VARCHAR_TYPE_STRING": "drop; table"}', '{"__CHAR_VARCHAR_TYPE_STRING": 5}',
+        )
+    },
     "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
     "names and nullability alone are not noted": (t.field("c", t.list_(t.field("x", t.int8, nullable=False))), {}),
 }  # fmt: skip
@@ -42,7 +60,9 @@ EXTENSION = {"ARROW:extension:name": "arrow.uuid", "ARROW:extension:metadata": "
 UUID = t.FixedSizeBinary(16)
 PAIRS = [
     ("none", {}, t.int8, {}),
-    ("keys of Spark", {"comment": "x", "spark.watermarkDelayMs": 1}, t.int8, {}),
+    ("keys that Spark acts on", {"spark.watermarkDelayMs": 1, "CURRENT_DEFAULT": "1", "__metadata_col": "x"}, t.int8, {}),
+    ("keys of Spark", {"comment": "x", "spark.watermarkDelayMs": 1, "ml_attr": {"vals": ["a"]}}, t.int8, {"SPARK::metadata::json": '{"comment": "x", "ml_attr": {"vals": ["a"]}}'}),
+    ("keys of Spark and others of the file", {"comment": "x", "arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": '{"__a":1}'}, {"key": "a", "value": "b"}]}, t.int8, {"a": "b", "SPARK::metadata::json": '{"comment": "x"}'}),
     ("an extension on its storage", {**EXTENSION, "arrow.type": note_of(UUID)}, UUID, EXTENSION),
     ("an extension on its storage, by an old note", {**EXTENSION, "arrow.type": "fixed_size_binary[16]"}, UUID, EXTENSION),
     ("an extension on another storage", {**EXTENSION, "arrow.type": note_of(UUID)}, t.utf8, {}),

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 from pyspark.sql import functions as f
+from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 
@@ -220,3 +221,21 @@ def test_a_value_beyond_its_restored_type_is_an_error_that_names_the_column(spar
     assert [] == files_of(tmp_path / "out")
     write(frame, tmp_path / "out")
     assert [300] == table_of(tmp_path / "out")["c"].to_pylist()
+
+
+def test_comments_and_metadata_of_columns_come_back(spark, tmp_path):
+    """Parquet keeps them, and so a table of CHAR and VARCHAR keeps its lengths."""
+    inner = s.StructType([s.StructField("x", s.IntegerType(), metadata={"comment": "inside"})])
+    schema = s.StructType([
+        s.StructField("n", s.LongType(), metadata={"comment": "a number", "own": {"list": [1, 2], "flag": True, "none": None}}),
+        s.StructField("c", s.StringType(), metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}),
+        s.StructField("s", inner, metadata={"ml_attr": {"vals": ["a", "b"]}}),
+    ])  # fmt: skip
+    frame = spark.createDataFrame([(1, "a", (1,))], schema)
+    frame.write.parquet(str(tmp_path / "parquet"))
+    frame.write.format("arrowipc").mode("append").save(str(tmp_path / "ours"))
+    ours = spark.read.format("arrowipc").load(str(tmp_path / "ours"))
+    assert spark.read.parquet(str(tmp_path / "parquet")).schema == ours.schema == schema
+    ours.createOrReplaceTempView("described")
+    assert ("n", "bigint", "a number") in [tuple(row) for row in spark.sql("DESCRIBE described").collect()]
+    assert 1 == spark.sql("SELECT * FROM described WHERE c = 'a' AND n = 1").count()
