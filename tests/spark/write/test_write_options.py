@@ -116,7 +116,7 @@ def test_what_is_written_is_read_less(spark, tmp_path):
         blocks = reader.blocks
     with path.open("r+b") as file:
         for block in blocks[:7]:
-            file.seek(block.byte_offset)
-            file.write(b"\xff" * block.nbytes)
+            file.seek(block.byte_offset + block.metadata_nbytes)
+            file.write(b"\xff" * block.body_nbytes)
     found = spark.read.format("arrowipc").option("where", "id >= 700").load(str(tmp_path / "t"))
     assert found.agg(f.count("*"), f.min("id")).first()[:] == (300, 700)
