@@ -234,7 +234,8 @@ PUBLIC = {
     "spark_arrow_ipc": ["__version__", "ipc", "register"],
     "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
-        "Block", "FileReader", "Format", "Limits", "StreamReader", "WriteOptions", "Writer",
+        "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "FileReader", "Format", "Limits", "StreamReader",
+        "WriteOptions", "Writer",
         "create", "open", "open_file", "open_stream", "read_schema", "write",
     ],
 }  # fmt: skip

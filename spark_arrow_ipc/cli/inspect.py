@@ -64,6 +64,8 @@ def describe(outline: Outline, given: Input, most: int | None = None) -> Iterato
     codecs = ", ".join(outline.compressions) or "none"
     yield f"  {render.count(outline.num_rows, 'row')} in {batches}, compression {codecs}"
     yield from _sizes(outline)
+    if outline.next_offset is not None:
+        yield f"  another stream begins at byte {outline.next_offset:,}, which is not shown here"
     yield ""
     yield f"schema: {render.count(len(schema), 'column')}"
     rows = [
@@ -174,6 +176,7 @@ def to_json(outline: Outline, given: Input) -> dict[str, Any]:
         "format": outline.format,
         "nbytes": outline.nbytes,
         "num_rows": outline.num_rows,
+        "next_stream_byte_offset": outline.next_offset,
         "compression": list(outline.compressions),
         "schema": {
             "endianness": schema.endianness.name.lower(),

@@ -5,7 +5,7 @@ Strategy
 A command is a module with `add_arguments` and `run`, named in `COMMANDS`. Only the module of the given command is
 imported, so that ``arrowipc doctor`` runs where numpy is missing. Errors of files
 (`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other
-exception is a bug and keeps its traceback.
+exception is a bug and keeps its traceback. Warnings are lines on stderr too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -80,7 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     module.add_arguments(commands[name])
     arguments = parser.parse_args(argv)
     try:
-        status = module.run(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _show_warning
+            status = module.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it (`| head`): no error, and the interpreter must not flush again.
@@ -104,6 +108,10 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         for name, command in COMMANDS.items()
     }
     return parser, added
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"arrowipc: warning: {render.printable(str(message))}", file=sys.stderr)
 
 
 def _fail(words: str) -> int:

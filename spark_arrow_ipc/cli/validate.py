@@ -10,6 +10,7 @@ readers are known to interpret in another way. A note never makes a file bad.
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -107,7 +108,9 @@ def examine(given: Input, *, values: bool = False) -> Verdict:
     form, batches, rows = None, 0, 0
     ranges = _Ranges()
     try:
-        with ipc.open(given.openable(), validation="full") as reader:
+        with warnings.catch_warnings(), ipc.open(given.openable(), validation="full") as reader:
+            # A note says it.
+            warnings.simplefilter("ignore", ipc.ConcatenatedStreamsWarning)
             form = reader.format
             for batch in reader:
                 if values:
@@ -171,7 +174,9 @@ def _end_notes(given: Input, outline: Outline) -> Iterator[str]:
         yield "the end-of-stream marker is missing: messages may be missing as well"
         return
     trailing = outline.nbytes - outline.end_offset - (len(EOS) if marker == EOS else len(EOS) // 2)
-    if trailing:
+    if outline.next_offset is not None:
+        yield f"another stream begins at byte {outline.next_offset:,}, after the end of this one: most readers ignore it"
+    elif trailing:
         yield f"{render.count(trailing, 'byte')} after the end-of-stream marker, which readers ignore"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, ConcatenatedStreamsWarning
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.limits import Limits
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block",
+    "ConcatenatedStreams",
+    "ConcatenatedStreamsWarning",
     "FileReader",
     "Format",
     "Limits",

@@ -67,9 +67,18 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
 
 
 def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | None:
+    """Return the flatbuffer of a stream's message, and the byte offset of its body; None at the end of the stream.
+
+    Raises as `read_message_or_end`.
+    """
+    found = read_message_or_end(source, byte_offset, limits)
+    return None if isinstance(found, int) else found
+
+
+def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) -> tuple[memoryview, int] | int:
     """Return the flatbuffer of a stream's message, and the byte offset of its body.
 
-    None at the end of the stream: at its marker, or where the bytes end between two messages.
+    At the end of the stream, the byte offset after it: after its marker, or where the bytes end between two messages.
 
     Raises
     ------
@@ -80,13 +89,13 @@ def read_stream_message(source: ByteSource, byte_offset: int, limits: Limits) ->
     """
     head = source.read_up_to(byte_offset, 4)
     if not head:
-        return None
+        return byte_offset
     # The rest of the prefix is a second read: a legacy end marker may be the last 4 bytes of a pipe.
     if len(head) == 4 and _UINT32.unpack_from(head)[0] == CONTINUATION:
         head = memoryview(bytes(head) + bytes(source.read_up_to(byte_offset + 4, 4)))
     prefix = decode_prefix(head, byte_offset)
     if prefix.flatbuffer_nbytes == 0:
-        return None
+        return byte_offset + prefix.nbytes
     limits.check("max_metadata_bytes", prefix.flatbuffer_nbytes, "a message's metadata")
     start = byte_offset + prefix.nbytes
     return source.read_at(start, prefix.flatbuffer_nbytes), start + prefix.flatbuffer_nbytes

@@ -39,7 +39,8 @@ class SelectedColumns:
     """The selected columns of a file or stream, with one plan for each metadata version."""
 
     def __init__(self, message: SchemaMessage, columns: Columns | None, validation: Validation, limits: Limits) -> None:
-        self._message = message
+        self.message = message
+        """The schema of the file or stream."""
         self._selection: Selection | None = None
         positions: tuple[int, ...] = ()
         if columns is not None:
@@ -68,7 +69,7 @@ class SelectedColumns:
         """Return the plan for messages of a metadata version."""
         plan = self._plans.get(version)
         if plan is None:
-            message = self._message
+            message = self.message
             plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
             self._plans[version] = plan
         return plan

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import (
     InvalidFramingError,
     InvalidMetadataError,
@@ -20,6 +21,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
 from spark_arrow_ipc.ipc.block_coverage import check_covered
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
@@ -33,6 +35,7 @@ from spark_arrow_ipc.ipc.source import ByteSource, ForwardSource, Openable, open
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 _ValidationWord: TypeAlias = Literal["full", "structural"]
+_StreamsWord: TypeAlias = Literal["warn", "read", "error"]
 _DEFAULT_LIMITS = Limits()
 
 
@@ -43,6 +46,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
     verify_checksums: bool = True,
+    concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
 ) -> FileReader | StreamReader:
     """Open an Arrow IPC file or stream; its first bytes tell the format.
 
@@ -59,6 +63,9 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         Budgets of memory and nesting.
     verify_checksums
         Whether all that is read is compared with the checksums in the file's footer, if it has any.
+    concatenated_streams
+        What to do where another stream begins after the end of a stream: ``warn`` and read the first one, ``read`` all
+        of them, if their schemas agree, or an ``error``. Of a pipe, ``warn`` reads nothing after the end.
 
     Raises
     ------
@@ -71,7 +78,8 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     OSError
         The path cannot be opened.
     """
-    return _open(source, None, columns, validation, limits, verify_checksums=verify_checksums)
+    streams = ConcatenatedStreams(concatenated_streams)
+    return _open(source, None, columns, validation, limits, verify_checksums=verify_checksums, streams=streams)
 
 
 def open_file(
@@ -94,9 +102,11 @@ def open_stream(
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
+    concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
 ) -> StreamReader:
     """Open the stream format; parameters and errors as for `open`."""
-    reader = _open(source, Format.STREAM, columns, validation, limits)
+    streams = ConcatenatedStreams(concatenated_streams)
+    reader = _open(source, Format.STREAM, columns, validation, limits, streams=streams)
     assert isinstance(reader, StreamReader)
     return reader
 
@@ -115,6 +125,7 @@ def _open(
     limits: Limits,
     *,
     verify_checksums: bool = True,
+    streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
 ) -> FileReader | StreamReader:
     if validation not in tuple(Validation):
         words = " or ".join(repr(known.value) for known in Validation)
@@ -129,7 +140,9 @@ def _open(
                     expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
                 )
             if actual is Format.STREAM:
-                return _open_stream(source, columns, Validation(validation), limits)
+                schema, byte_offset, custom_metadata = _read_stream_schema(source, limits)
+                selected = SelectedColumns(schema, columns, Validation(validation), limits)
+                return StreamReader(source, selected, byte_offset, custom_metadata, streams)
             footer, message = _read_file_metadata(source, head, limits)
             selected = SelectedColumns(message, columns, Validation(validation), limits)
             return FileReader(source, selected, footer, verify_checksums=verify_checksums)
@@ -150,7 +163,8 @@ def _read_file_metadata(source: ByteSource, head: memoryview, limits: Limits) ->
     return footer, message
 
 
-def _open_stream(source: ByteSource, columns: Columns | None, validation: Validation, limits: Limits) -> StreamReader:
+def _read_stream_schema(source: ByteSource, limits: Limits) -> tuple[SchemaMessage, int, CustomMetadata]:
+    """Read the schema of a stream; return it, the byte offset of the next message, and the metadata of the message."""
     encapsulated = read_stream_message(source, 0, limits)
     if encapsulated is None:
         raise InvalidFramingError(expected="a schema", found="the end of the stream", byte_offset=0)
@@ -164,5 +178,4 @@ def _open_stream(source: ByteSource, columns: Columns | None, validation: Valida
                 expected="a schema without a body", found=f"one of {message.body_nbytes:,} bytes"
             )
         schema = decode_schema(header.view, limits)
-    selected = SelectedColumns(schema, columns, validation, limits)
-    return StreamReader(source, selected, body_offset + message.body_nbytes, message.custom_metadata)
+    return schema, body_offset + message.body_nbytes, message.custom_metadata

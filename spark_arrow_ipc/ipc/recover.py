@@ -21,6 +21,7 @@ from typing import Final
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError, InvalidDictionaryError, error_context
 from spark_arrow_ipc.ipc.batch_reader import expect
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.first_message import read_first_message
@@ -81,6 +82,7 @@ def open_recovered(
     validation: Validation = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
     verify_checksums: bool = True,
+    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
 ) -> Recovered:
     """Open a file or stream, and recover its whole batches if it is truncated.
 
@@ -90,7 +92,7 @@ def open_recovered(
     ----------
     opens
         Opens the source, or gives its path or bytes; called once or twice.
-    columns, validation, limits, verify_checksums
+    columns, validation, limits, verify_checksums, concatenated_streams
         As for `ipc.open`. If something is lost, the rest is validated in full.
 
     Raises
@@ -102,7 +104,12 @@ def open_recovered(
     """
     try:
         reader = open_reader(
-            opens(), columns=columns, validation=validation, limits=limits, verify_checksums=verify_checksums
+            opens(),
+            columns=columns,
+            validation=validation,
+            limits=limits,
+            verify_checksums=verify_checksums,
+            concatenated_streams=concatenated_streams,
         )
     except InvalidArrowError as error:
         return _without_end(open_source(opens()), error, columns, limits)
@@ -113,7 +120,7 @@ def open_recovered(
         if index.broken is None or validation == Validation.FULL:
             return Recovered(reader, index, index.broken)
         reader.close()
-        reader = open_reader(opens(), columns=columns, limits=limits)
+        reader = open_reader(opens(), columns=columns, limits=limits, concatenated_streams=concatenated_streams)
         return Recovered(reader, index, index.broken)
     except BaseException:
         reader.close()

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
+from spark_arrow_ipc.ipc.concatenated_streams import StreamEnds
 from spark_arrow_ipc.ipc.constants import CompressionType, MessageHeader
-from spark_arrow_ipc.ipc.framing import read_stream_message
+from spark_arrow_ipc.ipc.framing import read_message_or_end
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block
@@ -41,6 +42,8 @@ class IndexedBatch:
     rows_before: int
     dictionaries_before: int
     compression: CompressionType | None = None
+    dictionaries_from: int = 0
+    """The number of the first dictionary batch of its stream, if streams are concatenated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,8 @@ class StreamIndex:
         nest, they are all before it: an outer value refers to the inner dictionary in force when it came.
         """
         batch = self.batches[number]
-        before = list(enumerate(self.dictionaries[: batch.dictionaries_before]))
+        first_number, stop = batch.dictionaries_from, batch.dictionaries_before
+        before = list(enumerate(self.dictionaries[first_number:stop], first_number))
         if not self.nests:
             first = {dictionary.id: i for i, dictionary in before if not dictionary.is_delta}
             before = [(i, dictionary) for i, dictionary in before if i >= first.get(dictionary.id, 0)]
@@ -122,10 +126,17 @@ class StreamIndex:
         )
 
 
-def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple[Message, Block]]:
-    """Yield each message from `byte_offset` on, with its block. Reads no body.
+def walk(
+    source: ByteSource, byte_offset: int, limits: Limits, ends: StreamEnds | None = None
+) -> Iterator[tuple[Message, Block] | None]:
+    """Yield each message from `byte_offset` on, with its block, and None where another stream begins. Reads no body.
 
     The source must know its length.
+
+    Parameters
+    ----------
+    ends
+        Decides whether streams after the first are read; None reads the first.
 
     Raises
     ------
@@ -139,17 +150,26 @@ def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple
     counts = dict.fromkeys(_KINDS, 0)
     while True:
         with error_context(path=source.path, byte_offset=byte_offset):
-            encapsulated = read_stream_message(headers, byte_offset, limits)
-            if encapsulated is None:
-                return
+            encapsulated = read_message_or_end(headers, byte_offset, limits)
+            if isinstance(encapsulated, int):
+                following = None if ends is None else ends.after(encapsulated)
+                if following is None:
+                    return
+                byte_offset = following
+                yield None
+                continue
             flatbuffer, body_offset = encapsulated
             with inside(body_offset - len(flatbuffer)):
                 message = decode_message(flatbuffer, limits)
             if message.kind not in counts:
-                raise InvalidFramingError(
-                    expected="one schema, at the start of the stream", found="another one",
-                    spec='Columnar.rst "IPC Streaming Format"',
-                )  # fmt: skip
+                if ends is None:
+                    raise InvalidFramingError(
+                        expected="one schema, at the start of the stream", found="another one",
+                        spec='Columnar.rst "IPC Streaming Format"',
+                    )  # fmt: skip
+                byte_offset = ends.enter(message, byte_offset, body_offset)
+                yield None
+                continue
             left = source.nbytes - body_offset
             if message.body_nbytes > left:
                 raise InvalidFramingError(
@@ -165,13 +185,19 @@ def walk(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[tuple
         byte_offset += block.nbytes
 
 
-def walk_batches(source: ByteSource, byte_offset: int, limits: Limits) -> Iterator[IndexedBatch]:
+def walk_batches(
+    source: ByteSource, byte_offset: int, limits: Limits, ends: StreamEnds | None = None
+) -> Iterator[IndexedBatch]:
     """Yield the record batches of a stream by their headers, as `walk`; keeps none of them."""
-    rows = dictionaries = 0
-    for message, block in walk(source, byte_offset, limits):
+    rows = dictionaries = of_earlier = 0
+    for found in walk(source, byte_offset, limits, ends):
+        if found is None:
+            of_earlier = dictionaries
+            continue
+        message, block = found
         header = message.header
         if isinstance(header, RecordBatchHeader):
-            yield IndexedBatch(block, header.length, rows, dictionaries, header.compression)
+            yield IndexedBatch(block, header.length, rows, dictionaries, header.compression, of_earlier)
             rows += header.length
         else:
             dictionaries += 1
@@ -182,7 +208,13 @@ _KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
 
 
 def index_stream(
-    source: ByteSource, byte_offset: int, limits: Limits, *, nests: bool = False, keeps_broken: bool = False
+    source: ByteSource,
+    byte_offset: int,
+    limits: Limits,
+    *,
+    nests: bool = False,
+    keeps_broken: bool = False,
+    ends: StreamEnds | None = None,
 ) -> StreamIndex:
     """Return an index of the messages of a stream. One small read a message.
 
@@ -198,6 +230,8 @@ def index_stream(
         Whether values of dictionaries are themselves encoded by dictionaries.
     keeps_broken
         Whether broken bytes end the index, which keeps the error, instead of raising.
+    ends
+        As for `walk`.
 
     Raises
     ------
@@ -209,14 +243,19 @@ def index_stream(
     batches: list[IndexedBatch] = []
     dictionaries: list[IndexedDictionary] = []
     broken: InvalidArrowError | None = None
-    rows = 0
+    rows = of_earlier = 0
     try:
-        for message, block in walk(source, byte_offset, limits):
+        for found in walk(source, byte_offset, limits, ends):
+            if found is None:
+                of_earlier = len(dictionaries)
+                continue
+            message, block = found
             header = message.header
             if isinstance(header, DictionaryBatchHeader):
                 dictionaries.append(IndexedDictionary(block, header.id, header.is_delta, header.custom_metadata))
             elif isinstance(header, RecordBatchHeader):
-                batches.append(IndexedBatch(block, header.length, rows, len(dictionaries), header.compression))
+                before = len(dictionaries)
+                batches.append(IndexedBatch(block, header.length, rows, before, header.compression, of_earlier))
                 rows += header.length
             limits.check("max_blocks", len(batches) + len(dictionaries), "an index of a stream")
             byte_offset = block.byte_offset + block.nbytes

@@ -20,9 +20,10 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
-from spark_arrow_ipc.ipc.framing import decode_prefix, read_stream_message
+from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
@@ -57,11 +58,13 @@ class StreamReader(BatchReader):
         columns: SelectedColumns,
         byte_offset: int,
         custom_metadata: CustomMetadata = (),
+        concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
     ) -> None:
         # Iterating over a projection reads what it needs and no more: pieces would hold buffers of other columns.
         super().__init__(read_ahead(source) if columns.is_whole else source, columns)
         self.custom_metadata = custom_metadata
         """The custom metadata of the schema's message, which is not that of the schema."""
+        self._ends = StreamEnds(self._source, columns.message, concatenated_streams, columns.limits)
         self._first_offset = byte_offset
         self._byte_offset = byte_offset
         self._dictionaries = StreamDictionaries()
@@ -79,7 +82,7 @@ class StreamReader(BatchReader):
         Raises
         ------
         ArrowIpcError
-            The bytes are broken, or end inside a message.
+            The bytes are broken, or end inside a message; or other streams follow, as `open` says.
         """
         while not self._ended:
             batch = self._read_message()
@@ -200,7 +203,9 @@ class StreamReader(BatchReader):
         dictionaries = self._columns.plan(MetadataVersion.V5).dictionaries
         nests = any(plan.dictionaries for plan in dictionaries.values())
         limits = self._columns.limits
-        return index_stream(self._source, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken)
+        return index_stream(
+            self._source, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken, ends=self._ends
+        )
 
     def read_headers(self) -> Iterator[IndexedBatch]:
         """Yield all record batches by their headers, and keep none: for streams of any length. Does not affect iterating.
@@ -211,7 +216,7 @@ class StreamReader(BatchReader):
             As `index`.
         """
         self._require_seeking()
-        return walk_batches(self._source, self._first_offset, self._columns.limits)
+        return walk_batches(self._source, self._first_offset, self._columns.limits, self._ends)
 
     def _require_seeking(self) -> None:
         if self._source.nbytes is None:
@@ -243,19 +248,20 @@ class StreamReader(BatchReader):
         """Read one message; return a record batch, or None for a dictionary batch and at the end."""
         limits = self._columns.limits
         with error_context(path=self.path, byte_offset=self._byte_offset):
-            encapsulated = read_stream_message(self._source, self._byte_offset, limits)
-            if encapsulated is None:
-                self._ended = True
+            encapsulated = read_message_or_end(self._source, self._byte_offset, limits)
+            if isinstance(encapsulated, int):
+                following = self._ends.after(encapsulated)
+                self._ended = following is None
+                if following is not None:
+                    self._begin_stream(following)
                 return None
             flatbuffer, body_offset = encapsulated
             with inside(body_offset - len(flatbuffer)):
                 message = decode_message(flatbuffer, limits)
         kind = message.kind
         if kind not in self._counts:
-            raise InvalidFramingError(
-                expected="one schema, at the start of the stream", found="another one",
-                path=self.path, byte_offset=self._byte_offset, spec='Columnar.rst "IPC Streaming Format"',
-            )  # fmt: skip
+            self._begin_stream(self._ends.enter(message, self._byte_offset, body_offset))
+            return None
         number = self._counts[kind]
         with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
             batch = self._decode(message, body_offset)
@@ -266,6 +272,12 @@ class StreamReader(BatchReader):
             self._source.adapt(end - self._byte_offset)
         self._byte_offset = end
         return batch
+
+    def _begin_stream(self, byte_offset: int) -> None:
+        """Go on with the messages of another stream, which has dictionaries of its own."""
+        self._flush_early()
+        self._dictionaries = StreamDictionaries()
+        self._byte_offset = byte_offset
 
     def _skip_body(self, byte_offset: int, nbytes: int) -> None:
         """Check that a body is there to its end: after a cut, batches would be missing silently."""

@@ -113,3 +113,16 @@ def test_every_command_says_that_the_directory_changed(capsys, tmp_path, monkeyp
     out, err = capsys.readouterr()
     assert "the directory changed while it was read: this file was listed a moment ago" in out + err
     assert "No such file" not in out + err
+
+
+def test_another_stream_after_the_first_is_told(capsys, tmp_path):
+    first, second = (Path(write(tmp_path / name, 20, "stream")) for name in "ab")
+    both = tmp_path / "both.arrows"
+    both.write_bytes(first.read_bytes() + second.read_bytes())
+    status, out, err = counted(capsys, str(both))
+    assert (0, f"20\t{both}\n") == (status, out)
+    start = len(first.read_bytes())
+    assert err.startswith(
+        f"arrowipc: warning: {both}: another stream begins at byte {start:,}, after the end of this one"
+    )
+    assert 1 == len(err.splitlines())

@@ -246,3 +246,15 @@ def test_a_body_that_makes_no_sense_does_not_hide_the_outline(tmp_path):
     outline = read_outline(str(path), measure=None)
     assert (None, 100) == (outline.record_batches[0].uncompressed_nbytes, outline.record_batches[0].length)
     assert outline.record_batches[1].uncompressed_nbytes
+
+
+def test_another_stream_after_the_first_is_told(capsys, tmp_path):
+    first = Path(write(str(tmp_path / "a.arrows"), stream=True)).read_bytes()
+    path = tmp_path / "both.arrows"
+    path.write_bytes(first * 2)
+    _, out, err = inspected(capsys, str(path))
+    assert (f"  another stream begins at byte {len(first):,}, which is not shown here\n" in out, err) == (True, "")
+    _, out, _ = inspected(capsys, "--json", str(path))
+    assert len(first) == json.loads(out)["next_stream_byte_offset"]
+    main(["validate", str(path)])
+    assert f"another stream begins at byte {len(first):,}" in capsys.readouterr().out

@@ -8,6 +8,11 @@ import pytest
 if corpus.root() is None:
     pytest.skip(f"{corpus.VARIABLE} is not set", allow_module_level=True)
 
+pytestmark = pytest.mark.filterwarnings(
+    # One file of polars has a second stream, which pyarrow, the oracle, passes over.
+    "ignore::spark_arrow_ipc.ipc.concatenated_streams.ConcatenatedStreamsWarning"
+)
+
 
 @cache
 def outcomes():

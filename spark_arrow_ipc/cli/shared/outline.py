@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
@@ -22,8 +22,9 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
+from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, CompressionType, Format, MessageHeader
-from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message, split_block
+from spark_arrow_ipc.ipc.framing import read_footer, read_message_or_end, read_stream_message, split_block
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block, decode_footer
@@ -93,6 +94,8 @@ class Outline:
         Of the footer; a stream has none.
     end_offset
         The end of a stream's messages, where its end marker should be; None for a file.
+    next_offset
+        The start of another stream after the end of this one; None without any.
     """
 
     path: str
@@ -104,6 +107,7 @@ class Outline:
     dictionaries: tuple[BatchOutline, ...]
     custom_metadata: t.CustomMetadata
     end_offset: int | None = None
+    next_offset: int | None = None
 
     @property
     def num_rows(self) -> int:
@@ -228,7 +232,10 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
         batches.append(_batch(message, block, measure))
         limits.check("max_blocks", len(batches), "an outline of a stream")
         end_offset = block.byte_offset + block.nbytes
-    return _outline(source, schema, batches, path=path, end_offset=end_offset)
+    outline = _outline(source, schema, batches, path=path, end_offset=end_offset)
+    after_marker = read_message_or_end(source, end_offset, limits)
+    assert isinstance(after_marker, int), "the messages ended here"
+    return replace(outline, next_offset=after_marker) if next_stream(source, after_marker, limits) else outline
 
 
 def _stream_messages(source: ByteSource, limits: Limits) -> Iterator[tuple[Message, Block]]:

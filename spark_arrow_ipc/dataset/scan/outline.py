@@ -27,6 +27,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -86,6 +87,8 @@ class OutlineOptions:
         Whether to read statistics.
     recover
         Whether to read the schema of a truncated file. Its record batches are never cut then.
+    concatenated_streams
+        What to do where another stream begins after the end of a stream.
     cut_above
         Record batches and streams of more bytes may be cut, so their rows or the index of the stream are read.
     share_above
@@ -96,6 +99,7 @@ class OutlineOptions:
     limits: ipc.Limits = _DEFAULT_LIMITS
     with_statistics: bool = False
     recover: bool = False
+    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     cut_above: float = math.inf
     share_above: float = math.inf
 
@@ -187,7 +191,7 @@ class _Shared:
 
 def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Outline:
     try:
-        reader = ipc.open(source, limits=options.limits)
+        reader = ipc.open(source, limits=options.limits, concatenated_streams=options.concatenated_streams)
     except InvalidArrowError as error:
         return Outline(_recovered_schema(source, options) if options.recover else None, error=error)
     if isinstance(reader, ipc.StreamReader):

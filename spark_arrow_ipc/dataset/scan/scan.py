@@ -41,6 +41,7 @@ from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, j
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_run, whole_batches
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
@@ -77,6 +78,8 @@ class ScanOptions:
         Which errors of files are skipped.
     verify_checksums
         Whether all that is read is compared with the checksums of files that have them.
+    concatenated_streams
+        What to do where another stream begins after the end of a stream.
     planned_at
         When the read was planned, for the message of `FileChangedError`.
     select_blocks
@@ -89,6 +92,7 @@ class ScanOptions:
     memory_map: bool = False
     error_policy: ErrorPolicy = STRICT
     verify_checksums: bool = True
+    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     planned_at: datetime | None = None
     select_blocks: SelectBlocks | None = None
 
@@ -212,14 +216,23 @@ def _open_at(place: str, status: Status, columns: Columns | None, options: ScanO
     def opens() -> Openable:
         return open_mapped(place) if options.memory_map else place
 
-    validation, limits, verify_checksums = options.validation, options.limits, options.verify_checksums
     if not options.error_policy.recover:
         reader = ipc.open(
-            opens(), columns=columns, validation=validation, limits=limits, verify_checksums=verify_checksums
+            opens(),
+            columns=columns,
+            validation=options.validation,
+            limits=options.limits,
+            verify_checksums=options.verify_checksums,
+            concatenated_streams=options.concatenated_streams,
         )
         return _Opened(reader, status, None)
     recovered = open_recovered(
-        opens, columns=columns, validation=validation, limits=limits, verify_checksums=verify_checksums
+        opens,
+        columns=columns,
+        validation=options.validation,
+        limits=options.limits,
+        verify_checksums=options.verify_checksums,
+        concatenated_streams=options.concatenated_streams,
     )
     if recovered.reader is None:
         assert recovered.lost is not None

@@ -17,6 +17,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.source import Openable
@@ -61,22 +62,28 @@ class FileBlock:
     statistics: Mapping[str, ColumnSummary] | None
 
 
-def file_blocks(source: Openable, *, limits: ipc.Limits = _DEFAULT_LIMITS) -> Iterator[FileBlock]:
+def file_blocks(
+    source: Openable,
+    *,
+    limits: ipc.Limits = _DEFAULT_LIMITS,
+    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
+) -> Iterator[FileBlock]:
     """Yield the record batches of a file or stream, in order.
 
     Parameters
     ----------
     source
         As for `ipc.open`.
-    limits
-        Budgets for the file.
+    limits, concatenated_streams
+        As for `ipc.open`.
 
     Raises
     ------
     InvalidArrowError, UnsupportedError, LimitError, OSError
         The file cannot be opened, or its headers cannot be read.
     """
-    with ipc.open(source, limits=limits) as reader, error_context(path=reader.path):
+    reader = ipc.open(source, limits=limits, concatenated_streams=concatenated_streams)
+    with reader, error_context(path=reader.path):
         if isinstance(reader, ipc.FileReader):
             yield from _of_file(reader)
         else:

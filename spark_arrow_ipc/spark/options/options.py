@@ -18,6 +18,7 @@ from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
@@ -91,6 +92,11 @@ class ReadOptions:
     )
     min_partition_num: int | None = d.optional_count(
         "200", "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."
+    )
+    concatenated_streams: ConcatenatedStreams = d.word(
+        ConcatenatedStreams.WARN,
+        "What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn` "
+        "reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`.",
     )
     validation: Validation = d.word(
         Validation.FULL,

@@ -110,7 +110,10 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         limits = self._options.limits
         try:
             with error_context(path=file.path):
-                return [_row(file, block) for block in file_blocks(file.open(), limits=limits)]
+                blocks = file_blocks(
+                    file.open(), limits=limits, concatenated_streams=self._options.concatenated_streams
+                )
+                return [_row(file, block) for block in blocks]
         except FileNotFoundError as error:
             if not policy.ignore_missing_files:
                 raise FileChangedError(

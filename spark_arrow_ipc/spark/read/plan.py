@@ -135,6 +135,7 @@ def _outline_options(
         limits=options.limits,
         with_statistics=options.where is not None,
         recover=options.recover,
+        concatenated_streams=options.concatenated_streams,
         cut_above=cut_above(_split_options(options).split_bytes(0)),
         share_above=options.open_cost_in_bytes,
     )

@@ -114,6 +114,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 memory_map=options.memory_map,
                 error_policy=options.error_policy,
                 verify_checksums=options.verify_checksums,
+                concatenated_streams=options.concatenated_streams,
                 planned_at=partition.planned_at,
                 select_blocks=_select_blocks(selection, fields),
             ),

@@ -7,6 +7,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.ipc import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
 from spark_arrow_ipc.spark.options.enums import (
     DictionaryColumns,
@@ -29,6 +30,11 @@ READS = {
     "what Spark adds": ({"checkpointLocation": "/c"}, {}),
     "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
     "all columns": ({"columns": "all"}, {"columns": None}),
+    "concatenatedStreams": (
+        {"concatenatedStreams": "READ"},
+        {"concatenated_streams": ConcatenatedStreams.READ},
+    ),
+    "verifyChecksums": ({"verifyChecksums": "false"}, {"verify_checksums": False}),
     "openCostInBytes": ({"openCostInBytes": "1"}, {"open_cost_in_bytes": 1}),
     "openCostInBytes of nothing": ({"openCostInBytes": "0"}, {"open_cost_in_bytes": 0}),
     "outputBatchRows": ({"outputBatchRows": "7"}, {"output_batch_rows": 7}),

@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ from arrow_files import write
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, SchemaMismatchError
+from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read import metadata_only
@@ -120,3 +122,12 @@ def test_missing_files_are_errors_or_skipped_with_a_warning(lake, caplog):
         assert 3 == sum(batch.num_rows for batch in reader.read(partition))
     (warning,) = caplog.messages
     assert f"{lake}/a.arrow: the file is gone" in warning
+
+
+def test_streams_one_after_the_other_are_listed_on_demand(tmp_path):
+    stream = Path(write(tmp_path / "a.part", TABLE, rows=100, stream=True)).read_bytes()
+    (tmp_path / "c.arrows").write_bytes(stream * 2)
+    path = tmp_path / "c.arrows"
+    assert [100, 100, 50] * 2 == [row["rows"] for row in rows(reader_of(path, concatenatedStreams="read"))]
+    with pytest.warns(ConcatenatedStreamsWarning):
+        assert [100, 100, 50] == [row["rows"] for row in rows(reader_of(path))]

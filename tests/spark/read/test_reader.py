@@ -10,7 +10,8 @@ import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError, OptionError
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, InvalidFramingError, NoTableError, OptionError
+from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
@@ -116,6 +117,29 @@ def test_a_tensor_among_the_files_is_no_table(lake, options, caplog):
         assert sorted(2 * [*range(1000)]) == ids(batches(reader_of(lake, ignoreCorruptFiles="true", **options)))
         assert 1 == sum(f"{tensor}: skipped" in line and "tensor" in line for line in caplog.messages)
         assert sorted(2 * [*range(1000)]) == ids(batches(reader_of(lake, pathGlobFilter="a.*", **options)))
+
+
+@pytest.fixture
+def joined_streams(tmp_path):
+    """Return the path of two streams that were put one after the other."""
+    parts = [Path(write(tmp_path / f"{i}.part", TABLE.slice(500 * i, 500), stream=True, rows=50)) for i in range(2)]
+    (tmp_path / "c.arrows").write_bytes(b"".join(part.read_bytes() for part in parts))
+    return tmp_path / "c.arrows"
+
+
+@pytest.mark.parametrize("recover", ["false", "true"])
+@pytest.mark.parametrize("splits", [{}, FINE], ids=["large splits", "small splits"])
+def test_streams_one_after_the_other_are_one_table_on_demand(joined_streams, splits, recover):
+    options = {"metadataColumns": "true", "recover": recover, **splits}
+    found = batches(reader_of(joined_streams, concatenatedStreams="read", **options))
+    assert [*range(1000)] == ids(found)
+    for batch in found:
+        assert batch["id"] == batch["_row_index"].cast(pa.int64())
+        assert [i // 50 for i in batch["id"].to_pylist()] == batch["_block"].to_pylist()
+    with pytest.warns(ConcatenatedStreamsWarning, match=f"{joined_streams}: another stream begins"):
+        assert [*range(500)] == ids(batches(reader_of(joined_streams, **options)))
+    with pytest.raises(InvalidFramingError, match="another stream"):
+        batches(reader_of(joined_streams, concatenatedStreams="error", **{**options, "recover": "false"}))
 
 
 def test_opening_a_file_may_cost_nothing(lake):

@@ -1,0 +1,168 @@
+"""Streams that follow another one in the same file, as ``cat a.arrows b.arrows`` makes them.
+
+Strategy
+--------
+A stream ends at its marker, and nothing says that bytes after it are a part of it. Where they are another stream,
+whoever reads only the first loses rows without a word. `ConcatenatedStreams` is what to do then: read the first and
+warn, read all of them, or raise an error.
+
+A stream without an end marker is followed at once by the schema of the next one. That is an error unless all are read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from enum import StrEnum
+
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    InvalidFramingError,
+    SchemaMismatchError,
+    error_context,
+    printable,
+)
+from spark_arrow_ipc.ipc.batch_reader import inside
+from spark_arrow_ipc.ipc.constants import MessageHeader
+from spark_arrow_ipc.ipc.framing import read_stream_message
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.source import ByteSource
+
+__all__ = ["ConcatenatedStreams", "ConcatenatedStreamsWarning", "StreamEnds", "next_stream"]
+
+
+class ConcatenatedStreams(StrEnum):
+    """What to do where another stream begins after the end of a stream."""
+
+    WARN = "warn"
+    """Read the first one and warn."""
+    READ = "read"
+    """Read all of them; their schemas must agree."""
+    ERROR = "error"
+    """Raise an `InvalidFramingError`."""
+
+
+class ConcatenatedStreamsWarning(UserWarning):
+    """A file has another stream after the one that is read. Once a file and process."""
+
+
+def next_stream(source: ByteSource, end_offset: int, limits: Limits) -> tuple[Message, int] | None:
+    """Read the schema message of a stream that begins at `end_offset`, where another one ends.
+
+    Returns the message and the byte offset after it; None if there is no stream.
+    """
+    try:
+        encapsulated = read_stream_message(source, end_offset, limits)
+        if encapsulated is None:
+            return None
+        flatbuffer, body_offset = encapsulated
+        with inside(body_offset - len(flatbuffer)):
+            message = decode_message(flatbuffer, limits)
+    except ArrowIpcError:  # other bytes, which readers ignore
+        return None
+    return (message, body_offset) if message.kind is MessageHeader.Schema else None
+
+
+class StreamEnds:
+    """Decides at the end of a stream whether another one is read.
+
+    Parameters
+    ----------
+    source
+        Of the streams.
+    schema
+        Of the first one.
+    mode
+        What to do with others.
+    limits
+        Budgets of metadata.
+    """
+
+    def __init__(self, source: ByteSource, schema: SchemaMessage, mode: ConcatenatedStreams, limits: Limits) -> None:
+        self._source = source
+        self._schema = schema
+        self._mode = mode
+        self._limits = limits
+
+    def after(self, end_offset: int) -> int | None:
+        """Return the byte offset of the first message of the next stream; None if none is read.
+
+        Parameters
+        ----------
+        end_offset
+            After the end marker, or at the end of all bytes.
+
+        Raises
+        ------
+        InvalidFramingError
+            There is another stream, and the mode is `ConcatenatedStreams.ERROR`.
+        SchemaMismatchError
+            It has another schema, and is to be read.
+
+        Warns
+        -----
+        ConcatenatedStreamsWarning
+            There is another stream, which is not read.
+        """
+        # A pipe may stay open after the stream: who only would warn does not wait for more of it.
+        if self._source.nbytes is None and self._mode is ConcatenatedStreams.WARN:
+            return None
+        found = next_stream(self._source, end_offset, self._limits)
+        if found is None:
+            return None
+        if self._mode is ConcatenatedStreams.READ:
+            message, body_offset = found
+            return self.enter(message, end_offset, body_offset)
+        if self._mode is ConcatenatedStreams.ERROR:
+            raise InvalidFramingError(
+                expected="nothing after the end of the stream",
+                found=f"another stream; {_WAY_OUT}",
+                path=self._source.path,
+                byte_offset=end_offset,
+            )
+        path = "" if self._source.path is None else f"{self._source.path}: "
+        words = f"{path}another stream begins at byte {end_offset:,}, after the end of this one, and is not read; {_WAY_OUT}"
+        # This line and not the caller's, so that Python shows the warning once for each file.
+        warnings.warn(printable(words), ConcatenatedStreamsWarning, stacklevel=1)
+        return None
+
+    def enter(self, message: Message, start: int, body_offset: int) -> int:
+        """Return the byte offset of the first message after a schema message that begins another stream.
+
+        Raises
+        ------
+        InvalidFramingError
+            Not all streams are to be read.
+        SchemaMismatchError
+            The schema is not that of the first stream.
+        """
+        with error_context(path=self._source.path, byte_offset=start):
+            if self._mode is not ConcatenatedStreams.READ or not isinstance(message.header, SchemaHeader):
+                raise InvalidFramingError(
+                    expected="one schema, at the start of the stream",
+                    found=f"another one; if streams were joined, {_WAY_OUT}",
+                    spec='Columnar.rst "IPC Streaming Format"',
+                )
+            difference = _difference(self._schema, decode_schema(message.header.view, self._limits))
+            if difference is not None:
+                raise SchemaMismatchError(
+                    f"the stream that begins here has another schema than the first: {difference}"
+                )
+        return body_offset + message.body_nbytes
+
+
+_WAY_OUT = "to read all streams, set the option concatenatedStreams=read (in Python concatenated_streams)"
+
+
+def _difference(first: SchemaMessage, other: SchemaMessage) -> str | None:
+    """Say in which column two streams differ; None if both can be read as one. Metadata of schemas may differ."""
+    ours, theirs = first.schema, other.schema
+    for i, (expected, found) in enumerate(zip(ours.fields, theirs.fields, strict=False)):
+        if expected != found:
+            return f"column {i} is {found.name}: {found.type}, and was {expected.name}: {expected.type}"
+    if len(ours.fields) != len(theirs.fields):
+        return f"{len(theirs.fields)} columns, and there were {len(ours.fields)}"
+    if ours.endianness != theirs.endianness:
+        return "its byte order"
+    return None if first.dictionary_ids == other.dictionary_ids else "the ids of its dictionaries"
