@@ -16,26 +16,21 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-import numpy as np
-
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, EOS, FILE_HEADER, MessageHeader
+from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.ipc.constants import CONTINUATION, EOS, FILE_HEADER, MessageHeader
+from spark_arrow_ipc.ipc.first_message import LEAST_FLATBUFFER_NBYTES, first_batch, message_kind
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import LEAST_MESSAGE_NBYTES, Footer
-from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.source import ByteSource
 
 __all__ = ["check_covered"]
 
 _PREFIX: Final = struct.Struct("<Ii")
 _LEGACY_PREFIX: Final = struct.Struct("<i")
-_LEAST_FLATBUFFER_NBYTES: Final = 16
 _MOST_PADDING_NBYTES: Final = 1 << 16
 """Longer zeros are not padding."""
 _MOST_RANGES: Final = 1_000
 """So many ranges of padding are looked at, one small read each; sound files have none."""
-_MOST_CANDIDATES: Final = 1_000
-"""So many places that look like a message's prefix are tried."""
 
 
 def check_covered(source: ByteSource, head: memoryview, footer: Footer, limits: Limits) -> None:
@@ -84,36 +79,25 @@ def _schema_stop(source: ByteSource, head: memoryview, stop: int, limits: Limits
             (nbytes,) = _LEGACY_PREFIX.unpack_from(head, start)
             flatbuffer = start + _LEGACY_PREFIX.size
         end: int = flatbuffer + nbytes
-        if nbytes < _LEAST_FLATBUFFER_NBYTES or end > stop:
+        if nbytes < LEAST_FLATBUFFER_NBYTES or end > stop:
             continue
         # Most often it ends with the range. Else it might be a batch, or the offset of a root that looks like a length.
-        if end == stop or _kind(source, flatbuffer, nbytes, limits) is MessageHeader.Schema:
+        if end == stop or _is_schema(source, flatbuffer, nbytes, limits):
             return end
     return None
 
 
-def _kind(source: ByteSource, byte_offset: int, nbytes: int, limits: Limits) -> MessageHeader | None:
-    """Return the kind of a message, or None if there is none."""
+def _is_schema(source: ByteSource, byte_offset: int, nbytes: int, limits: Limits) -> bool:
     limits.check("max_metadata_bytes", nbytes, "a message's metadata")
-    try:
-        return decode_message(source.read_at(byte_offset, nbytes), limits).kind
-    except ArrowIpcError:
-        return None
+    return message_kind(source.read_at(byte_offset, nbytes)) is MessageHeader.Schema
 
 
 def _check_no_batch(source: ByteSource, start: int, stop: int, limits: Limits) -> None:
     """Refuse a message of a batch inside a range that begins with a schema without a prefix."""
     limits.check("max_metadata_bytes", stop - start, "a schema without a prefix")
-    data = source.read_at(start, stop - start)
-    words = np.frombuffer(data, "<u4", len(data) // BODY_ALIGNMENT * 2).reshape(-1, 2)
-    left = len(data) - BODY_ALIGNMENT * np.arange(1, len(words) + 1)
-    may_be = (words[:, 0] == CONTINUATION) & (words[:, 1] >= _LEAST_FLATBUFFER_NBYTES) & (words[:, 1] <= left)
-    candidates = np.flatnonzero(may_be)
-    for number, word in enumerate(candidates.tolist()):
-        at = start + BODY_ALIGNMENT * word
-        kind = _kind(source, at + _PREFIX.size, int(words[word, 1]), limits) if number < _MOST_CANDIDATES else None
-        if number >= _MOST_CANDIDATES or kind in {MessageHeader.RecordBatch, MessageHeader.DictionaryBatch}:
-            raise _not_covered(at, stop)
+    at = first_batch(source.read_at(start, stop - start))
+    if at is not None:
+        raise _not_covered(start + at, stop)
 
 
 def _check_padding(source: ByteSource, start: int, stop: int) -> None:

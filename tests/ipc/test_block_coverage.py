@@ -87,8 +87,9 @@ def test_a_batch_that_the_footer_hides_is_an_error(head, hidden):
 
 
 @pytest.mark.parametrize("hidden", [(0,), (0, 1, 2)], ids=str)
-def test_what_the_footer_hides_can_be_recovered(hidden):
-    found = open_recovered(lambda: a_file(hidden=hidden))
+@pytest.mark.parametrize("head", [SCHEMA, bytes(56) + SCHEMA, SCHEMA[8:]], ids=["C++", "arrow-rs", "polars"])
+def test_what_the_footer_hides_can_be_recovered(head, hidden):
+    found = open_recovered(lambda: a_file(head, hidden=hidden))
     assert ROWS == [batch.to_pydict()["a"] for batch in found]
     assert "the footer is damaged" in str(found.lost)
 
