@@ -51,14 +51,15 @@ def test_custom_metadata_is_kept_in_order_everywhere():
     array = RecordBatch.from_pydict({"l": [[1]]}, schema).columns
     for kind in ("file", "stream"):
         sink = io.BytesIO()
-        with ipc.create(sink, schema, ipc.WriteOptions(format=kind)) as writer:
-            writer.custom_metadata["rows"] = "2"
+        with ipc.create(sink, schema, ipc.WriteOptions(format=kind), schema_metadata=pairs) as writer:
             writer.write(RecordBatch(schema, array, 1, pairs))
             writer.write(RecordBatch(schema, array, 1))
-            writer.custom_metadata["end"] = "yes"
+            if kind == "file":
+                writer.custom_metadata.update(rows="2", end="yes")
         with ipc.open(sink.getvalue()) as reader:
             assert schema == reader.schema
             assert [pairs, ()] == [batch.custom_metadata for batch in reader]
+            assert pairs == (reader.read_schema_metadata() if kind == "file" else reader.custom_metadata)
             if kind == "file":
                 assert (("rows", "2"), ("end", "yes")) == reader.custom_metadata
 
