@@ -98,6 +98,15 @@ class Process:
     def check_put_if_absent(self, directory):
         pass
 
+    def check_writable(self, directory):
+        pass
+
+    def check_publish(self, staging, finals):
+        pass
+
+    def check_delete(self, paths):
+        pass
+
     def call(self, name, *args, **options):
         self.calls += 1
         kind = self.fault[0] if self.fault is not None and self.fault[1] == self.calls else None

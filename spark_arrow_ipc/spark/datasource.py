@@ -23,7 +23,7 @@ from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlock
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
-from spark_arrow_ipc.storage.local import is_relative
+from spark_arrow_ipc.storage.local_path import is_relative
 
 __all__ = ["ArrowIpcDataSource"]
 

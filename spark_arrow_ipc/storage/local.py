@@ -15,28 +15,22 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Final
-from urllib.parse import unquote
 
-from spark_arrow_ipc.errors import CommitError, LimitError, OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage import beneath, failpoint
+from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
+from spark_arrow_ipc.storage import beneath, failpoint, feasible
 from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.local_path import local_path
 from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
-__all__ = ["LOCAL", "LocalStorage", "is_relative", "local_path"]
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
-"""A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
-
-_LOCAL_HOSTS = ("", "localhost")
+__all__ = ["LOCAL", "LocalStorage"]
 
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems without ``fsync`` of directories (some network and user-space ones)."""
@@ -50,9 +44,6 @@ _FILE_MODE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IWGRP | 
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links."""
-
-_MOST_CHARACTERS: Final = 1 << 16
-"""Length of a path or pattern: patterns may list names in braces, paths of systems have 4,096 characters at most."""
 
 _ATTEMPTS: Final = 10
 """How often something is made again that another process deletes; a parent that is a dangling link never appears."""
@@ -213,6 +204,35 @@ class LocalStorage:
         finally:
             self.delete(probe)
 
+    def check_writable(self, directory: str) -> None:
+        """Raise if this process may not make and delete names in a directory."""
+        with self._directory(directory) as descriptor:
+            feasible.check_writable(descriptor, directory)
+
+    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
+        """Raise if files cannot be renamed from a directory to some paths: device, permission, length of a path."""
+        with self._directory(staging) as descriptor:
+            device = os.fstat(descriptor).st_dev
+        feasible.check_length(finals, staging)
+        for directory in sorted({self._nearest(above) for above in {os.path.dirname(final) for final in finals}}):
+            with self._directory(directory) as descriptor:
+                feasible.check_writable(descriptor, directory)
+                if os.fstat(descriptor).st_dev != device:
+                    raise OSError(
+                        errno.EXDEV,
+                        "it is on another device than the staged files, which cannot be renamed there",
+                        directory,
+                    )
+
+    def check_delete(self, paths: Sequence[str]) -> None:
+        """Raise if files cannot be unlinked: permission, a sticky directory, ``chattr``."""
+        names: dict[str, list[str]] = {}
+        for path in paths:
+            names.setdefault(os.path.dirname(path), []).append(os.path.basename(path))
+        for directory, inside in sorted(names.items()):
+            with suppress(FileNotFoundError), self._directory(directory) as descriptor:
+                feasible.check_deletable(descriptor, directory, inside)
+
     def publish(self, staged: str, final: str) -> None:
         """Rename a file."""
         with self._at(staged) as (old, source), self._at(final) as (new, target):
@@ -263,6 +283,20 @@ class LocalStorage:
                 raise
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def _directory(self, directory: str) -> Iterator[int]:
+        descriptor = beneath.open_directory(self.root or directory, directory)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _nearest(self, directory: str) -> str:
+        """Return the nearest directory at or above one that exists."""
+        while directory != self.root and self.status(directory, follow_links=False) is None:
+            directory = os.path.dirname(directory)
+        return directory
 
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[str, int | None]]:
@@ -369,61 +403,3 @@ def _take_mode(descriptor: int, directory: int | None) -> None:
     wanted = os.fstat(directory).st_mode & _FILE_MODE
     if os.fstat(descriptor).st_mode & _FILE_MODE != wanted:
         os.fchmod(descriptor, wanted)
-
-
-def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute local path of a plain path or ``file:`` URI.
-
-    Percent escapes are decoded in a URI, not in a plain path. ``.`` and ``..`` are resolved as in
-    Hadoop's paths, without following links.
-
-    Raises
-    ------
-    OptionError
-        The path is empty, holds a NUL or a lone surrogate, is too long, or is a relative ``file:`` URI.
-    UnsupportedError
-        The path has another scheme, or is a ``file:`` URI of another host.
-    """
-    path = os.fspath(path)
-    if not path:
-        raise OptionError(expected="a path", found="an empty string")
-    if len(path) > _MOST_CHARACTERS:
-        raise OptionError(
-            expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
-        )
-    if "\0" in path:
-        raise OptionError(expected="a path", found=f"a NUL character in {cut_repr(path)}")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        raise OptionError(
-            expected="a path", found=f"the lone surrogate {path[error.start]!r} in {cut_repr(path)}, which no name has"
-        ) from error
-    if path.lower().startswith("file:"):
-        path = _of_file_uri(path)
-    elif scheme := _SCHEME.match(path):
-        raise UnsupportedError(
-            f"paths with the scheme {scheme[1]}: are not read or written; "
-            "mount the storage (or copy the files to it) and give the local path",
-            path=path,
-        )
-    return os.path.abspath(path)
-
-
-def is_relative(path: str) -> bool:
-    """Return True if a path or URI depends on the working directory."""
-    return not path.startswith("/") and not path.lower().startswith("file:") and _SCHEME.match(path) is None
-
-
-def _of_file_uri(uri: str) -> str:
-    rest = uri[len("file:") :]
-    if not rest.startswith("/"):
-        raise OptionError(expected="an absolute path after file:", found=repr(uri))
-    if rest.startswith("//"):
-        host, slash, rest = rest[2:].partition("/")
-        if host.lower() not in _LOCAL_HOSTS:
-            raise UnsupportedError(
-                f"the file: URI names the host {host!r}; write file:///{host}/... where that is a directory", path=uri
-            )
-        rest = slash + rest
-    return unquote(rest) or "/"

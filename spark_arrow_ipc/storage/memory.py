@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import BinaryIO, Final
@@ -116,6 +116,15 @@ class MemoryStorage:
         return True
 
     def check_put_if_absent(self, directory: str) -> None:
+        """Do nothing: it works."""
+
+    def check_writable(self, directory: str) -> None:
+        """Do nothing: it is."""
+
+    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
+        """Do nothing: it works."""
+
+    def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: it works."""
 
     def publish(self, staged: str, final: str) -> None:

@@ -12,7 +12,7 @@ A call that fails leaves either the state before it or the state after it, never
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import BinaryIO, NamedTuple, Protocol
@@ -163,6 +163,35 @@ class Storage(Protocol):
         ------
         UnsupportedError
             It lacks what that takes; nothing is left in the directory.
+        """
+
+    def check_writable(self, directory: str) -> None:
+        """Raise if files cannot be made and deleted in a directory, as far as can be told without doing it.
+
+        Raises
+        ------
+        OSError
+            The error has the path.
+        """
+
+    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
+        """Raise if `publish` cannot move files of a directory to some paths, as far as can be told without doing it.
+
+        Their directories need not exist yet.
+
+        Raises
+        ------
+        OSError
+            Another device, a missing permission, a path that is too long. The error has the path.
+        """
+
+    def check_delete(self, paths: Sequence[str]) -> None:
+        """Raise if files cannot be deleted, as far as can be told without doing it; missing ones do not matter.
+
+        Raises
+        ------
+        OSError
+            The error has the path.
         """
 
     def publish(self, staged: str, final: str) -> None:

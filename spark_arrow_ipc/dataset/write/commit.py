@@ -195,6 +195,7 @@ def _checked_files(staging: Staging, files: Sequence[StagedFile]) -> tuple[Stage
     with error_context(path=staging.root):
         check_names(files)
     check_directories(staging.dataset, {parent(file.final) for file in files})
+    staging.storage.check_publish(staging.directory, [staging.dataset.path(file.final) for file in files])
     sizes = _staged_sizes(staging)
     for file in files:
         _check_staged(staging, file, sizes.get(file.staged))
@@ -260,6 +261,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             )
         if checked is None or not _is_only_added(job, checked, fits):
             removes = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
+            staging.storage.check_delete([staging.dataset.path(file.path) for file in removes])
         checked = head.seq
         failpoint.hit("C3.checked")
         record = Record.after(

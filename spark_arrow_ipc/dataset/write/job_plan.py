@@ -122,7 +122,7 @@ def plan_job(
     Raises
     ------
     OptionError
-        The path is a file, `if_exists` is given for a mode other than append, or the partition columns differ from
+        The path is a file or a dangling link, `if_exists` is given for a mode other than append, or the partition columns differ from
         those of the files that the job keeps.
     UnsupportedError
         No storage has the path's scheme, or an overwrite finds a partition that is a link.
@@ -130,12 +130,14 @@ def plan_job(
         There are files and `if_exists` is error, a pending job of others cannot be finished, or a directory of the commit
         is a link.
     OSError
-        A directory cannot be made.
+        A directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     status = storage.status(root)
     if status is not None and status.kind is not Kind.DIRECTORY:
         raise OptionError("a dataset is written into a directory, and this is a file; give another path", path=root)
+    if status is None and storage.status(root, follow_links=False) is not None:
+        raise OptionError("the path is a link that leads nowhere; make what it names, or remove it", path=root)
     if if_exists is not IfExists.APPEND and mode is not WriteMode.APPEND:
         raise OptionError(f"ifExists={if_exists.value} is for the mode append, and the mode is {mode.value}", path=root)
     failpoint.hit("P0.begin")
@@ -148,9 +150,13 @@ def plan_job(
     if status is not None and mode is not WriteMode.OVERWRITE:
         _check_existing(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
+    staging.storage.check_writable(root)
+    staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
     failpoint.hit("P0.snapshot")
     staging.storage.make_directory(staging.directory)
-    if not read_head(staging.dataset).seq:
+    if read_head(staging.dataset).seq:
+        staging.storage.check_writable(staging.dataset.commits)
+    else:
         _check_storage(staging)
     failpoint.hit("P0.staging")
     return JobPlan(staging, replace(intent, snapshot=snapshot))

@@ -177,8 +177,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
         return
     _delete_old(dataset, record, directories)
     if record.is_of_job:
-        storage.put(dataset.path(SUCCESS_FILE), b"", durable=record.durable, scratch=dataset.commits)
-        _sync(dataset, record, {""})
+        _mark_success(dataset, record)
     failpoint.hit("C6.success")
     storage.put(dataset.done_mark(record.seq), b"")
     if record.durable:
@@ -260,6 +259,16 @@ def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, 
 def _is_done(dataset: DatasetDirectory, seq: int) -> bool:
     head = read_head(dataset)
     return head.seq > seq or head.done
+
+
+def _mark_success(dataset: DatasetDirectory, record: Record) -> None:
+    """Write ``_SUCCESS``; only warn if that fails: all files are in place, and no reader of this package needs it."""
+    path = dataset.path(SUCCESS_FILE)
+    try:
+        dataset.storage.put(path, b"", durable=record.durable, scratch=dataset.commits)
+    except OSError as error:
+        _log.warning("%s could not be written: %s", printable(path), error)
+    _sync(dataset, record, {""})
 
 
 def _may_delete(dataset: DatasetDirectory, record: Record) -> bool:

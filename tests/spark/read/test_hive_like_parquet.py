@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.partition_values import escape_path_name, partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.storage.local import local_path
+from spark_arrow_ipc.storage.local_path import local_path
 
 ZONE = "America/New_York"
 """The session's: see conftest.py."""

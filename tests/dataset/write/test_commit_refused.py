@@ -1,0 +1,157 @@
+"""A job that could not be brought to its end is refused while it can still fail whole."""
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, finish, foreign, leftovers, ours, planned, save
+
+from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.storage.local import LocalStorage
+
+NOBODY = 65_534
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """Return a directory that every user can reach."""
+    with tempfile.TemporaryDirectory() as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
+
+
+def as_another_user(function):
+    """Call a function in a child that is not root; what it raises fails the test."""
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            if not os.geteuid():
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            function()
+            status = 0
+        except BaseException:  # noqa: BLE001  # the child must end here
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            os._exit(status)
+    assert 0 == os.waitpid(pid, 0)[1]
+
+
+@contextmanager
+def failing_check(name, code):
+    with mock.patch.object(LocalStorage, name, side_effect=OSError(code, os.strerror(code), "k=1")):
+        yield
+
+
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EACCES, errno.ENAMETOOLONG], ids=errno.errorcode.get)
+def test_files_that_cannot_be_renamed_are_not_committed(tmp_path, mode, code):
+    save(tmp_path, APPEND, "k=1:old")
+    plan, outputs = planned(tmp_path, mode, "k=1:new")
+    with failing_check("check_publish", code), pytest.raises(CommitError, match=r"'k=1'; nothing is published"):
+        finish(plan, outputs)
+    assert ["k=1:old"] == ours(tmp_path) == foreign(tmp_path)
+    assert abort(plan.staging)
+    assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+def test_files_that_cannot_be_removed_are_not_replaced(tmp_path, mode):
+    save(tmp_path, APPEND, "k=1:old")
+    plan, outputs = planned(tmp_path, mode, "k=1:new")
+    with failing_check("check_delete", errno.EPERM), pytest.raises(CommitError, match=r"'k=1'; nothing is published"):
+        finish(plan, outputs)
+    with failing_check("check_delete", errno.EPERM), pytest.raises(PermissionError, match="k=1"):
+        plan_job(str(tmp_path), mode)
+    assert ["k=1:old"] == ours(tmp_path)
+    assert save(tmp_path, APPEND, "k=1:new").published
+
+
+def test_a_path_that_no_reader_can_open_is_not_committed(tmp_path):
+    root = tmp_path
+    while len(str(root)) < 3_800:
+        root /= "d" * min(200, 3_900 - len(str(root)))
+    save(root, APPEND, "old")
+    plan, outputs = planned(root, APPEND, f"k={'v' * 200}:new")
+    with pytest.raises(CommitError, match=r"the name is too long for this file system.*nothing is published"):
+        finish(plan, outputs)
+    assert ["old"] == ours(root)
+
+
+def test_a_success_file_that_cannot_be_written_is_a_warning(tmp_path, caplog):
+    (tmp_path / "_SUCCESS" / "mine").mkdir(parents=True)
+    for text in "ab":
+        assert save(tmp_path, APPEND, text).published
+    assert "_SUCCESS could not be written" in caplog.text
+    assert ["a", "b"] == ours(tmp_path) == foreign(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=lambda mode: mode.value)
+def test_a_directory_that_this_user_may_not_write_to_is_refused_when_planning(shared, mode):
+    data = shared / "data"
+    save(data, APPEND, "old")
+    data.chmod(0o555)
+
+    def refused():
+        with pytest.raises(PermissionError, match="data"):
+            plan_job(str(data), mode)
+
+    as_another_user(refused)
+    assert ["old"] == ours(data)
+
+
+def test_an_overwrite_of_a_partition_that_this_user_may_not_write_to_is_refused_when_planning(shared):
+    data = shared / "data"
+    save(data, APPEND, "k=1:old")
+    for path in (data, data / "_ipc_commits"):
+        path.chmod(0o777)
+    (data / "k=1").chmod(0o555)
+
+    def refused():
+        with pytest.raises(PermissionError, match="k=1"):
+            plan_job(str(data), OVERWRITE)
+        plan, outputs = planned(data, APPEND, "k=1:new")
+        with pytest.raises(CommitError, match=r"k=1'; nothing is published"):
+            finish(plan, outputs)
+        assert abort(plan.staging)
+
+    as_another_user(refused)
+    assert ["k=1:old"] == ours(data)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
+@pytest.mark.parametrize("mode", [0o777, 0o1777], ids=oct)
+def test_two_users_write_to_a_directory_that_both_may_write_to(shared, mode):
+    """The first one's umask is 022; what it makes inside takes the mode of the directory."""
+    data = shared / "data"
+    data.mkdir()
+    data.chmod(mode)
+    before = os.umask(0o022)
+    try:
+        save(data, APPEND, "k=1:a")
+        as_another_user(lambda: save(data, APPEND, "k=1:b", "k=2:c"))
+        save(data, APPEND, "k=2:d")
+        as_another_user(lambda: save(data, APPEND, "k=1:e"))
+        if mode == 0o777:
+            as_another_user(lambda: save(data, OVERWRITE, "k=3:f"))
+    finally:
+        os.umask(before)
+    expected = ["k=3:f"] if mode == 0o777 else ["k=1:a", "k=1:b", "k=1:e", "k=2:c", "k=2:d"]
+    assert expected == ours(data) == foreign(data)
+    assert [] == leftovers(data)
+
+
+def test_a_dangling_link_as_target_is_named(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OptionError, match=r"link: the path is a link that leads nowhere; make what it names"):
+        plan_job(str(tmp_path / "link"), APPEND)
+    assert ["link"] == [path.name for path in tmp_path.iterdir()]

@@ -1,0 +1,52 @@
+"""The soak, for two seconds. Long: python tests/faults/soak.py --minutes 30."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import soak  # noqa: E402 - found by the path above
+
+
+@pytest.mark.slow
+def test_four_writers_two_readers_and_a_vacuum_at_once(tmp_path):
+    answer = subprocess.run(
+        [sys.executable, str(HERE / "soak.py"), "--minutes", "0.03", "--folder", str(tmp_path)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+    )  # fmt: skip
+    assert 0 == answer.returncode, answer.stderr
+    found = json.loads(answer.stdout)
+    assert 0 == found["violations"]
+    assert found["records"] >= 4
+    assert found["writer: append outcome published"] > 0
+    assert found["reader: listings"] > 0
+
+
+def test_the_errors_of_readers_are_those_of_the_documented_table():
+    page = (HERE.parents[1] / "docs" / "writing.md").read_text()
+    table = page.partition("that jobs of this package can cause")[2].partition("What others do")[0]
+    named = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(error.__name__ for error in soak.READER_ERRORS) == sorted(named)
+
+
+NOTES = [
+    ("a listing of another state", {"digest": 5, "seqs": [1, 2], "files": 3}, "is of no record from 1 to 2"),
+    ("a doubled row", {"read": "rows", "rows": 9, "doubled": 1, "expected": 10}, "and 1 of them twice"),
+    ("a lost row", {"read": "rows", "rows": 9, "doubled": 0, "expected": 10}, "9 rows of 10"),
+    ("a job that is lost", {"outcome": "published", "jobid": "b"}, "is in the chain 0 times"),
+    ("a refused job that counts", {"outcome": "CommitError", "jobid": "a"}, "is in the chain 1 times"),
+    ("another error", {"violation": "Traceback: FileNotFoundError"}, "FileNotFoundError"),
+]
+
+
+@pytest.mark.parametrize(("note", "text"), [case[1:] for case in NOTES], ids=[case[0] for case in NOTES])
+def test_what_is_wrong_is_told(note, text):
+    digests, jobs = {0: 0, 1: 1, 2: 2}, soak.Counter({"a": 1})
+    (words,) = soak.wrong(note, digests, jobs)
+    assert text in words
