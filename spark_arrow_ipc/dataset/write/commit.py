@@ -195,15 +195,28 @@ def _checked_files(staging: Staging, files: Sequence[StagedFile]) -> tuple[Stage
     with error_context(path=staging.root):
         check_names(files)
     check_directories(staging.dataset, {parent(file.final) for file in files})
-    staging.storage.check_publish(staging.directory, [staging.dataset.path(file.final) for file in files])
     sizes = _staged_sizes(staging)
+    if files and not sizes:
+        _check_not_withdrawn(staging)
     for file in files:
         _check_staged(staging, file, sizes.get(file.staged))
         if staging.storage.status(staging.dataset.path(file.final), follow_links=False) is not None:
             raise CommitError(
                 f"{file.final} exists already and is not replaced; nothing is published", path=staging.root
             )
+    if files:
+        staging.storage.check_publish(staging.directory, [staging.dataset.path(file.final) for file in files])
     return tuple(files)
+
+
+def _check_not_withdrawn(staging: Staging) -> None:
+    newest = newest_record(staging.dataset)[1]
+    if newest is not None and staging.jobid in newest.withdrawn:
+        raise CommitError(
+            "the job was withdrawn, by an abort or by 'arrowipc vacuum' with a short --older-than; nothing is published, "
+            "run it again",
+            path=staging.root,
+        )
 
 
 def _staged_sizes(staging: Staging) -> dict[str, int]:

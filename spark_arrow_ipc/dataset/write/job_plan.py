@@ -151,7 +151,8 @@ def plan_job(
         _check_existing(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     staging.storage.check_writable(root)
-    staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
+    if mode is WriteMode.OVERWRITE:  # which partitions a dynamic one replaces is known when its tasks are done
+        staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
     failpoint.hit("P0.snapshot")
     staging.storage.make_directory(staging.directory)
     if read_head(staging.dataset).seq:

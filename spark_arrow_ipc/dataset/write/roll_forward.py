@@ -23,6 +23,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -55,7 +56,7 @@ SUCCESS_FILE: Final = "_SUCCESS"
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
-"""How often one record is applied that others unmark; each time it is applied, it should be marked as done."""
+"""How often a record is applied, and a file of it published, where other processes interfere each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +241,19 @@ def _publish(dataset: DatasetDirectory, record: Record, file: StagedFile) -> Non
 def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, staged: str) -> None:
     """Publish a file again, unless another process has published it."""
     storage, final = dataset.storage, dataset.path(file.final)
-    status = storage.status(final)
-    if status is not None and status.nbytes == file.nbytes:
-        return
-    if _is_done(dataset, record.seq):
-        return
-    if storage.status(staged, follow_links=False) is not None:
+    for _ in range(_ATTEMPTS):
+        # Staged first: if it is renamed between the two calls, the second one finds it.
+        is_staged = storage.status(staged, follow_links=False) is not None
+        status = storage.status(final)
+        if (status is not None and status.nbytes == file.nbytes) or _is_done(dataset, record.seq):
+            return
+        if not is_staged:
+            break
         # A late process of the job before may have deleted a partition's directory that it emptied.
         storage.make_directory(parent(final))
-        storage.publish(staged, final)
-        return
+        with suppress(FileNotFoundError):  # another process renames it at the same time
+            storage.publish(staged, final)
+            return
     raise CommitError(
         f"the file {file.final} is committed, and is neither there nor staged: somebody removed it; restore it",
         path=dataset.root,

@@ -54,6 +54,7 @@ def missing_staging(directory: str) -> CommitError:
     """Return the error for a staging directory that does not exist."""
     return CommitError(
         "the job's staging directory is not there: either the path is not shared between the driver and the "
-        "executors (give a path that every machine sees), or the job ended before this attempt of the task began",
+        "executors (give a path that every machine sees), or the job ended before this attempt of the task began: it was "
+        "committed, aborted, or withdrawn by 'arrowipc vacuum'",
         path=directory,
     )

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
@@ -32,6 +33,9 @@ __all__ = ["DEFAULT_AGE_SECONDS", "KeptJob", "VacuumReport", "dataset_at", "vacu
 
 DEFAULT_AGE_SECONDS: Final = 7 * 24 * 3600.0
 """A job that staged nothing for this long is considered dead."""
+
+_FUTURE_SECONDS: Final = 24 * 3600.0
+"""Clocks of machines that write to one directory differ by less."""
 
 _JOBID_LENGTH: Final = 32
 
@@ -171,8 +175,16 @@ def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
         if entry.kind is Kind.DIRECTORY and not entry.is_link and _JOBID.fullmatch(name):
             own = dataset.storage.status(entry.path)
             staged = _entries(dataset, entry.path)
-            newest = max((status.mtime_ns for status in (own, *staged) if status is not None), default=now)
-            yield _Staged(name, sum(status.nbytes for status in staged), (now - newest) / 1e9)
+            if own is None:  # its job has ended meanwhile
+                continue
+            age = min(_age_seconds(now, status) for status in (own, *staged))
+            yield _Staged(name, sum(status.nbytes for status in staged), age)
+
+
+def _age_seconds(now: int, status: Status) -> float:
+    """Return how long ago a file was written to, in seconds; a time of tomorrow or later says nothing, and is old."""
+    age = (now - status.mtime_ns) / 1e9
+    return inf if age < -_FUTURE_SECONDS else max(0.0, age)
 
 
 def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterator[Status]:
@@ -189,7 +201,7 @@ def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterat
         if parsed is not None:
             is_stale = status.path in old or _is_meaningless(dataset, head, *parsed)
         else:
-            is_stale = name.endswith(STAGED_SUFFIX) and now - status.mtime_ns >= older_than_seconds * 1e9
+            is_stale = name.endswith(STAGED_SUFFIX) and _age_seconds(now, status) >= older_than_seconds
         if is_stale:
             yield status
 

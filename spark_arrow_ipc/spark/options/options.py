@@ -301,7 +301,8 @@ class SparkWriteOptions:
         parsers.not_blank,
         "a string of your own",
         "load-2026-06-01",
-        "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds.",
+        "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. "
+        "A directory remembers the newest 1,000 tokens.",
     )
     restore_types: bool = d.flag(
         "false",

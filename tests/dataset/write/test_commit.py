@@ -226,7 +226,7 @@ def test_failed_job_leaves_nothing_but_old_data(tmp_path, mode):
 def test_a_commit_after_an_abort_publishes_nothing(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "new")
     abort(plan.staging)
-    with pytest.raises(CommitError, match=r"somebody removed it; nothing is published"):
+    with pytest.raises(CommitError, match=r"the job was withdrawn, by an abort.*nothing is published"):
         finish(plan, outputs)
     assert [] == foreign(tmp_path)
 

@@ -70,10 +70,26 @@ def test_files_that_cannot_be_removed_are_not_replaced(tmp_path, mode):
     plan, outputs = planned(tmp_path, mode, "k=1:new")
     with failing_check("check_delete", errno.EPERM), pytest.raises(CommitError, match=r"'k=1'; nothing is published"):
         finish(plan, outputs)
-    with failing_check("check_delete", errno.EPERM), pytest.raises(PermissionError, match="k=1"):
-        plan_job(str(tmp_path), mode)
+    if mode is OVERWRITE:
+        with failing_check("check_delete", errno.EPERM), pytest.raises(PermissionError, match="k=1"):
+            plan_job(str(tmp_path), mode)
     assert ["k=1:old"] == ours(tmp_path)
     assert save(tmp_path, APPEND, "k=1:new").published
+
+
+def test_a_dynamic_overwrite_minds_only_the_partitions_that_it_replaces(tmp_path):
+    save(tmp_path, APPEND, "k=1:old", "k=2:old")
+    real = LocalStorage.check_delete
+
+    def check_delete(storage, paths):
+        if any("k=1" in path for path in paths):
+            raise PermissionError(errno.EPERM, "immutable", "k=1")
+        real(storage, paths)
+
+    with mock.patch.object(LocalStorage, "check_delete", check_delete):
+        assert save(tmp_path, DYNAMIC, "k=2:new").published
+        with pytest.raises(CommitError, match="immutable"):
+            save(tmp_path, DYNAMIC, "k=1:new")
 
 
 def test_a_path_that_no_reader_can_open_is_not_committed(tmp_path):

@@ -26,6 +26,7 @@ from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import beneath
+from spark_arrow_ipc.storage.local import LocalStorage
 
 
 @pytest.mark.parametrize(
@@ -84,3 +85,20 @@ def test_a_committed_file_that_somebody_removed_stops_the_removal_of_old_ones(tm
     give_up(tmp_path, read_record(dataset(tmp_path), 2).jobid)
     save(tmp_path, APPEND, "next")
     assert ["next", "old"] == foreign(tmp_path)
+
+
+def test_a_file_that_another_process_publishes_at_the_same_moment_is_no_error(tmp_path):
+    """A partition's directory is gone at the first rename, and the staged file at the second."""
+    plan, outputs = planned(tmp_path, APPEND, "k=1:a")
+    real, calls = LocalStorage.publish, iter(range(9))
+
+    def publish(storage, staged, final):
+        if final.endswith(".arrow"):
+            if not next(calls):
+                raise FileNotFoundError(2, "the directory is gone", final)
+            real(storage, staged, final)
+        real(storage, staged, final)
+
+    with mock.patch.object(LocalStorage, "publish", publish):
+        finish(plan, outputs)
+    assert ["k=1:a"] == foreign(tmp_path)

@@ -1,6 +1,7 @@
 """Vacuum: what is committed is finished, what died is removed, what may run is left alone."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 from unittest import mock
@@ -8,12 +9,17 @@ from unittest import mock
 import pytest
 from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, leftovers, ours, planned, save
 
+from spark_arrow_ipc.arrow import RecordBatch, Schema, types
+from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.task import write_task
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, NoFilesError
+from spark_arrow_ipc.storage.local import LocalStorage
 
 DAY = 24 * 3600
+BATCH = RecordBatch.from_pydict({"a": [1]}, Schema.of([field("a", types.int64)]))
 
 
 def aged(path, days):
@@ -57,6 +63,48 @@ def test_the_newest_file_tells_the_age(tmp_path):
     aged(tmp_path / "_ipc_stage", 30)
     os.utime(next((tmp_path / "_ipc_stage" / plan.staging.jobid).iterdir()))
     assert 1 == len(vacuum(tmp_path).kept)
+
+
+@pytest.mark.parametrize(("days", "withdrawn"), [(-0.5, 0), (-2, 1), (-5_000, 1)])
+def test_a_time_in_the_future_says_nothing(tmp_path, days, withdrawn):
+    """Of a clock that is wrong, or of a copied file; clocks that differ by less than a day are usual."""
+    planned(tmp_path, APPEND, "dead")
+    aged(tmp_path / "_ipc_stage", days)
+    assert withdrawn == len(vacuum(tmp_path).withdrawn)
+    assert 1 - withdrawn == len(vacuum(tmp_path, older_than_seconds=0).withdrawn)
+
+
+def test_a_job_that_was_withdrawn_is_told_so(tmp_path):
+    plan, outputs = planned(tmp_path, APPEND, "running")
+    vacuum(tmp_path, older_than_seconds=0)
+    with pytest.raises(CommitError, match=r"the job was withdrawn, by an abort or by 'arrowipc vacuum'.*run it again"):
+        finish(plan, outputs)
+    with pytest.raises(CommitError, match=r"committed, aborted, or withdrawn by 'arrowipc vacuum'"):
+        write_task(plan.staging, [BATCH], BATCH.schema, partition_id=0)
+
+
+@pytest.mark.parametrize("path", ["the staged file", "its directory"])
+def test_what_ends_while_vacuum_looks_is_no_error(tmp_path, path, monkeypatch):
+    """A job ends between the listing of its name and the look at it."""
+    save(tmp_path, APPEND, "a")
+    plan, _ = planned(tmp_path, APPEND, "running")
+    real = LocalStorage.status
+
+    def status(storage, asked, **options):
+        if asked == plan.staging.directory:
+            shutil.rmtree(plan.staging.directory, ignore_errors=True)
+        return real(storage, asked, **options)
+
+    real_list = LocalStorage.list
+
+    def list_(storage, asked):
+        if asked == plan.staging.directory:
+            shutil.rmtree(plan.staging.directory, ignore_errors=True)
+        return real_list(storage, asked)
+
+    monkeypatch.setattr(LocalStorage, *(("status", status) if path == "its directory" else ("list", list_)))
+    vacuum(tmp_path, older_than_seconds=0)
+    assert ["a"] == foreign(tmp_path)
 
 
 @pytest.mark.parametrize("dry_run", [False, True], ids=["", "dry run"])
