@@ -87,6 +87,15 @@ def make_directory(root: str, directory: str) -> None:
     OSError
         A directory cannot be made.
     """
+    for _ in range(_ATTEMPTS):
+        # A job that ends may delete an empty parent between two steps.
+        with suppress(FileNotFoundError):
+            _make(root, directory)
+            return
+    _make(root, directory)
+
+
+def _make(root: str, directory: str) -> None:
     descriptor = os.open(root, _SEARCH)
     path = root
     for name in _names(root, directory):

@@ -92,3 +92,17 @@ def test_nothing_waits_for_the_other_end_of_a_pipe(tmp_path, call, inside):
         call(storage, f"{tmp_path}/pipe")
     except NotImplementedError as error:
         assert "expected a regular file" in str(error)  # noqa: PT017 - only one of the calls refuses it
+
+
+def test_a_directory_whose_parent_disappears_is_made_again(tmp_path, monkeypatch):
+    """A job that ends deletes the directory above when it is empty."""
+    real, calls = os.mkdir, iter(range(9))
+
+    def mkdir(name, **options):
+        if name == "b" and next(calls) < 2:
+            (tmp_path / "a").rmdir()
+        real(name, **options)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    LOCAL.inside(str(tmp_path)).make_directory(f"{tmp_path}/a/b")
+    assert (tmp_path / "a" / "b").is_dir()

@@ -148,7 +148,10 @@ class StagedWriter:
     def _verified(self, nbytes: int) -> StagedFile:
         """Open the file again, compare it with what was written, and return its report."""
         path = self._staging.path(self._staged)
-        source = self._staging.storage.open(path)
+        try:
+            source = self._staging.storage.open(path)
+        except FileNotFoundError as error:  # the job was withdrawn meanwhile
+            raise missing_staging(self._staging.directory) from error
         try:
             crc32 = tail_crc32(source)
             _verify(source, path, nbytes, self._blocks, self.rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, leftovers, ours, planned, save
+from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, interrupted, leftovers, ours, planned, save
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
@@ -175,3 +175,10 @@ def test_only_a_directory_is_cleared(tmp_path):
     for path in (tmp_path / "x.arrow", tmp_path / "nowhere"):
         with pytest.raises(NoFilesError, match="this is none"):
             vacuum(path)
+
+
+def test_a_task_whose_job_is_withdrawn_while_it_writes_is_told_so(tmp_path):
+    plan, _ = planned(tmp_path, APPEND)
+    withdrawn = interrupted("T2.finished", lambda: vacuum(tmp_path, older_than_seconds=0))
+    with withdrawn, pytest.raises(CommitError, match=r"committed, aborted, or withdrawn by 'arrowipc vacuum'"):
+        write_task(plan.staging, [BATCH], BATCH.schema, partition_id=0)
