@@ -365,10 +365,70 @@ def instant_text(value, r):
     return f"{date_text(value)}{r.choice(' T')}{value.hour}:{value.minute:02}:{value.second:02}{fraction}"
 
 
+WIDTHS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+
+def expression(value, kind, r):
+    """Return an SQL expression over literals that can be compared with a value of a column, or None."""
+    if kind in WIDTHS:
+        bound, step = 1 << (WIDTHS[kind] - 1), r.randint(-9, 9)
+        suffix = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}[kind]
+        forms = [f"CAST('{value}' AS {kind})", f"{kind}('{value}')", f"CAST({value}BD AS {kind})"]
+        if -bound < value - step < bound and -bound < value < bound:
+            forms += [
+                f"{value - step}{suffix} + {step}{suffix}",
+                f"{value - step}{suffix} - ({-step})",
+                f"1 * ({value}{suffix})",
+            ]
+        return r.choice(forms)
+    if kind in ("float", "double"):
+        text = repr(value).replace("inf", "Infinity").replace("nan", "NaN")
+        return r.choice([f"double('{text}')", f"CAST('{text}' AS {kind})", f"float('{text}')"])
+    if kind.startswith("decimal"):
+        forms = [f"CAST('{value:f}' AS {kind})"]
+        if abs(value) < 1000:
+            forms += [
+                f"{value:f}BD + 0BD",
+                f"{value:f}BD - 0",
+                f"{value:f}BD * (1 + 0)",
+                f"{int(value)} + 0",
+                f"1 * {int(value)}L",
+            ]
+        return r.choice(forms)
+    if kind == "boolean":
+        return r.choice([f"CAST({int(value)} AS BOOLEAN)", f"boolean('{value}')"])
+    if kind == "string" and "'" not in value and "\\" not in value:
+        return f"string('{value}')"
+    if kind == "date" and 1900 < value.year < 2100:
+        days = r.randint(-40, 40)
+        other = date_text(value - timedelta(days=days))
+        return r.choice([
+            f"DATE '{other}' + INTERVAL {days} DAYS", f"date_add('{other}', {days})", f"DATE '{other}' - ({-days})", f"DATE '{other}' + INTERVAL {days} MONTHS",
+            f"CAST('{date_text(value)}' AS DATE)", "current_date()", f"current_date() - {days}",
+        ])  # fmt: skip
+    if kind in ("timestamp", "timestamp_ntz") and 1971 < value.year < 2100:
+        hours = r.randint(-60, 60)
+        other = instant_text(value.replace(tzinfo=None) - timedelta(hours=hours), r)
+        type_ = "TIMESTAMP" if kind == "timestamp" else "TIMESTAMP_NTZ"
+        forms = [
+            f"{type_} '{other}' + INTERVAL {hours} HOURS",
+            f"{type_} '{other}' - INTERVAL '{hours}' DAY",
+            f"{type_} '{other}' + INTERVAL {hours} MONTHS",
+        ]
+        more = ["current_timestamp()", "now() - INTERVAL 3 HOURS", f"CAST('{other}' AS TIMESTAMP)"]
+        return r.choice([*forms, *more] if kind == "timestamp" else forms)
+    if kind == "interval":
+        micros = value // timedelta(microseconds=1)
+        return f"INTERVAL '{micros // 10**6}' SECOND * 1" if micros >= 0 else None
+    return None
+
+
 def literal(value, kind, r):
     """Return an SQL text that stands for a value of a column, or for one that can be compared with it."""
     if value is None or r.random() < 0.02:
         return "NULL"
+    if r.random() < 0.15 and (made := expression(value, kind, r)) is not None:
+        return made
     if kind == "boolean":
         return r.choice([str(value).upper(), str(value).lower(), f"'{value}'", "'t'", "'0'", "' no '"])
     if kind == "string":
@@ -464,7 +524,7 @@ def like_pattern(value, r):
 
 
 def operators_of(kind):
-    more = ("LIKE", "NOT LIKE") if kind == "string" else ("bare",) if kind == "boolean" else ()
+    more = {"string": ("LIKE", "NOT LIKE", "test", "case"), "boolean": ("bare",), "date": ("part",)}.get(kind, ())
     return (*OPERATORS, *more)
 
 
@@ -508,6 +568,26 @@ def condition(r, table, columns, path, operator, tally):
         return f"{name} {operator} {like_pattern(r.choice(values) or '', r)}"
     if operator == "bare":
         return name
+    if operator == "test":
+        value = r.choice(values) or ""
+        first = r.randint(0, len(value))
+        part = text_literal(value[first : first + r.randint(0, 3)], r)
+        return f"{r.choice(['', 'NOT '])}{r.choice(['startswith', 'endswith', 'Contains'])}({name}, {part})"
+    if operator == "case":
+        function = r.choice(["upper", "lower"])
+        options = [text_literal(getattr(r.choice(values) or "", function)(), r) for _ in range(3)]
+        return r.choice(
+            [
+                f"{function}({name}) {r.choice(COMPARISONS)} {options[0]}",
+                f"{function}({name}) IN ({', '.join(options)})",
+            ]
+        )
+    if operator == "part":
+        part, value = r.choice(["year", "month", "day"]), r.choice(values)
+        number = getattr(value, part) + r.choice([0, 0, 1, -1]) if value is not None else 1
+        return r.choice(
+            [f"{part}({name}) {r.choice(COMPARISONS)} {number}", f"{part}({name}) IN ({number}, 1, {number + 2})"]
+        )
     is_own = r.random() < 0.6
     others = [other for other, its in table.kinds.items() if its == kind or (not is_own and are_compared(its, kind))]
     return f"{name} {r.choice(COMPARISONS)} {quoted(r.choice(others))}"
@@ -639,6 +719,10 @@ EXPECTED_REFUSALS = (
     "does not cast the timestamp_ntz column",
     "expected an instant of the years",
     "is not certain",
+    "() of ASCII strings alone",
+    "a result within the range",
+    "a result of at most 38 digits",
+    "a value within the range",
     "a decimal of at most 38 digits",
     "a number within its type's range",
 )

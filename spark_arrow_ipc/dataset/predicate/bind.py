@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.dataset.predicate import expressions as p
-from spark_arrow_ipc.dataset.predicate import long_lists
+from spark_arrow_ipc.dataset.predicate import folding, long_lists
 from spark_arrow_ipc.dataset.predicate.bound import (
+    ARGUMENTS,
     COMPARE,
     All,
     Any_,
@@ -42,20 +44,23 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
     cut,
     is_comparable,
     order_key,
-    precision_of,
     spark_name,
     widened,
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
-from spark_arrow_ipc.dataset.predicate.instants import Doubt, dates_in_doubt
-from spark_arrow_ipc.dataset.predicate.literals import cast, timestamp
+from spark_arrow_ipc.dataset.predicate.folding import fold, narrowest_type
+from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError, dates_in_doubt
+from spark_arrow_ipc.dataset.predicate.literal_casts import Session
+from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["bind"]
 
 
-def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None = None) -> BoundPredicate:
+def bind(
+    predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None = None, now: int | None = None
+) -> BoundPredicate:
     """Return a predicate over resolved columns, each constant in its column's own type.
 
     Parameters
@@ -67,6 +72,8 @@ def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None 
     zone
         The session's time zone. `UNKNOWN_ZONE` binds for skipping alone: what depends on the zone is left in doubt. With
         None it is an error.
+    now
+        The instant of planning in microseconds, for the current date and time; by default this instant.
 
     Raises
     ------
@@ -76,19 +83,25 @@ def bind(predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None 
         Types that Spark does not compare, a string that is no value of the type it is compared as, or an instant
         that depends on the unknown time zone or is not certain in it.
     """
-    return _Binder(fields, zone).predicate(predicate)
+    return _Binder(fields, Session(zone, folding.now() if now is None else now)).predicate(predicate)
 
 
 _Known: TypeAlias = BoundColumn | p.Literal
 
 
 class _Binder:
-    def __init__(self, fields: Sequence[t.Field], zone: tzinfo | None) -> None:
+    def __init__(self, fields: Sequence[t.Field], session: Session) -> None:
         self._fields = fields
-        self._zone = zone
+        self._session = session
+        self._zone = session.zone
 
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
-        return _BIND[type(predicate)](self, predicate)
+        try:
+            return _BIND[type(predicate)](self, predicate)
+        except UncertainInstantError as error:
+            if self._zone is UNKNOWN_ZONE:
+                return Unsure(str(error))
+            raise
 
     def all_of(self, predicate: p.And) -> BoundPredicate:
         return All(tuple(map(self.predicate, predicate.parts)))
@@ -155,9 +168,7 @@ class _Binder:
         for literal in (left, right):
             value = cast(literal, common, self._zone)
             if isinstance(value, Doubt):
-                if self._zone is UNKNOWN_ZONE:
-                    return Unsure(value.why)
-                raise OptionError(value.why)
+                raise UncertainInstantError(value.why)
             values.append(value)
         return _constant(operator, *values)
 
@@ -222,7 +233,7 @@ class _Binder:
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
-        options = [self._literal(one) if isinstance(one, p.TimestampLiteral) else one for one in predicate.options]
+        options = [one if isinstance(one, p.Run) else fold(one, self._session) for one in predicate.options]
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
@@ -255,11 +266,20 @@ class _Binder:
             return Constant(None)
         return Any_(tuple(self._of_literals(Operator.EQ, operand, option, common) for option in options))
 
-    def _literal(self, literal: p.Literal | p.TimestampLiteral) -> p.Literal:
-        return timestamp(literal, self._zone) if isinstance(literal, p.TimestampLiteral) else literal
-
     def _operand(self, operand: p.Operand) -> _Known:
-        return self._column(operand) if isinstance(operand, p.Column) else self._literal(operand)
+        if isinstance(operand, p.Column):
+            return self._column(operand)
+        return self._call(operand) if isinstance(operand, p.ColumnCall) else fold(operand, self._session)
+
+    def _call(self, call: p.ColumnCall) -> BoundColumn:
+        column = self._column(call.column)
+        argument, result = ARGUMENTS[call.function]
+        if column.type != argument:
+            raise OptionError(
+                f"the option where: expected a {spark_name(argument)} column in {call}, found one of type "
+                f"{spark_name(column.type)}: compare the column itself with literals, or filter the DataFrame"
+            )
+        return replace(column, type=result, function=call.function)
 
     def _column(self, column: p.Column) -> BoundColumn:
         fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
@@ -296,18 +316,9 @@ def _is_nan(value: Raw) -> bool:
 
 
 def _narrowest(operand: _Known, other: _Known) -> t.DataType:
-    """Return the type of an operand; beside a decimal, a whole number is a decimal of just its digits.
-
-    As ``DecimalPrecisionTypeCoercion`` does for literals of smallint, int and bigint; a tinyint keeps three digits.
-    """
-    if (
-        isinstance(operand, p.Literal)
-        and isinstance(operand.type, t.Int)
-        and operand.type.bit_width > 8
-        and isinstance(operand.value, int)
-        and isinstance(other.type, t.Decimal)
-    ):
-        return t.Decimal(precision_of(operand.value), 0)
+    """Return the type of an operand; beside a decimal, a literal's is `narrowest_type`."""
+    if isinstance(operand, p.Literal) and isinstance(other.type, t.Decimal):
+        return narrowest_type(operand)
     return operand.type
 
 
@@ -317,6 +328,8 @@ def _beyond_long(operator: Operator, column: BoundColumn, literal: p.Literal) ->
     ``DecimalPrecisionTypeCoercion`` puts true or false in its place, even for nulls, against SQL.
     """
     if operator not in _ORDERS or not isinstance(column.type, t.Int) or not isinstance(literal.type, t.Decimal):
+        return None
+    if literal.is_computed or literal.value is None:
         return None
     assert isinstance(literal.value, int)
     power = 10**literal.type.scale

@@ -20,6 +20,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 
 __all__ = [
+    "ARGUMENTS",
     "COMPARE",
     "All",
     "Any_",
@@ -50,14 +51,30 @@ class BoundColumn:
     path
         Its names in the schema.
     type
-        Its type as Spark sees it.
+        Its type as Spark sees it, or that of the function's results.
+    function
+        A function of its values, one of `ARGUMENTS`.
     """
 
     path: tuple[str, ...]
     type: t.DataType
+    function: str | None = None
 
     def __str__(self) -> str:
-        return ".".join(self.path)
+        name = ".".join(self.path)
+        return name if self.function is None else f"{self.function.lower()}({name})"
+
+    @property
+    def base(self) -> BoundColumn:
+        """The column without the function."""
+        return self if self.function is None else BoundColumn(self.path, ARGUMENTS[self.function][0])
+
+
+ARGUMENTS: Final[Mapping[str, tuple[t.DataType, t.DataType]]] = {
+    **dict.fromkeys(("YEAR", "MONTH", "DAY"), (t.date32, t.int32)),
+    **dict.fromkeys(("UPPER", "LOWER"), (t.utf8, t.utf8)),
+}
+"""By function: the type of its argument and that of its results."""
 
 
 @dataclass(frozen=True, slots=True)

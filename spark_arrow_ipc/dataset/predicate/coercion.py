@@ -100,6 +100,7 @@ _NAMES: Final[Mapping[type[t.DataType], Callable[[Any], str]]] = {
     t.Date: lambda _: "date",
     t.Timestamp: lambda type_: "timestamp_ntz" if type_.timezone is None else "timestamp",
     t.Duration: lambda _: "interval day to second",
+    t.IntervalYearMonth: lambda _: "interval year to month",
     t.Time: lambda _: "time",
     t.List: lambda _: "array",
     t.Struct: lambda _: "struct",

@@ -21,7 +21,9 @@ __all__ = [
     "And",
     "Bare",
     "Column",
+    "ColumnCall",
     "Comparison",
+    "Expression",
     "In",
     "IsNull",
     "Like",
@@ -89,11 +91,17 @@ class Literal:
         None for `Null` only; a `Doubt` for an instant that is not certain.
     sql
         The literal as written.
+    is_days
+        Whether an interval is one of days, which leaves a date a date.
+    is_computed
+        Whether it is the result of an expression, for which Spark's rules of literals do not hold.
     """
 
     type: t.DataType
     value: Raw | Doubt | None
     sql: str
+    is_days: bool = False
+    is_computed: bool = False
 
     def __str__(self) -> str:
         return self.sql
@@ -120,7 +128,43 @@ class Run:
         return f"({len(self.values):,} literals)"
 
 
-Operand: TypeAlias = Column | Literal | TimestampLiteral
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An operation on literals; `folding` computes it.
+
+    Parameters
+    ----------
+    operation
+        A name or sign that `folding` knows.
+    operands
+        Literals, or other expressions.
+    sql
+        The expression in words.
+    to
+        The type of a cast.
+    """
+
+    operation: str
+    operands: tuple[Literal | TimestampLiteral | Expression, ...]
+    sql: str
+    to: t.DataType | None = None
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCall:
+    """A function of a column: ``YEAR``, ``MONTH``, ``DAY``, ``UPPER`` or ``LOWER``."""
+
+    function: str
+    column: Column
+
+    def __str__(self) -> str:
+        return f"{self.function.lower()}({self.column})"
+
+
+Operand: TypeAlias = Column | ColumnCall | Literal | TimestampLiteral | Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +188,7 @@ class In:
     """An operand and the literals of a list."""
 
     operand: Operand
-    options: tuple[Literal | TimestampLiteral | Run, ...]
+    options: tuple[Literal | TimestampLiteral | Expression | Run, ...]
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.options[:_SHOWN])) + (", ..." if len(self.options) > _SHOWN else "")
@@ -228,7 +272,12 @@ def _columns(predicate: Predicate) -> Iterator[Column]:
         case Not(part):
             yield from _columns(part)
         case Comparison(_, left, right):
-            yield from (side for side in (left, right) if isinstance(side, Column))
+            yield from (column for side in (left, right) for column in _column_of(side))
         case In(operand) | Like(operand) | IsNull(operand) | Bare(operand):
-            if isinstance(operand, Column):
-                yield operand
+            yield from _column_of(operand)
+
+
+def _column_of(operand: Operand) -> tuple[Column, ...]:
+    if isinstance(operand, ColumnCall):
+        return (operand.column,)
+    return (operand,) if isinstance(operand, Column) else ()

@@ -16,7 +16,17 @@ from typing import Final
 from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["DAY_MICROSECONDS", "EPOCH", "Doubt", "dates_in_doubt", "instant", "midnight", "needs_zone"]
+__all__ = [
+    "DAY_MICROSECONDS",
+    "EPOCH",
+    "Doubt",
+    "UncertainInstantError",
+    "dates_in_doubt",
+    "instant",
+    "local_time",
+    "midnight",
+    "needs_zone",
+]
 
 DAY_MICROSECONDS: Final = 86_400_000_000
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
@@ -24,6 +34,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _MARGIN: Final = MOST_OFFSET // _MICROSECOND
 _SHOWN: Final = 100
 _FIRST_DAY: Final = (datetime(1, 1, 1) - EPOCH).days  # noqa: DTZ001 - local
+
+
+class UncertainInstantError(OptionError):
+    """An expression depends on an instant that is not certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,27 @@ def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
     except OverflowError as error:
         raise OptionError("the option where", expected="an instant of the years 1 to 9999", found=sql) from error
     return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
+
+
+def local_time(instant: int, zone: tzinfo, sql: str) -> datetime:
+    """Return the local time of an instant in the session's time zone.
+
+    Raises
+    ------
+    UncertainInstantError
+        It is not certain, or the zone is `UNKNOWN_ZONE`.
+    OptionError
+        The instant is outside the years 1 to 9999.
+    """
+    if zone is UNKNOWN_ZONE:
+        raise UncertainInstantError(needs_zone(sql))
+    try:
+        local = (EPOCH + timedelta(microseconds=instant)).replace(tzinfo=UTC).astimezone(zone)
+    except OverflowError as error:
+        raise OptionError("the option where", expected="an instant of the years 1 to 9999", found=sql) from error
+    if not is_certain(local, zone):
+        raise UncertainInstantError(_not_certain(sql, zone))
+    return local
 
 
 def needs_zone(sql: str) -> str:

@@ -9,6 +9,7 @@ refused (hexadecimal floating point numbers, 'today'); nothing that Spark refuse
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta, tzinfo
@@ -31,10 +32,20 @@ from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timest
 from spark_arrow_ipc.dataset.time_zones import is_certain
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["cast", "date_literal", "interval", "local_timestamp", "number", "timestamp"]
+__all__ = [
+    "BLANKS",
+    "cast",
+    "date_literal",
+    "interval",
+    "local_timestamp",
+    "months",
+    "nearest_single",
+    "number",
+    "timestamp",
+]
 
 _MICROSECOND: Final = timedelta(microseconds=1)
-_BLANKS: Final = "".join(map(chr, range(33)))
+BLANKS: Final = "".join(map(chr, range(33)))
 """Characters that Spark trims before it casts a string: the blank and all control characters below it."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
@@ -94,13 +105,17 @@ def _floating(digits: str, sql: str, *, is_single: bool) -> Literal:
     if is_single:
         # Java rounds the digits to a float at once; a detour over a double may round twice.
         exact = _exact(digits)
-        value = 0.0 * value if exact is None else _nearest_single(exact)
+        value = 0.0 * value if exact is None else nearest_single(exact)
     return Literal(t.float32 if is_single else t.float64, value, sql)
 
 
-def _nearest_single(value: Decimal) -> float:
-    near = np.float32(float(value))
-    around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
+def nearest_single(value: Decimal) -> float:
+    """Return the single precision number that is nearest to a value, infinite beyond all of them."""
+    if abs(value) >= Decimal(_FLOAT_LIMIT):
+        return math.copysign(math.inf, value)
+    with np.errstate(over="ignore"):
+        near = np.float32(float(value))
+        around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
     finite = [x for x in around if np.isfinite(x)]
     # Of two equally near floats, the one with an even significand.
     return float(
@@ -216,7 +231,7 @@ def _invalid(string: str, to: t.DataType) -> OptionError:
 
 
 def _integer(string: str, to: t.Int, _zone: tzinfo | None) -> Raw:
-    trimmed = string.strip(_BLANKS)
+    trimmed = string.strip(BLANKS)
     if _INTEGER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
         raise _invalid(string, to)
     value = int(trimmed)
@@ -226,7 +241,7 @@ def _integer(string: str, to: t.Int, _zone: tzinfo | None) -> Raw:
 
 
 def _double(string: str, to: t.FloatingPoint, _zone: tzinfo | None) -> Raw:
-    trimmed = string.strip(_BLANKS)
+    trimmed = string.strip(BLANKS)
     special = _SPECIAL.get(trimmed.lower().lstrip("+-")) if trimmed[1:2] not in ("+", "-") else None
     if special is not None and not (special == "nan" and trimmed[:1] in "+-"):
         return float(("-" if trimmed.startswith("-") else "") + special)
@@ -236,7 +251,7 @@ def _double(string: str, to: t.FloatingPoint, _zone: tzinfo | None) -> Raw:
 
 
 def _decimal_of_string(string: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
-    trimmed = string.strip(_BLANKS)
+    trimmed = string.strip(BLANKS)
     if _NUMBER.fullmatch(trimmed) is None or len(trimmed) > _MAX_LENGTH:
         raise _invalid(string, to)
     value = _exact(trimmed)
@@ -249,21 +264,21 @@ def _decimal_of_string(string: str, to: t.Decimal, _zone: tzinfo | None) -> Raw:
 
 
 def _boolean(string: str, to: t.Bool, _zone: tzinfo | None) -> Raw:
-    word = string.strip(_BLANKS).lower()
+    word = string.strip(BLANKS).lower()
     if word not in (*_TRUE, *_FALSE):
         raise _invalid(string, to)
     return int(word in _TRUE)
 
 
 def _date(string: str, to: t.Date, _zone: tzinfo | None) -> int:
-    parsed = parse_date(string.strip(_BLANKS))
+    parsed = parse_date(string.strip(BLANKS))
     if parsed is None:
         raise _invalid(string, to)
     return parsed.toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int | Doubt:
-    parsed = parse_timestamp(string.strip(_BLANKS))
+    parsed = parse_timestamp(string.strip(BLANKS))
     if parsed is None:
         raise _invalid(string, to)
     if to.timezone is None:
@@ -295,6 +310,7 @@ _FROM_STRING: Final[Mapping[type[t.DataType], Callable[[str, Any, tzinfo | None]
 """By the class of the common type: Spark's cast of a string."""
 
 _UNITS: Final = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "WEEK": 604_800_000_000}  # fmt: skip
+_MONTHS: Final = {"MONTH": 1, "YEAR": 12}
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
 _FIELD_LIMITS: Final = {"HOUR": 23, "MINUTE": 59, "SECOND": 59}
 _DAY_TIME: Final = {"DAY": r"(?P<DAY>\d{1,9})", "HOUR": r"(?P<HOUR>\d{1,10})", "MINUTE": r"(?P<MINUTE>\d{1,12})", "SECOND": r"(?P<SECOND>\d{1,13})(?:\.(?P<FRACTION>\d{1,9}))?"}  # fmt: skip
@@ -318,7 +334,28 @@ def interval(string: str, first: str, last: str | None = None) -> Literal:
         value = _day_time(string, first, last)
     if value is None or not -(1 << 63) <= value < 1 << 63:
         raise _refused(written, "a day-time interval such as INTERVAL '1 02:03:04' DAY TO SECOND")
-    return Literal(t.Duration(t.TimeUnit.MICROSECOND), value, written)
+    return Literal(
+        t.Duration(t.TimeUnit.MICROSECOND), value, written, is_days=last is None and first in ("DAY", "WEEK")
+    )
+
+
+def months(string: str, unit: str) -> Literal | None:
+    """Return the literal ``INTERVAL 'string' unit`` of years or months; None for other units.
+
+    Raises
+    ------
+    OptionError
+        The string is no whole number.
+    """
+    factor = _MONTHS.get(unit.upper().removesuffix("S"))
+    if factor is None:
+        return None
+    written = f"INTERVAL {string!r} {unit}"
+    match = _QUANTITY.fullmatch(string)
+    if match is None or match[3] is not None or int(match[2]) * factor >= 1 << 31:
+        raise _refused(written, "a whole number of years or months")
+    value = int(match[2]) * factor
+    return Literal(t.IntervalYearMonth(), -value if match[1] == "-" else value, written)
 
 
 def _quantity(string: str, unit: str) -> int | None:

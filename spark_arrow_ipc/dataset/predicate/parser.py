@@ -4,8 +4,8 @@ Strategy
 --------
 Precedence climbing over `Tokens`: OR binds less than AND, AND less than NOT, NOT less than a comparison. In Spark a
 comparison is a value too (``a = b = c`` compares a boolean with c), and any value may stand in parentheses. Here
-operands are columns and literals alone; everything else is refused, by the column of the mistake. `literals` gives
-the values of literals.
+operands are columns, a few functions of one column, and expressions over literals; everything else is refused, by the
+column of the mistake. `literals` gives the values of literals, `folding` those of expressions.
 
 Linear in the length of the string, which is bounded, as is the nesting: what is parsed here can be evaluated,
 compared and pickled within Python's recursion limit.
@@ -14,10 +14,8 @@ compared and pickled within Python's recursion limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
-from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import literals
 from spark_arrow_ipc.dataset.predicate.expressions import (
     And,
     Bare,
@@ -26,17 +24,16 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     In,
     IsNull,
     Like,
-    Literal,
     Not,
     Operand,
     Operator,
     Or,
     Predicate,
     Run,
-    TimestampLiteral,
 )
 from spark_arrow_ipc.dataset.predicate.long_lists import runs
-from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
+from spark_arrow_ipc.dataset.predicate.operands import WORDS, Constant, parse_constant, parse_operand
+from spark_arrow_ipc.dataset.predicate.tokens import Tokens
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["parse"]
@@ -59,26 +56,12 @@ _CONNECTORS: Final[Mapping[str, tuple[int, Callable[[tuple[Predicate, ...]], Pre
 }
 """Precedence and predicate."""
 
-_NO_NAMES: Final = ("AND", "OR", "NOT", "BETWEEN", "LIKE", "CASE", "SELECT", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")  # fmt: skip
-"""Words that begin no path of a column without backticks. Spark takes its other keywords as names too."""
-
-_WORDS: Final[Mapping[str, Literal]] = {
-    "NULL": Literal(t.null, None, "NULL"),
-    "TRUE": Literal(t.bool_, 1, "TRUE"),
-    "FALSE": Literal(t.bool_, 0, "FALSE"),
+_STRING_TESTS: Final[Mapping[str, Callable[[bytes], tuple[bytes, ...]]]] = {
+    "STARTSWITH": lambda part: (part, b""),
+    "ENDSWITH": lambda part: (b"", part),
+    "CONTAINS": lambda part: (b"", part, b""),
 }
-_TYPED: Final[Mapping[str, Callable[[str], Literal | TimestampLiteral]]] = {
-    "DATE": literals.date_literal,
-    "TIMESTAMP": TimestampLiteral,
-    "TIMESTAMP_LTZ": TimestampLiteral,
-    "TIMESTAMP_NTZ": literals.local_timestamp,
-}
-"""Types of ``DATE '...'`` and ``CAST('...' AS DATE)``."""
-
-_FUNCTIONS: Final = ("DATE", "TIMESTAMP")
-"""Types whose name is a function too: ``DATE('...')`` casts."""
-
-_Made = TypeVar("_Made")
+"""Functions that are patterns of LIKE."""
 
 
 def parse(sql: str) -> Predicate:
@@ -131,15 +114,17 @@ def _negation(tokens: Tokens, nesting: int) -> Predicate:
 def _predicate(tokens: Tokens) -> Predicate:
     """Parse ``a = 1``, ``a IS NULL``, ``a IN (1)``, ``a BETWEEN 1 AND 2``, ``a LIKE 'b%'`` or ``a``."""
     start = tokens.start
-    operand = _operand(tokens)
+    if tokens.key in _STRING_TESTS and tokens.following()[1] == "(":
+        return _string_test(tokens)
+    operand = parse_operand(tokens)
     if tokens.key not in _PREDICATES:
-        if not isinstance(operand, Column) and operand not in _WORDS.values():
+        if not isinstance(operand, Column) and operand not in WORDS.values():
             raise tokens.error("a condition", f"the literal {operand}", start)
         return Bare(operand)
     operator = _OPERATORS.get(tokens.key)
     if operator is not None:
         tokens.advance()
-        predicate: Predicate = Comparison(operator, operand, _operand(tokens))
+        predicate: Predicate = Comparison(operator, operand, parse_operand(tokens))
     elif tokens.skip("IS"):
         predicate = _is(tokens, operand)
     elif tokens.skip("NOT"):
@@ -149,6 +134,24 @@ def _predicate(tokens: Tokens) -> Predicate:
     if tokens.key in _PREDICATES:
         raise tokens.error("AND, OR or the end after a comparison, which is no operand here")
     return predicate
+
+
+def _string_test(tokens: Tokens) -> Predicate:
+    """Parse ``startswith(a, 'b')`` and the like."""
+    function, key = tokens.token, tokens.key
+    tokens.advance()
+    tokens.take("(")
+    start = tokens.start
+    operand = parse_operand(tokens)
+    if not isinstance(operand, Column):
+        raise tokens.error(f"a column in {function}(...)", str(operand), start)
+    tokens.take(",", f"a comma and a string in {function}(...)")
+    is_null = tokens.skip("NULL")
+    part = b"" if is_null else tokens.take_string(f"a string in {function}(...)").encode()
+    tokens.take(")")
+    if tokens.key in _PREDICATES:
+        raise tokens.error(f"AND, OR or the end after {function}(...), which is no operand here")
+    return Like(operand, None if is_null else _STRING_TESTS[key](part))
 
 
 def _is(tokens: Tokens, operand: Operand) -> Predicate:
@@ -161,32 +164,32 @@ def _is(tokens: Tokens, operand: Operand) -> Predicate:
         raise tokens.error("IS NOT DISTINCT FROM, or NOT (a <=> b)", "IS DISTINCT FROM")
     tokens.advance()
     tokens.take("FROM")
-    return Comparison(Operator.NULL_SAFE_EQ, operand, _operand(tokens))
+    return Comparison(Operator.NULL_SAFE_EQ, operand, parse_operand(tokens))
 
 
 def _in_between_like(tokens: Tokens, operand: Operand, start: int) -> Predicate:
     if tokens.skip("IN"):
         return In(operand, _list(tokens))
     if tokens.skip("BETWEEN"):
-        low = _operand(tokens)
+        low = parse_operand(tokens)
         tokens.take("AND")
-        return And((Comparison(Operator.GE, operand, low), Comparison(Operator.LE, operand, _operand(tokens))))
+        return And((Comparison(Operator.GE, operand, low), Comparison(Operator.LE, operand, parse_operand(tokens))))
     if not tokens.skip("LIKE"):
         raise tokens.error("IN, BETWEEN or LIKE after NOT")
     if not isinstance(operand, Column):
-        raise tokens.error("a column before LIKE", f"the literal {operand}", start)
+        raise tokens.error("a column before LIKE", str(operand), start)
     return _like(tokens, operand)
 
 
-def _list(tokens: Tokens) -> tuple[Literal | TimestampLiteral | Run, ...]:
+def _list(tokens: Tokens) -> tuple[Constant | Run, ...]:
     if tokens.key != "(":
         raise tokens.error("a list of literals in parentheses after IN")
-    options: list[Literal | TimestampLiteral | Run] = []
+    options: list[Constant | Run] = []
     while True:
         while items := tokens.plain_items():
             options += runs(items)
         tokens.advance()
-        options.append(_literal(tokens))
+        options.append(parse_constant(tokens))
         if tokens.key != ",":
             break
     tokens.take(")", ", or )")
@@ -231,136 +234,3 @@ def _parts(pattern: str, escape: str) -> tuple[tuple[bytes, ...], str | None]:
     if len(parts) > 2 and not is_inside:
         return (), "% at the ends of a pattern or once inside"
     return tuple(part.encode() for part in parts), None
-
-
-def _literal(tokens: Tokens) -> Literal | TimestampLiteral:
-    start = tokens.start
-    operand = _operand(tokens, "a literal")
-    if isinstance(operand, Column):
-        raise tokens.error("a literal", f"the column {operand}", start)
-    return operand
-
-
-def _operand(tokens: Tokens, expected: str = "a column or a literal") -> Operand:
-    kind, token = tokens.kind, tokens.token
-    if kind == "number":
-        return _number(tokens, "")
-    if kind in STRINGS:
-        return Literal(t.utf8, tokens.take_string(expected).encode(), token)
-    if kind == "binary":
-        return Literal(t.binary, tokens.take_binary(), token)
-    if kind == "name":
-        return _column(tokens)
-    if kind == "word":
-        return _word(tokens, expected)
-    if tokens.key in ("+", "-"):
-        return _signed(tokens)
-    raise tokens.error(expected)
-
-
-def _word(tokens: Tokens, expected: str) -> Operand:
-    """Parse what begins with a word: a typed literal, a cast, NULL, TRUE, FALSE, or a column."""
-    key, start = tokens.key, tokens.start
-    kind, following = tokens.following()
-    if key in _TYPED and kind in STRINGS:
-        tokens.advance()
-        return _located(tokens, start, _TYPED[key], tokens.take_string(expected))
-    if key == "INTERVAL" and (kind in (*STRINGS, "number") or following in ("+", "-")):
-        return _interval(tokens, "")
-    if following == "(" and (key == "CAST" or key in _FUNCTIONS):
-        return _cast(tokens)
-    if kind in STRINGS:
-        typed = ", ".join(_TYPED)
-        raise tokens.error(f"{expected} (typed ones: {typed} and INTERVAL)", f"{tokens.token} {following}")
-    if key in _NO_NAMES:
-        raise tokens.error(f"{expected} (a column of this name stands in backticks)", tokens.token)
-    if following == "(":
-        raise tokens.error(expected)
-    if key in _WORDS:
-        tokens.advance()
-        return _WORDS[key]
-    return _column(tokens)
-
-
-def _column(tokens: Tokens) -> Column:
-    """Parse names with dots between, each in backticks or not."""
-    path = []
-    while True:
-        path.append(tokens.token if tokens.kind == "word" else tokens.token[1:-1].replace("``", "`"))
-        tokens.advance()
-        if not tokens.skip("."):
-            return Column(tuple(path))
-        if tokens.kind not in ("word", "name") or tokens.following()[1] == "(":
-            raise tokens.error("the name of a field after the dot")
-
-
-def _cast(tokens: Tokens) -> Operand:
-    """Parse ``CAST('...' AS DATE)`` or ``DATE('...')``."""
-    start, function, key = tokens.start, tokens.token, tokens.key
-    tokens.advance()
-    tokens.take("(")
-    string = tokens.take_string(f"a string in {function}(...)")
-    if key == "CAST":
-        tokens.take("AS")
-        key = tokens.key
-        if key not in _TYPED:
-            raise tokens.error(f"a cast to {', '.join(_TYPED)}")
-        tokens.advance()
-    tokens.take(")")
-    return _located(tokens, start, _TYPED[key], string)
-
-
-def _signed(tokens: Tokens) -> Operand:
-    while tokens.skip("+"):
-        pass
-    sign = "-" if tokens.skip("-") else ""
-    if tokens.kind == "number":
-        return _number(tokens, sign)
-    if tokens.key == "INTERVAL":
-        return _interval(tokens, sign)
-    raise tokens.error("a number or an interval after a sign, as where does no arithmetic")
-
-
-def _number(tokens: Tokens, sign: str) -> Literal:
-    start = tokens.start
-    digits, suffix = tokens.take_number()
-    return _located(tokens, start, literals.number, sign + digits, suffix)
-
-
-def _interval(tokens: Tokens, sign: str) -> Literal:
-    """Parse ``INTERVAL '1 02:03' DAY TO MINUTE`` or ``INTERVAL 5 HOURS``."""
-    start = tokens.start
-    tokens.advance()
-    inner = "-" if tokens.key == "-" else ""
-    if tokens.key in ("+", "-"):
-        tokens.advance()
-    quantity_start = tokens.start
-    if tokens.kind == "number":
-        quantity, suffix = tokens.take_number()
-    else:
-        quantity, suffix = tokens.take_string("a number or a string after INTERVAL"), ""
-    if suffix or (inner and not quantity[:1].isdigit()):
-        raise tokens.error("a quantity after INTERVAL", f"{inner}{quantity}{suffix}", quantity_start)
-    units = [_unit(tokens)]
-    if tokens.skip("TO"):
-        units.append(_unit(tokens))
-    literal = _located(tokens, start, literals.interval, inner + quantity, *units)
-    assert isinstance(literal.value, int)
-    return Literal(literal.type, -literal.value, f"-{literal.sql}") if sign else literal
-
-
-def _unit(tokens: Tokens) -> str:
-    unit = tokens.key
-    if tokens.kind != "word":
-        raise tokens.error("a unit of the interval, such as HOUR or DAY TO SECOND")
-    tokens.advance()
-    return unit
-
-
-def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: str) -> _Made:
-    """Make a literal; the error for its value says where it stands."""
-    try:
-        return make(*arguments)
-    except OptionError as error:
-        error.message = tokens.place(start)
-        raise

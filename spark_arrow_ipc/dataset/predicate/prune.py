@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
+
+import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import decimals
@@ -43,7 +45,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import order_key, widened
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH
 
-__all__ = ["UNKNOWN", "Summary", "keeps", "keeps_partition", "summary_of_value", "truths"]
+__all__ = ["UNKNOWN", "Summary", "keeps", "keeps_partition", "summary_of_results", "summary_of_value", "truths"]
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -95,9 +97,23 @@ def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool
     def lookup(column: BoundColumn) -> Summary:
         if len(column.path) != 1 or column.path[0] not in values:
             return UNKNOWN
-        return summary_of_value(values[column.path[0]], column.type)
+        return summary_of_results(column, summary_of_value(values[column.path[0]], column.base.type))
 
     return keeps(bound, lookup)
+
+
+def summary_of_results(column: BoundColumn, summary: Summary) -> Summary:
+    """Return the summary of a function's results, given that of the column; years alone keep the order of dates."""
+    if column.function is None:
+        return summary
+    least, greatest = summary.least, summary.greatest
+    if column.function == "YEAR":
+        return replace(summary, least=_year(least), greatest=_year(greatest))
+    return replace(summary, least=None, greatest=None)
+
+
+def _year(day: Raw | None) -> int | None:
+    return None if day is None else int(np.datetime64(int(day), "D").astype("M8[Y]").astype(np.int64)) + 1970
 
 
 def summary_of_value(value: object, type_: t.DataType) -> Summary:

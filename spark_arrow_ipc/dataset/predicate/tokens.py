@@ -18,8 +18,9 @@ __all__ = ["STRINGS", "Tokens"]
 
 _ALLOWED: Final = (
     "where takes comparisons (=, <=>, <>, !=, <, <=, >, >=), IN with a list of literals, BETWEEN, LIKE with % at the "
-    "ends or once inside, IS [NOT] NULL, AND, OR, NOT and boolean columns, over columns, fields of structs (a.b) and "
-    "literals; filter the DataFrame for everything else"
+    "ends or once inside, startswith, endswith, contains, IS [NOT] NULL, AND, OR, NOT and boolean columns, over columns, "
+    "fields of structs (a.b), year, month and day of a date, upper and lower, and literals with their casts and "
+    "arithmetic; filter the DataFrame for everything else"
 )
 _EXCERPT: Final = 20
 """Characters shown on each side of a mistake."""
@@ -34,7 +35,7 @@ _TOKEN: Final = re.compile(
     | (?P<binary>[xX](?:'[^']*+'|"[^"]*+"))
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[yYsSlLdDfF])?(?!\w))
     | (?P<comment>--|/\*)
-    | (?P<symbol><=>|<>|!=|==|<=|>=|[=<>!(),.+\-])
+    | (?P<symbol><=>|<>|!=|==|<=|>=|[=<>!(),.+\-*/])
     | (?P<word>[^\W\d]\w*+)
     | (?P<name>`(?:[^`]|``)*+`)
     | (?P<end>\Z)

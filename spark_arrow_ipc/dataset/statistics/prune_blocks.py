@@ -22,7 +22,7 @@ from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate,
 from spark_arrow_ipc.dataset.predicate.coercion import rescaled
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS
-from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_value
+from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_results, summary_of_value
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
@@ -55,10 +55,11 @@ def block_filter(
     known: dict[BoundColumn, Callable[[int], Summary]] = {}
     for column in bound_columns(bound):
         if len(column.path) == 1 and column.path[0] in constants:
-            known[column] = _constant(summary_of_value(constants[column.path[0]], column.type))
+            summary = summary_of_value(constants[column.path[0]], column.base.type)
+            known[column] = _constant(summary_of_results(column, summary))
             continue
         of_column = statistics.columns.get(_path_in(schema, column.path) or ())
-        known[column] = _unknown if of_column is None else _summaries(of_column, statistics.row_counts, column.type)
+        known[column] = _unknown if of_column is None else _summaries(of_column, statistics.row_counts, column)
     return lambda i: keeps(bound, lambda column: known[column](i))
 
 
@@ -80,8 +81,9 @@ def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _summaries(
-    statistics: ColumnStatistics, row_counts: tuple[int, ...], type_: t.DataType
+    statistics: ColumnStatistics, row_counts: tuple[int, ...], column: BoundColumn
 ) -> Callable[[int], Summary]:
+    type_ = column.base.type
     make = _CONVERTED.get((type(statistics.type), type(type_)))
     convert = make(statistics.type, type_) if make is not None else None
 
@@ -96,7 +98,8 @@ def _summaries(
                 # NaN is above all numbers; without any number it is the least as well.
                 greatest = math.nan
                 least = math.nan if nans is not None and nans + nulls == rows else least
-        return Summary(least, greatest, may_be_null=nulls > 0, may_be_valid=nulls < rows)
+        of_values = Summary(least, greatest, may_be_null=nulls > 0, may_be_valid=nulls < rows)
+        return summary_of_results(column, of_values)
 
     return summary
 

@@ -44,6 +44,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, VARIANT
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
 __all__ = ["RowFilter", "compile_filter", "predicate_fields"]
@@ -158,9 +159,14 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
     for name in column.path[1:]:
         below.append([field.name for field in type_].index(name))
         type_ = type_[below[-1]].type
-    if below:
-        return lambda batch: pc.struct_field(batch.column(first), below), type_
-    return lambda batch: batch.column(first), type_
+
+    def get(batch: pa.RecordBatch) -> pa.Array:
+        return pc.struct_field(batch.column(first), below) if below else batch.column(first)
+
+    if column.function is None:
+        return get, type_
+    compute = COLUMN_FUNCTIONS[column.function]
+    return lambda batch: compute(get(batch)), bridge.type_to_pyarrow(column.type)
 
 
 def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:

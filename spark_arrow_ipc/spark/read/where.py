@@ -29,6 +29,8 @@ from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate, has_doubt
+from spark_arrow_ipc.dataset.predicate.conjuncts import explained
+from spark_arrow_ipc.dataset.predicate.folding import now
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
@@ -36,7 +38,7 @@ from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
-from spark_arrow_ipc.errors import ArrowIpcError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 
@@ -59,13 +61,13 @@ class RowSelection:
     positions
         Positions of its columns among both, by name.
     unbound
-        The predicate and its columns, if it depends on the session's time zone; else None.
+        The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
     """
 
     bound: BoundPredicate
     extra: tuple[s.StructField, ...]
     positions: dict[str, int]
-    unbound: tuple[p.Predicate, tuple[Field, ...]] | None = None
+    unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
 
     def in_session(self) -> RowSelection:
         """Return the selection in the session's time zone, in a task.
@@ -77,10 +79,10 @@ class RowSelection:
         """
         if self.unbound is None:
             return self
-        predicate, fields = self.unbound
+        predicate, fields, planned_at = self.unbound
         context = TaskContext.get()
         name = None if context is None else context.getLocalProperty(_SESSION_ZONE)
-        bound = bind(predicate, fields, None if name is None else zone(name))
+        bound = bind(predicate, fields, None if name is None else zone(name), planned_at)
         return RowSelection(bound, self.extra, self.positions)
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
@@ -153,10 +155,13 @@ class Where:
         Parsed.
     missing
         Paths of its columns that Spark did not ask for.
+    sql
+        The predicate as written.
     """
 
     predicate: p.Predicate
     missing: tuple[tuple[str, ...], ...]
+    sql: str
 
     @classmethod
     def parse(cls, sql: str, asked: s.StructType) -> Where:
@@ -168,11 +173,14 @@ class Where:
             The string is not a predicate.
         """
         with error_context(field_path="where"):
-            predicate = parse(sql)
+            try:
+                predicate = parse(sql)
+            except OptionError as error:
+                raise explained(error, sql, parse) from error.__cause__
         positions = {column.path: _position(asked, column.path) for column in p.columns(predicate)}
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
-        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent))
+        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql)
 
     def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
         """Bind the predicate to the types of its columns.
@@ -204,9 +212,14 @@ class Where:
             fields[field.name] = field
             positions[field.name] = len(asked.fields) + i
         known = predicate_fields(s.StructType(list(fields.values())))
-        bound = bind(self.predicate, known, UNKNOWN_ZONE if time_zone is None else zone(time_zone))
+        in_zone = UNKNOWN_ZONE if time_zone is None else zone(time_zone)
+        planned_at = now()
+        try:
+            bound = bind(self.predicate, known, in_zone, planned_at)
+        except OptionError as error:
+            raise explained(error, self.sql, lambda sql: bind(parse(sql), known, in_zone)) from error.__cause__
         needs_zone = time_zone is None and has_doubt(bound)
-        return RowSelection(bound, tuple(extra), positions, (self.predicate, known) if needs_zone else None)
+        return RowSelection(bound, tuple(extra), positions, (self.predicate, known, planned_at) if needs_zone else None)
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:

@@ -7,8 +7,18 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate.bind import bind
-from spark_arrow_ipc.dataset.predicate.bound import Constant, IsNull, Negated, NullSafe, OneOf, Range, bound_columns
+from spark_arrow_ipc.dataset.predicate.bound import (
+    Constant,
+    IsNull,
+    Negated,
+    NullSafe,
+    OneOf,
+    Range,
+    bound_columns,
+    has_doubt,
+)
 from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
 US = t.TimeUnit.MICROSECOND
@@ -116,6 +126,34 @@ def test_what_spark_refuses_or_only_it_can_know_is_refused(text, words):
 def test_columns_that_are_not_there(text, words):
     with pytest.raises(ColumnNotFoundError, match=words):
         bound(text)
+
+
+CALLS = [
+    ("year(date) = 2024", "YEAR", "date", t.int32), ("month(date) IN (1, 2)", "MONTH", "date", t.int32),
+    ("upper(n.y) >= 'A'", "UPPER", "n.y", t.utf8), ("day(date) IS NULL", "DAY", "date", t.int32),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "function", "path", "type_"), CALLS)
+def test_a_function_of_a_column_is_a_column(text, function, path, type_):
+    (column,) = bound_columns(bound(text))
+    assert (function, path, type_) == (column.function, ".".join(column.path), column.type)
+    assert column.base.function is None
+
+
+@pytest.mark.parametrize(
+    "text", ["year(ts) = 2024", "year(s) = 2024", "upper(i) = 'A'", "day(bool) = 1", "i = INTERVAL 1 YEAR"]
+)
+def test_a_function_of_another_type_is_refused(text):
+    with pytest.raises(OptionError, match="the option where"):
+        bound(text)
+
+
+def test_what_depends_on_an_unknown_zone_is_left_open():
+    assert has_doubt(bound("i = 5 AND date = current_date()", UNKNOWN_ZONE))
+    with pytest.raises(OptionError, match="timeZone"):
+        bound("date = current_date()")
+    assert bound("date = current_date()", NEW_YORK) != bound("date = current_date() - 1", NEW_YORK)
 
 
 def test_names_match_in_any_case():

@@ -13,6 +13,7 @@ from spark_arrow_ipc.dataset.predicate.prune import (
     Summary,
     keeps_partition,
     prefix_end,
+    summary_of_results,
     summary_of_value,
     truths,
 )
@@ -32,7 +33,7 @@ PARTITIONS = [
     ("i = 5", True), ("i = 6", False), ("NOT i = 5", False), ("i IN (1, 5)", True), ("i IN (1, 2)", False),
     ("i NOT IN (5)", False), ("i NOT IN (1, NULL)", False), ("s LIKE 'ab%'", True), ("s LIKE '%bd'", False), ("s LIKE '%b%'", True),
     ("s NOT LIKE 'a%'", False), ("date IS NULL", True), ("date IS NOT NULL", False), ("date = '2020-01-01'", False),
-    ("NOT date = '2020-01-01'", False), ("date <=> NULL", True), ("date <=> '2020-01-01'", False), ("date IN ('2020-01-01')", False),
+    ("NOT date = '2020-01-01'", False), ("date <=> NULL", True), ("date <=> '2020-01-01'", False), ("date IN ('2020-01-01')", False), ("year(date) = 2020", False), ("upper(s) = 'X'", True),
     ("l = 1", True), ("i = 6 OR l = 1", True), ("i = 6 AND l = 1", False), ("i < l", True), ("i < i", False), ("i <=> i", True),
     ("date <=> date", True), ("FALSE", False), ("NULL", False), ("s = 'abc' AND i >= 5 AND i <= 5", True),
 ]  # fmt: skip
@@ -57,6 +58,10 @@ TRUTHS = [
     ("and_of_false_and_unknown", "i > 9 AND i = NULL", SOME, FALSE),
     ("or_of_true_and_unknown", "i >= 0 OR i = NULL", SOME, TRUE),
     ("list_outside", "i IN (10, 11)", SOME, FALSE),
+    ("year_inside", "year(date) = 1970", Summary(0, 364, may_be_null=False), TRUE),
+    ("year_outside", "year(date) > 1970", Summary(0, 364), FALSE | NULL),
+    ("year_before_1970", "year(date) = 1969", Summary(-1, -1, may_be_null=False), TRUE),
+    ("month", "month(date) = 1", Summary(0, 1, may_be_null=False), TRUE | FALSE),
     ("unknown", "i = 1", UNKNOWN, TRUE | FALSE | NULL),
     ("below_a_doubt", "date < TIMESTAMP '1970-03-01 00:00:00'", Summary(0, 50, may_be_null=False), TRUE),
     ("above_a_doubt", "date < TIMESTAMP '1970-03-01 00:00:00'", Summary(70, 90, may_be_null=False), FALSE),
@@ -68,7 +73,7 @@ TRUTHS = [
 
 @pytest.mark.parametrize(("sql", "summary", "expected"), [pytest.param(*case[1:], id=case[0]) for case in TRUTHS])
 def test_truths_of_a_summary(sql, summary, expected):
-    assert expected == truths(bound(sql), lambda _: summary)
+    assert expected == truths(bound(sql), lambda column: summary_of_results(column, summary))
 
 
 def test_a_single_value_is_a_summary():

@@ -76,6 +76,8 @@ WHERES = [
     "id = 123", "id BETWEEN 990 AND 1010", "name LIKE 'n1%' AND id < 500", "name IS NULL", "name IS NOT NULL AND score > 40",
     "score = 'NaN'", "NOT (score < 10)", "k = 2", "k = 1 AND d = '2026-01-02'", "d IS NULL", "d <=> DATE '2026-01-01'",
     "s.x > 7000", "s.y = '17' OR id IN (5, 6, 4000)", "u >= 9223372036854775900", "at < TIMESTAMP '1970-01-01 00:10:00Z'",
+    "year(d) = 2026 AND day(d) IN (1, 3) AND id < 2 + 3 * 4", "startswith(name, 'n1') AND NOT contains(name, '7')", "upper(name) = 'N12'",
+    "d = DATE '2026-01-02' - INTERVAL 1 DAY AND month(d) <> 2", "d < current_date() AND at <= now() - INTERVAL 1 DAY", "score = double('NaN')",
     "id > 10000", "true", "id < 5 OR k = 2 AND d IS NULL AND id >= 3995",
 ]  # fmt: skip
 
@@ -114,6 +116,8 @@ WRONG = {
     "no SQL": ("id = = 3", r"the option where, column 6: expected a column or a literal, found ="),
     "no such column": ("zz = 3", "zz"),
     "a function": ("length(name) = 3", "where"),
+    "a function beside others": ("id = 3 AND length(name) = 3 AND k = 1", "without it where takes [id = 3 AND k = 1]"),
+    "types beside others": ("id = 3 AND name = 3", "(in the condition [name = 3]; without it where takes [id = 3]"),
     "types": ("id = DATE '2020-01-01'", "where"),
     "a number that is none": ("id = 'x'", "where"),
 }

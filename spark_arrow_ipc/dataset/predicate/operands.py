@@ -1,0 +1,331 @@
+"""Parse the operands of a predicate: columns, functions of them, and expressions over literals.
+
+Strategy
+--------
+Precedence climbing as in `parser`: ``*`` and ``/`` bind more than ``+`` and ``-``. Arithmetic is of literals alone.
+Nothing is computed here but plain literals; `folding` does the rest when the predicate is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias, TypeVar
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.predicate import literals
+from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, MAX_PRECISION, UTC_TIMESTAMP
+from spark_arrow_ipc.dataset.predicate.expressions import (
+    Column,
+    ColumnCall,
+    Expression,
+    Literal,
+    Operand,
+    TimestampLiteral,
+)
+from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
+from spark_arrow_ipc.errors import OptionError
+
+__all__ = ["WORDS", "Constant", "parse_constant", "parse_operand"]
+
+_MAX_NESTING: Final = 50
+"""Parentheses and signs around each other, and operations in a row."""
+
+_NO_NAMES: Final = ("AND", "OR", "NOT", "BETWEEN", "LIKE", "CASE", "SELECT", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")  # fmt: skip
+"""Words that begin no path of a column without backticks. Spark takes its other keywords as names too."""
+
+WORDS: Final[Mapping[str, Literal]] = {
+    "NULL": Literal(t.null, None, "NULL"),
+    "TRUE": Literal(t.bool_, 1, "TRUE"),
+    "FALSE": Literal(t.bool_, 0, "FALSE"),
+}
+_TYPED: Final[Mapping[str, Callable[[str], Literal | TimestampLiteral]]] = {
+    "DATE": literals.date_literal,
+    "TIMESTAMP": TimestampLiteral,
+    "TIMESTAMP_LTZ": TimestampLiteral,
+    "TIMESTAMP_NTZ": literals.local_timestamp,
+}
+"""Types of ``DATE '...'`` and ``CAST('...' AS DATE)``."""
+
+_TYPES: Final[Mapping[str, t.DataType]] = {
+    "BOOLEAN": t.bool_,
+    "TINYINT": t.int8,
+    "BYTE": t.int8,
+    "SMALLINT": t.int16,
+    "SHORT": t.int16,
+    "INT": t.int32,
+    "INTEGER": t.int32,
+    "BIGINT": t.int64,
+    "LONG": t.int64,
+    "FLOAT": t.float32,
+    "REAL": t.float32,
+    "DOUBLE": t.float64,
+    "DECIMAL": t.Decimal(10, 0),
+    "DEC": t.Decimal(10, 0),
+    "NUMERIC": t.Decimal(10, 0),
+    "STRING": t.utf8,
+    "BINARY": t.binary,
+    "DATE": t.date32,
+    "TIMESTAMP": UTC_TIMESTAMP,
+    "TIMESTAMP_LTZ": UTC_TIMESTAMP,
+    "TIMESTAMP_NTZ": LOCAL_TIMESTAMP,
+}
+"""Types of casts."""
+
+_TYPE_FUNCTIONS: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "DATE", "TIMESTAMP")  # fmt: skip
+"""Types whose name is a function too: ``DATE('...')`` casts."""
+
+_NOW: Final = {"CURRENT_DATE": "CURRENT_DATE", "CURRENT_TIMESTAMP": "CURRENT_TIMESTAMP"}
+_OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
+_SIGNS: Final = ("+", "-", "*", "/")
+Constant: TypeAlias = Literal | TimestampLiteral | Expression
+
+_Made = TypeVar("_Made")
+
+
+def parse_constant(tokens: Tokens, expected: str = "a literal") -> Constant:
+    """Parse an expression over literals, which no column is part of."""
+    start = tokens.start
+    operand = parse_operand(tokens, expected)
+    if isinstance(operand, Column | ColumnCall):
+        raise tokens.error(expected, f"the column {operand}", start)
+    return operand
+
+
+def parse_operand(tokens: Tokens, expected: str = "a column or a literal", nesting: int = 0) -> Operand:
+    """Parse a column, or literals with signs, ``*`` and ``/`` before ``+`` and ``-``."""
+    return _chain(tokens, expected, nesting, ("+", "-"), _product)
+
+
+def _product(tokens: Tokens, expected: str, nesting: int) -> Operand:
+    return _chain(tokens, expected, nesting, ("*", "/"), _factor)
+
+
+def _chain(
+    tokens: Tokens,
+    expected: str,
+    nesting: int,
+    signs: tuple[str, ...],
+    parse_side: Callable[[Tokens, str, int], Operand],
+) -> Operand:
+    start = tokens.start
+    left = parse_side(tokens, expected, nesting)
+    length = 0
+    while tokens.key in signs:
+        sign, length = tokens.key, length + 1
+        if length > _MAX_NESTING:
+            raise tokens.error(f"at most {_MAX_NESTING} operations in a row", "one more")
+        tokens.advance()
+        right = parse_side(tokens, expected, nesting)
+        for side in (left, right):
+            if isinstance(side, Column | ColumnCall):
+                raise tokens.error("arithmetic on literals alone", f"the column {side}", start)
+        assert not isinstance(left, Column | ColumnCall)
+        assert not isinstance(right, Column | ColumnCall)
+        left = Expression(sign, (left, right), f"{left} {sign} {right}")
+    return left
+
+
+def _factor(tokens: Tokens, expected: str, nesting: int) -> Operand:
+    kind, token = tokens.kind, tokens.token
+    if nesting > _MAX_NESTING:
+        raise tokens.error(f"at most {_MAX_NESTING} parentheses and signs around each other", "one more")
+    if kind == "number":
+        return _number(tokens, "")
+    if kind in STRINGS:
+        return Literal(t.utf8, tokens.take_string(expected).encode(), token)
+    if kind == "binary":
+        return Literal(t.binary, tokens.take_binary(), token)
+    if kind == "name":
+        return _column(tokens)
+    if kind == "word":
+        return _word(tokens, expected, nesting)
+    if tokens.key in ("+", "-"):
+        return _signed(tokens, expected, nesting)
+    if tokens.skip("("):
+        return _closed(tokens, parse_operand(tokens, expected, nesting + 1))
+    raise tokens.error(expected)
+
+
+def _closed(tokens: Tokens, operand: Operand) -> Operand:
+    tokens.take(")")
+    if isinstance(operand, Expression):
+        return replace(operand, sql=f"({operand.sql})")
+    return operand
+
+
+def _word(tokens: Tokens, expected: str, nesting: int) -> Operand:
+    """Parse what begins with a word: a typed literal, a call, NULL, TRUE, FALSE, or a column."""
+    key, start = tokens.key, tokens.start
+    kind, following = tokens.following()
+    if key in _TYPED and kind in STRINGS:
+        tokens.advance()
+        return _located(tokens, start, _TYPED[key], tokens.take_string(expected))
+    if key == "INTERVAL" and (kind in (*STRINGS, "number") or following in ("+", "-")):
+        return _interval(tokens, "")
+    if following == "(":
+        return _call(tokens, expected, nesting)
+    if kind in STRINGS:
+        typed = ", ".join(_TYPED)
+        raise tokens.error(f"{expected} (typed ones: {typed} and INTERVAL)", f"{tokens.token} {following}")
+    if key in _NOW:
+        tokens.advance()
+        return Expression(key, (), key.lower())
+    if key in _NO_NAMES:
+        raise tokens.error(f"{expected} (a column of this name stands in backticks)", tokens.token)
+    if key in WORDS:
+        tokens.advance()
+        return WORDS[key]
+    return _column(tokens)
+
+
+def _column(tokens: Tokens) -> Column:
+    """Parse names with dots between, each in backticks or not."""
+    path = []
+    while True:
+        path.append(tokens.token if tokens.kind == "word" else tokens.token[1:-1].replace("``", "`"))
+        tokens.advance()
+        if not tokens.skip("."):
+            return Column(tuple(path))
+        if tokens.kind not in ("word", "name") or tokens.following()[1] == "(":
+            raise tokens.error("the name of a field after the dot")
+
+
+def _call(tokens: Tokens, expected: str, nesting: int) -> Operand:
+    """Parse a cast, ``current_date()``, a function of dates or a function of a column."""
+    start, function, key = tokens.start, tokens.token, tokens.key
+    if key not in (*_NOW, "NOW", "CAST", "DATE_ADD", "DATE_SUB", *_OF_COLUMNS) and key not in _TYPE_FUNCTIONS:
+        raise tokens.error(expected)
+    tokens.advance()
+    tokens.take("(")
+    if key in (*_NOW, "NOW"):
+        tokens.take(")")
+        return Expression(_NOW.get(key, "CURRENT_TIMESTAMP"), (), f"{function}()")
+    if key in _OF_COLUMNS:
+        operand = parse_operand(tokens)
+        tokens.take(")")
+        if not isinstance(operand, Column):
+            raise tokens.error(f"a column in {function}(...)", str(operand), start)
+        return ColumnCall(_OF_COLUMNS[key], operand)
+    string = tokens.kind in STRINGS
+    value = (
+        parse_constant(tokens, f"a literal in {function}(...)") if not nesting else _inner(tokens, function, nesting)
+    )
+    if key in ("DATE_ADD", "DATE_SUB"):
+        tokens.take(",")
+        days = _inner(tokens, function, nesting)
+        tokens.take(")")
+        sql = f"{function}({value}, {days})"
+        day = Expression("CAST", (value,), str(value), t.date32)
+        return Expression("+" if key == "DATE_ADD" else "-", (day, days), sql)
+    if key == "CAST":
+        tokens.take("AS")
+        key = tokens.key
+        to = _type(tokens)
+    else:
+        to = _TYPES[key]
+    tokens.take(")")
+    sql = f"CAST({value} AS {key})" if function.upper() == "CAST" else f"{function}({value})"
+    if key in _TYPED and string and isinstance(value, Literal):
+        assert isinstance(value.value, bytes)
+        return _located(tokens, start, _TYPED[key], value.value.decode())
+    return Expression("CAST", (value,), sql, to)
+
+
+def _inner(tokens: Tokens, function: str, nesting: int) -> Constant:
+    start = tokens.start
+    operand = parse_operand(tokens, f"a literal in {function}(...)", nesting + 1)
+    if isinstance(operand, Column | ColumnCall):
+        raise tokens.error(f"a literal in {function}(...)", f"the column {operand}", start)
+    return operand
+
+
+def _type(tokens: Tokens) -> t.DataType:
+    """Parse the type of a cast."""
+    key, start = tokens.key, tokens.start
+    if key not in _TYPES:
+        raise tokens.error(f"a cast to {', '.join(_TYPES)}")
+    tokens.advance()
+    type_ = _TYPES[key]
+    if not isinstance(type_, t.Decimal) or not tokens.skip("("):
+        return type_
+    numbers = [_digits(tokens)]
+    if tokens.skip(","):
+        numbers.append(_digits(tokens))
+    tokens.take(")")
+    precision, scale = numbers[0], numbers[1] if len(numbers) > 1 else 0
+    if not 1 <= precision <= MAX_PRECISION or scale > precision:
+        raise tokens.error(f"a decimal of 1 to {MAX_PRECISION} digits", f"decimal({precision}, {scale})", start)
+    return t.Decimal(precision, scale)
+
+
+def _digits(tokens: Tokens) -> int:
+    if tokens.kind != "number" or not tokens.token.isdigit() or len(tokens.token) > 2:
+        raise tokens.error("a number of digits")
+    digits, _ = tokens.take_number()
+    return int(digits)
+
+
+def _signed(tokens: Tokens, expected: str, nesting: int) -> Operand:
+    while tokens.skip("+"):
+        pass
+    sign = "-" if tokens.skip("-") else ""
+    if tokens.kind == "number":
+        return _number(tokens, sign)
+    if tokens.key == "INTERVAL":
+        return _interval(tokens, sign)
+    start = tokens.start
+    if tokens.key not in ("(", "-", "+"):
+        raise tokens.error(
+            "a number, an interval or a parenthesis after a sign, as where does no arithmetic on columns"
+        )
+    operand = _factor(tokens, expected, nesting + 1)
+    if isinstance(operand, Column | ColumnCall):
+        raise tokens.error("arithmetic on literals alone", f"the column {operand}", start)
+    return Expression("NEGATE", (operand,), f"-{operand}") if sign else operand
+
+
+def _number(tokens: Tokens, sign: str) -> Literal:
+    start = tokens.start
+    digits, suffix = tokens.take_number()
+    return _located(tokens, start, literals.number, sign + digits, suffix)
+
+
+def _interval(tokens: Tokens, sign: str) -> Literal:
+    """Parse ``INTERVAL '1 02:03' DAY TO MINUTE`` or ``INTERVAL 5 HOURS``."""
+    start = tokens.start
+    tokens.advance()
+    inner = "-" if tokens.key == "-" else ""
+    if tokens.key in ("+", "-"):
+        tokens.advance()
+    quantity_start = tokens.start
+    if tokens.kind == "number":
+        quantity, suffix = tokens.take_number()
+    else:
+        quantity, suffix = tokens.take_string("a number or a string after INTERVAL"), ""
+    if suffix or (inner and not quantity[:1].isdigit()):
+        raise tokens.error("a quantity after INTERVAL", f"{inner}{quantity}{suffix}", quantity_start)
+    units = [_unit(tokens)]
+    if tokens.skip("TO"):
+        units.append(_unit(tokens))
+    of_months = _located(tokens, start, literals.months, inner + quantity, units[0]) if len(units) == 1 else None
+    literal = of_months or _located(tokens, start, literals.interval, inner + quantity, *units)
+    assert isinstance(literal.value, int)
+    return replace(literal, value=-literal.value, sql=f"-{literal.sql}") if sign else literal
+
+
+def _unit(tokens: Tokens) -> str:
+    unit = tokens.key
+    if tokens.kind != "word":
+        raise tokens.error("a unit of the interval, such as HOUR or DAY TO SECOND")
+    tokens.advance()
+    return unit
+
+
+def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments: str) -> _Made:
+    """Make a literal; the error for its value says where it stands."""
+    try:
+        return make(*arguments)
+    except OptionError as error:
+        error.message = tokens.place(start)
+        raise

@@ -1,0 +1,61 @@
+"""Functions of a column that `where` computes on pyarrow arrays, with Spark's exact results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_arrow_ipc.errors import OptionError
+
+__all__ = ["COLUMN_FUNCTIONS"]
+
+_Int64s = npt.NDArray[np.int64]
+
+
+def _of_days(part: Callable[[_Int64s, _Int64s], _Int64s]) -> Callable[[Any], Any]:
+    """Return a function of dates, from one of days and months since 1970.
+
+    numpy has dates of all years, pyarrow's kernels have those of 65,536.
+    """
+
+    def compute(dates: pa.Array) -> pa.Array:
+        days = pc.fill_null(dates.cast(pa.int32()), 0).to_numpy().astype(np.int64)
+        months = days.view("M8[D]").astype("M8[M]").astype(np.int64)
+        nulls = dates.is_null().to_numpy(zero_copy_only=False) if dates.null_count else None
+        return pa.array(part(days, months).astype(np.int32), mask=nulls)
+
+    return compute
+
+
+def _day(days: _Int64s, months: _Int64s) -> _Int64s:
+    first: _Int64s = months.view("M8[M]").astype("M8[D]").astype(np.int64)
+    return days - first + 1
+
+
+def _of_ascii(name: str, kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of strings that is Spark's for ASCII; for all others it depends on Java's version of Unicode."""
+
+    def compute(strings: pa.Array) -> pa.Array:
+        if pc.all(pc.string_is_ascii(strings), min_count=0).as_py() is False:
+            raise OptionError(
+                f"the option where computes {name}() of ASCII strings alone, and a value has other characters: filter "
+                "the DataFrame for that"
+            )
+        return kernel(strings)
+
+    return compute
+
+
+COLUMN_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "YEAR": _of_days(lambda _days, months: months // 12 + 1970),
+    "MONTH": _of_days(lambda _days, months: months % 12 + 1),
+    "DAY": _of_days(_day),
+    "UPPER": _of_ascii("upper", pc.ascii_upper),
+    "LOWER": _of_ascii("lower", pc.ascii_lower),
+}
+"""One row for each function of `bound.ARGUMENTS`."""
