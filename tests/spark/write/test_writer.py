@@ -7,15 +7,17 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.errors import FileChangedError, OptionError
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
+KEYED = s.StructType([*SCHEMA.fields, s.StructField("k", s.StringType())])
 
 
-def planned(path, *, overwrite=False, **options):
-    return ArrowIpcBatchWriter.plan(SCHEMA, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+def planned(path, *, overwrite=False, schema=SCHEMA, **options):
+    return ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
 
 
 CONTRADICTIONS = {
@@ -81,3 +83,23 @@ def test_replaced_files_are_kept_as_the_option_says(tmp_path):
         writer.commit([staged(writer, values)])
     assert [2] == visible_rows(tmp_path)
     assert 1 == len(list(tmp_path.glob("_ipc_replaced/*/*")))
+
+
+@pytest.mark.parametrize(("keep", "expected"), [("10m", [1]), ("0", None)], ids=["kept", "not kept"])
+def test_a_dataframe_that_was_loaded_before_an_overwrite_reads_what_is_kept(tmp_path, keep, expected):
+    first = planned(tmp_path, overwrite=True, partitionBy="k", schema=KEYED)
+    first.commit([first.write(iter([pa.record_batch([pa.array([1]), pa.array(["a b"])], ["n", "k"])]))])
+    reader = ArrowIpcBatchReader(KEYED, ReadOptions.parse({"path": str(tmp_path)}))
+    partitions = reader.partitions()
+    second = planned(tmp_path, overwrite=True, partitionBy="k", schema=KEYED, keepReplaced=keep)
+    second.commit([second.write(iter([pa.record_batch([pa.array([2]), pa.array(["a b"])], ["n", "k"])]))])
+
+    def rows():
+        return [n for partition in partitions for batch in reader.read(partition) for n in batch["n"].to_pylist()]
+
+    if expected is None:
+        with pytest.raises(FileChangedError, match="read the path again"):
+            rows()
+    else:
+        assert expected == rows()
+    assert [2] == [n for part in reader.partitions() for batch in reader.read(part) for n in batch["n"].to_pylist()]
