@@ -146,3 +146,23 @@ def test_garbage_under_null_is_not_looked_at():
 @pytest.mark.parametrize(("type_", "values"), CASES, ids=case_id)
 def test_types_come_back_from_ours(type_, values):
     assert type_ == type_to_pyarrow(type_from_pyarrow(type_))
+
+
+FAR_APART = {
+    "dictionary": lambda slots: pa.DictionaryArray.from_arrays(pa.array([*slots, None], pa.int32()), pa.array(map(str, range(5000)))),
+    "list-view": lambda slots: pa.ListViewArray.from_arrays(
+        pa.array([*slots, 4000, 7], pa.int32()), pa.array([3] * len(slots) + [0, 9], pa.int32()), pa.array(range(5010))
+    ),
+    "dense union": lambda slots: pa.UnionArray.from_dense(
+        pa.array([0] * len(slots), pa.int8()), pa.array(sorted(slots), pa.int32()), [pa.array(range(5000))]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", FAR_APART.values(), ids=FAR_APART)
+@pytest.mark.parametrize("slots", [[0, 4999], [4999, 0, 0, 2500, 2501, 2], [17], [5, 6, 7, 1000, 1001, 1003]])
+def test_values_in_use_may_lie_far_apart(make, slots):
+    """Those between them, which may be billions without memory, are not converted."""
+    array = make(slots)
+    assert array.to_pylist() == from_pyarrow(array).to_pylist()
+    assert array.slice(1).to_pylist() == from_pyarrow(array.slice(1)).to_pylist()
