@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, bit_width_of, by_type
-from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 __all__ = ["MOST", "Measure", "buffers_nbytes", "check_expansion", "count_decoded", "measure", "nbytes"]
 
@@ -97,11 +97,16 @@ def check_expansion(array: ArrayData, max_slots: int | None = None) -> None:
     ------
     LimitError
         There are more.
+    InvalidBodyError
+        Offsets or indices point outside of the array, which was not validated.
     """
     if not array.type.children and array.dictionary is None and not isinstance(array.type, t.Null):
         return
     most = max(FREE_SLOTS, _SLOTS_A_BYTE * _held_nbytes(array)) if max_slots is None else max_slots
-    count = count_decoded(array)
+    try:
+        count = count_decoded(array)
+    except IndexError as error:  # the array need not have been validated
+        raise InvalidBodyError(expected="offsets and indices inside what they point into", found=str(error)) from error
     if count > most:
         shown = f"{count:,}" if count < MOST // 2 else "more than can be counted"
         raise LimitError(

@@ -12,7 +12,7 @@ from arrow_from_pyarrow import from_pyarrow
 from spark_arrow_ipc.arrow import Array, Field, measure
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import slice as slicing
-from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
 
 def _bytes_held(array):
@@ -142,3 +142,10 @@ def test_only_values_in_use_are_measured():
 def test_an_array_may_always_have_the_values_that_its_bytes_hold():
     bits = Array(t.bool_, 1 << 28, 0, (None, memoryview(bytes(1 << 25))))
     measure.check_expansion(Array(t.list_(t.bool_), 1, 0, (None, int32s(0, 1 << 28)), (bits,)))
+
+
+def test_offsets_outside_of_an_array_that_was_not_validated_are_a_named_error():
+    inner = Array(t.list_(t.int8), 2, 0, (None, int32s(0, 1, 2)), (Array(t.int8, 2, 0, (None, memoryview(b"ab"))),))
+    broken = Array(t.list_(inner.type), 1, 0, (None, int32s(0, 1 << 24)), (inner,))
+    with pytest.raises(InvalidBodyError, match="inside what they point into"):
+        broken.to_pylist()
