@@ -87,7 +87,7 @@ def origins():
     found = []
     for content in seeds.files():
         try:
-            with ipc.open(content) as opened:
+            with warnings.catch_warnings(action="ignore"), ipc.open(content) as opened:
                 list(opened)
             parts = parts_of(content)
         except ArrowIpcError:
@@ -335,7 +335,8 @@ def leak_of(number):
     done, content, is_file = mutant(number)
     signal.alarm(MOST_SECONDS)
     try:
-        return read(content, is_file=is_file), None
+        with warnings.catch_warnings(action="ignore"):
+            return read(content, is_file=is_file), None
     except _TooLong:
         return False, f"mutant {number} ({done}): more than {MOST_SECONDS} s\n{traceback.format_exc(limit=-6)}"
     except Exception:  # noqa: BLE001 - the finding that this program looks for
