@@ -109,7 +109,7 @@ RACES = [
     (("append", 1), ("append", 1), True, [FIRST, SECOND, LATE, QUICK]),
     (("append", 1), ("overwrite", 1), True, [LATE, QUICK]),
     (("append", 1), ("dynamic", 1), True, [SECOND, LATE, QUICK]),
-    (("overwrite", 1), ("append", 3), False, [FIRST, SECOND, QUICK]),
+    (("overwrite", 1), ("append", 3), True, [LATE, QUICK]),
     (("overwrite", 1), ("overwrite", 1), False, [QUICK]),
     (("overwrite", 1), ("dynamic", 2), False, [FIRST, QUICK]),
     (("dynamic", 1), ("append", 1), False, [FIRST, SECOND, QUICK]),

@@ -484,12 +484,12 @@ def test_metadata_and_extension_names_come_back(spark, tmp_path):
     assert [str(uuid.UUID(int=7))] * 2 == table(tmp_path / "out")["uuid"].to_pylist()
 
 
-def test_what_spark_notes_for_itself_stays_out_of_the_file(spark, tmp_path):
+def test_of_sparks_metadata_only_what_it_does_not_act_on_is_in_the_file(spark, tmp_path):
     schema = s.StructType([s.StructField("a", s.IntegerType(), metadata={"spark.x": 1, "comment": "mine"})])
     save(spark.createDataFrame([(1,)], schema), tmp_path)
     (file,) = data_files(tmp_path)
     with ipc.open(file) as reader:
-        assert () == reader.schema.fields[0].custom_metadata
+        assert (("SPARK::metadata::json", '{"comment": "mine"}'),) == reader.schema.fields[0].custom_metadata
         assert () == reader.schema.custom_metadata
 
 
