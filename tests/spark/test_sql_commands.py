@@ -181,3 +181,21 @@ def test_what_spark_refuses_in_its_own_words(spark, tmp_path, name):
     assert words in text
     assert words in README or name == "ignore"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_knows_neither_paths_nor_sizes(spark, view):
+    """As the README says; the way round does."""
+    ((plan,),) = rows(spark, "EXPLAIN COST SELECT * FROM v")
+    assert "sizeInBytes=8.0 EiB" in plan
+    assert view not in plan
+    assert spark.table("v").inputFiles() == []
+    frame = spark.read.format("arrowipc").option("metadataColumns", "true").load(view)
+    assert [tuple(row) for row in frame.select("_file_path").distinct().collect()] == [(f"{view}/1.arrow",)]
+
+
+def test_refreshing_a_view_does_not_plan_it_again(spark, view):
+    """Should Spark come to do so, the README's row has to go."""
+    assert rows(spark, "SELECT count(*) FROM v") == [(3,)]
+    spark.sql("INSERT INTO v VALUES (4, 'new')")
+    spark.sql("REFRESH TABLE v")
+    assert rows(spark, "SELECT count(*) FROM v") == [(3,)]
