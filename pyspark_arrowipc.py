@@ -48,6 +48,13 @@ def _stand_in(reason: str) -> type[DataSource]:
 
         def __init__(self, options: dict[str, str]) -> None:
             super().__init__(options)
+            import os
+            import sys
+
+            program = getattr(sys.modules["__main__"], "__spec__", None)
+            if program is not None and program.name.startswith("pyspark."):
+                # Spark then shows the sentence alone, without frames, of which none are the person's.
+                os.environ.setdefault("SPARK_HIDE_TRACEBACK", "1")
             raise ImportError(
                 f"the data source 'arrowipc' is installed, but cannot be imported here: {self.why}. "
                 "Run 'arrowipc doctor' with this Python; it names the command that fixes it."

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import arrow_files
+import mistakes
 import pyarrow as pa
 import pytest
 import quick_jvm
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import json, os, sys
+from pathlib import Path
 from pyspark.sql import SparkSession, functions as f
 
 path = sys.argv[1]
@@ -59,6 +61,9 @@ hours.write.format("arrowipc").mode("append").option("partitionBy", "p").save(pa
 told["directories"] = sorted(name for name in os.listdir(path + "/hours") if "=" in name)[:2]
 late = spark.read.format("arrowipc").option("where", "at >= TIMESTAMP '1970-01-01 13:00:00'").load(path + "/hours")
 told["in the session's zone"] = sorted(row.id for row in late.collect())
+import mistakes
+(folder := Path(path, "mistakes")).mkdir()
+told["mistakes"] = mistakes.make(spark, folder, connect=True)
 from spark_arrow_ipc import register
 register(spark)
 told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
@@ -73,17 +78,22 @@ def test_a_connect_client_reads_and_writes(tmp_path):
         tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+    }
     environment["PYSPARK_SUBMIT_ARGS"] = quick_jvm.SUBMIT_ARGS
     environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     error = told.pop("error")
     relative = told.pop("relative")
+    texts = told.pop("mistakes")
     assert told == {
         "schema": "struct<a:bigint,b:string>",
         "sum": {"sum(a)": 6, "count(b)": 2},
@@ -99,3 +109,8 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     refused = "OptionError: the path 'in' is relative, and under Spark Connect"
     assert [name for name, words in relative.items() if refused not in (words or "")] == []
     assert [*tmp_path.rglob("in")] == [tmp_path / "in"], "nothing was written in the working directory"
+    page, folder = mistakes.PAGE.read_text(encoding="utf-8"), tmp_path / "mistakes"
+    long = {name: text for name, text in texts.items() if mistakes.characters(text) > mistakes.MOST_CHARACTERS}
+    assert long == {}
+    other = {name: text for name, text in texts.items() if mistakes.row(name, text, folder) not in page}
+    assert other == {}, "python tests/mistakes.py writes the table, and with --connect the rows of Spark Connect alone"

@@ -123,7 +123,8 @@ def _check_known(key: str, string: str, side: Side, other: Side) -> None:
 
     names = {option.name.lower(): option.name for option in side}
     near = difflib.get_close_matches(key[:_SHOWN].lower(), names, n=1)
-    guess = f"; did you mean {names[near[0]]}" if near else ""
+    if near:
+        raise OptionError(f"there is no option {key[:_SHOWN]}; did you mean {names[near[0]]}")
     raise OptionError(
-        f"there is no option {key[:_SHOWN]}{guess}. The options for {side.doing} are {', '.join(names.values())}"
+        f"there is no option {key[:_SHOWN]}. The options for {side.doing} are {', '.join(names.values())}"
     )

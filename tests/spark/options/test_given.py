@@ -6,7 +6,7 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING, ReadOptions, SparkWriteOptions
 
 READ_ERRORS = {
-    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns. The options for reading are path, paths, columns,"),
+    "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
     "far miss": ({"header": "true"}, "there is no option header. The options for reading are path"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
@@ -32,7 +32,7 @@ def test_a_wrong_option_of_a_read_is_an_error_that_says_what_is_right(case):
 
 
 WRITE_ERRORS = {
-    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression."),
+    "near miss": ({"compresion": "lz4"}, "there is no option compresion; did you mean compression"),
     "read option": ({"mapKeys": "error"}, "the option mapKeys is for reading, and here data is written"),
     "no number": ({"compressionLevel": "fast"}, "must be a whole number, and is 'fast'; for example: 9"),
     "partitions of no columns": (
