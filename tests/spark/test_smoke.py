@@ -1,7 +1,7 @@
 """Reading and writing without a registration call."""
 
 import pyarrow as pa
-from pyspark.testing import assertDataFrameEqual
+from frames import check_same
 
 
 def test_what_pyarrow_wrote_is_read_and_comes_back(spark, tmp_path):
@@ -13,4 +13,4 @@ def test_what_pyarrow_wrote_is_read_and_comes_back(spark, tmp_path):
     frame.write.format("arrowipc").mode("append").save(str(tmp_path / "out"))
     back = spark.read.format("arrowipc").load(str(tmp_path / "out"))
     assert [row.asDict() for row in frame.collect()] == table.to_pylist()
-    assertDataFrameEqual(back, frame)
+    check_same(back, frame)

@@ -6,7 +6,7 @@ import decimal
 import arrow_files
 import pyarrow as pa
 import pytest
-from chispa import assert_df_equality
+from frames import check_same
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
@@ -385,4 +385,4 @@ def test_names_match_in_any_case_where_that_is_clear(spark, tmp_path):
     path = arrow_files.write(tmp_path / "in.arrow", pa.table({"Id": [1], "Part": pa.array([{"Key": "x"}])}))
     asked = read(spark, path, "ID bigint, part struct<KEY:string>")
     assert [row.asDict(recursive=True) for row in asked.collect()] == [{"ID": 1, "part": {"KEY": "x"}}]
-    assert_df_equality(read(spark, path, columns="id"), spark.createDataFrame([(1,)], "Id bigint"))
+    check_same(read(spark, path, columns="id"), spark.createDataFrame([(1,)], "Id bigint"))

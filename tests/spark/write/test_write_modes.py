@@ -11,10 +11,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from commit_jobs import last_summary
+from frames import check_same
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
-from pyspark.testing import assertDataFrameEqual
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.ipc.constants import CompressionType
@@ -78,7 +78,7 @@ def test_append_adds_and_append_again_adds_more(spark, tmp_path):
     assert 3 == len(data_files(path))
     assert set(first) < set(data_files(path))
     assert [*range(9)] == sorted(table(path)["id"].to_pylist())
-    assertDataFrameEqual(load(spark, path), spark.range(9))
+    check_same(load(spark, path), spark.range(9))
     summary = last_summary(path)
     assert ("append", 1, 4, 0) == (summary.mode, summary.files, summary.rows, summary.removed)
     assert b"" == (path / "_SUCCESS").read_bytes()
