@@ -120,7 +120,7 @@ OURS_REFUSES = (
     ),
     Reason(
         "the first bytes are not the magic: pyarrow looks at the last ones only",
-        r"^InvalidFramingError: expected an Arrow IPC file \(ARROW1\) or stream",
+        r"^NotArrowError: expected an Arrow IPC file \(ARROW1\) or stream",
         "The file starts and ends with a magic string ARROW1 (plus padding).",
         f'{COLUMNAR} "IPC File Format"',
         25,

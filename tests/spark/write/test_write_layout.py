@@ -36,7 +36,7 @@ KEYS = {
     "floats": "cast(id AS float) / 10 AS a, element_at(array(1e7, 1.5e-5, double('NaN'), double('-Infinity'), 123456.75, 0.1, 1e22), cast(id % 7 AS int) + 1) AS b",
     "decimals": "cast(id AS decimal(10, 2)) / 4 AS a, cast(id AS decimal(30, 0)) AS b",
     "dates": "date_add(date'1969-12-30', cast(id AS int)) AS a",
-    "timestamps": "timestamp_micros(id * 1000000100000) AS a, cast(timestamp_micros(id * 1000000) AS timestamp_ntz) AS b",
+    "timestamps": "timestamp_micros((id + 1) * 1000000100000) AS a, cast(timestamp_micros(id * 1000000) AS timestamp_ntz) AS b",
     "binaries": "cast(concat('b', id) AS binary) AS a",
 }
 
