@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -45,12 +46,17 @@ def open_directory(root: str, directory: str) -> int:
     OSError
         A directory is not there, or is a file, or may not be searched.
     """
+    return _descend(root, directory, _open)
+
+
+def _descend(root: str, directory: str, enter: Callable[[str, int, str], int]) -> int:
+    """Return a descriptor of a directory, which `enter` opens level by level: name, descriptor above, path."""
     descriptor = os.open(root, _SEARCH)
     path = root
     for name in _names(root, directory):
         path = join(path, name)
         try:
-            inner = _open(name, descriptor, path)
+            inner = enter(name, descriptor, path)
         finally:
             os.close(descriptor)
         descriptor = inner
@@ -90,22 +96,9 @@ def make_directory(root: str, directory: str) -> None:
     for _ in range(_ATTEMPTS):
         # A job that ends may delete an empty parent between two steps.
         with suppress(FileNotFoundError):
-            _make(root, directory)
+            os.close(_descend(root, directory, _open_or_make))
             return
-    _make(root, directory)
-
-
-def _make(root: str, directory: str) -> None:
-    descriptor = os.open(root, _SEARCH)
-    path = root
-    for name in _names(root, directory):
-        path = join(path, name)
-        try:
-            inner = _open_or_make(name, descriptor, path)
-        finally:
-            os.close(descriptor)
-        descriptor = inner
-    os.close(descriptor)
+    os.close(_descend(root, directory, _open_or_make))
 
 
 def delete_tree(name: str, descriptor: int | None = None, depth: int = _DEPTH) -> None:
