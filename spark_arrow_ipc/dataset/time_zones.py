@@ -5,8 +5,8 @@ Strategy
 Spark asks the JVM's tables of time zones, this package asks Python's. Both come from the tz database, which promises
 little about the time before 1970: there the JVM keeps histories that Python's tables leave out, and the reverse. Later
 on the tables of different releases differ for few zones and years (`_REVISED`). For such local times `is_certain` is
-false, and whoever asks must not guess. Clocks that were changed by law in this century are certain: the tables of both
-sides have to be recent enough to know the law.
+false, and the caller must not guess. Changes of the clock by laws of this century count as certain: both sides need
+tables that are recent enough to know the law.
 """
 
 from __future__ import annotations

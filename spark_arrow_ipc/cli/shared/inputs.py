@@ -68,7 +68,7 @@ class Input:
     file: DataFile | None = None
 
     def openable(self) -> Openable:
-        """Return what the codec opens, from its first byte; may be called again once that is no longer used.
+        """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next.
 
         Raises
         ------

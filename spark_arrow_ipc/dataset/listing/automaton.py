@@ -5,7 +5,7 @@ Strategy
 A `Graph` has an edge for each part of a pattern. While a name is read, the automaton is in all nodes that a choice of
 ``*`` or of braces can reach, so that no choice is tried and taken back. Such a set of nodes is one `_State`, which
 remembers the state that follows for each character it has seen: after the first names a character costs one look-up,
-as in a regular expression, and a name that nobody expected costs at most its length times the pattern's.
+as in a regular expression. At worst a name costs the product of its length and the length of the pattern.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def list_tree(
 
 
 def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
-    """Return what is under paths at one moment, or None if that cannot be found out from these listings."""
+    """Return the files and directories under paths at one moment; None if the listings do not show one moment."""
     progress = Progress.SAME
     for _ in range(_CORRECTIONS):
         listed = view.listed

@@ -35,7 +35,7 @@ class Claim(Enum):
 
 
 def claim(dataset: DatasetDirectory, seq: int, purpose: Claim) -> Claim:
-    """Claim the old files of a record, and return the purpose of whoever was first.
+    """Claim the old files of a record; return the purpose of the first claim, which may be that of another process.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 Strategy
 --------
-A job is committed by its record, and the next writer finishes it. Where that cannot be done (a partition that nobody
-may write to, a staged file that somebody removed), every writer would fail. A record of the mode `TAKEN_BACK` follows
+A job is committed by its record, and the next writer finishes it. If no writer can (a partition is read-only, or a
+staged file was removed), every writer fails. A record of the mode `TAKEN_BACK` follows
 the pending one then: readers see the old files from that moment on. Applying it deletes what is staged, so that no
 process which still applies the job can publish more, and then what is published; the names are unique, so that nothing
 else is. The old files must all be there, and are claimed first (`claim`).
