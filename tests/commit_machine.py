@@ -28,7 +28,7 @@ from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
 
 ROOT = "memory:/data"
-CALLS = ("status", "list", "open", "read", "put", "put_if_absent", "publish", "delete", "delete_tree")
+CALLS = ("status", "list", "open", "read", "put", "put_if_absent", "publish", "delete", "delete_all", "delete_tree")
 
 
 class Died(BaseException):

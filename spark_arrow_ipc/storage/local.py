@@ -111,7 +111,13 @@ class LocalStorage:
         finally:
             os.close(descriptor)
 
-    def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
+    def open(
+        self,
+        path: str,
+        *,
+        memory_map: bool = False,
+        known: Status | None = None,  # noqa: ARG002 - to look costs nothing here
+    ) -> ByteSource:
         """Open a file for reading; `open_mapped` documents the risk of mapping."""
         descriptor = None
         if self.root is not None:
@@ -242,6 +248,11 @@ class LocalStorage:
         """Unlink a file; do nothing if it does not exist."""
         with suppress(FileNotFoundError), self._at(path) as (name, directory):
             os.unlink(name, dir_fd=directory)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Unlink files; missing ones do not matter."""
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
         """Delete a directory with its contents; do nothing if it does not exist."""
@@ -387,7 +398,7 @@ def _statuses(directory: str | int) -> Iterator[Status]:
                     yield Status(entry.path, Kind.DANGLING, is_link=True)
                 continue  # a file that vanished belongs to no version of the data any more
             kind = file_kind if entry.is_file() else Kind.SPECIAL
-            yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None, 0))
+            yield new(Status, (entry.path, kind, state.st_size, state.st_mtime_ns, entry.is_symlink(), None, 0, ""))
 
 
 def _is_there(entry: os.DirEntry[str]) -> bool:

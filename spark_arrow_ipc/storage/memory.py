@@ -81,7 +81,13 @@ class MemoryStorage:
                     directories.add(name)
                     yield Status(inside + name, Kind.DIRECTORY)
 
-    def open(self, path: str, *, memory_map: bool = False) -> ByteSource:  # noqa: ARG002 - it is memory
+    def open(
+        self,
+        path: str,
+        *,
+        memory_map: bool = False,  # noqa: ARG002 - it is memory
+        known: Status | None = None,  # noqa: ARG002 - nothing is saved
+    ) -> ByteSource:
         """Return the bytes of a file."""
         source = BufferSource(memoryview(self._file(path).data))
         source.path = path
@@ -135,6 +141,11 @@ class MemoryStorage:
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""
         self._files.pop(path, None)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Delete files; missing ones do not matter."""
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
         """Delete all files below a prefix."""

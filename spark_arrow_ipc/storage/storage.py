@@ -53,6 +53,8 @@ class Status(NamedTuple):
     ctime_ns
         Time of the last change of the file or of what is known of it, which no program can set back; 0 where a
         storage has no such thing, and in listings.
+    version
+        Text that differs whenever the bytes do (an ETag), in listings too; empty where a storage has no such thing.
     """
 
     path: str
@@ -62,6 +64,7 @@ class Status(NamedTuple):
     is_link: bool = False
     identity: tuple[int, int] | None = None
     ctime_ns: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,16 @@ class Traits:
     directories
         Directories exist apart from the files in them: they are made, can be empty, and `sync` makes their names
         durable. Elsewhere (object stores) a directory is a prefix of names.
+    renames
+        `Storage.publish` moves the staged file. Elsewhere it makes a copy, which may still end after its caller did,
+        and the staged file stays until it is deleted.
+    waits
+        Every call waits for a network: 30 ms, whatever it does. Callers have several under way at once.
     """
 
     directories: bool
+    renames: bool = True
+    waits: bool = False
 
 
 class Storage(Protocol):
@@ -113,8 +123,19 @@ class Storage(Protocol):
         A file that vanishes meanwhile is left out. Where directories are prefixes, one without files is empty.
         """
 
-    def open(self, path: str, *, memory_map: bool = False) -> ByteSource:
-        """Return the bytes of a file, to be read in ranges. `memory_map` reads them through the page cache."""
+    def open(self, path: str, *, memory_map: bool = False, known: Status | None = None) -> ByteSource:
+        """Return the bytes of a file, to be read in ranges.
+
+        Parameters
+        ----------
+        path
+            The file.
+        memory_map
+            Whether to read through the page cache.
+        known
+            What a listing said of it: a storage that waits does not ask again, and if the file is another one by the
+            time it is read, that is a `FileChangedError` or a `FileNotFoundError`.
+        """
 
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small file whole.
@@ -195,10 +216,13 @@ class Storage(Protocol):
         """
 
     def publish(self, staged: str, final: str) -> None:
-        """Give a file its final name in one step."""
+        """Give a file its final name in one step; where `Traits.renames` is not set, the staged file stays as well."""
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Delete files, as few requests as that takes; missing ones do not matter. After an error some may be left."""
 
     def delete_tree(self, directory: str) -> None:
         """Delete a directory with all in it; nothing happens if it is not there. Links in it are not followed."""

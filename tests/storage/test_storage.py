@@ -269,3 +269,11 @@ def test_links_are_told_apart(tmp_path):
     } == kinds  # fmt: skip
     assert LOCAL.status(str(tmp_path / "to d"), follow_links=False).kind is Kind.LINK
     assert LOCAL.status(str(tmp_path / "to nothing")) is None
+
+
+def test_many_files_are_deleted_and_missing_ones_do_not_matter(place):
+    storage, root = place
+    for name in ("a", "b", "c"):
+        write(storage, join(root, name), b"1")
+    storage.delete_all([join(root, "a"), join(root, "missing"), join(root, "c")])
+    assert ["b"] == files(storage, root)

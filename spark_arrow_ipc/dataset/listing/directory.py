@@ -114,7 +114,7 @@ def look(storage: Storage, directory: str) -> Listing:
     hidden = special = 0
     staging = committed = False
     file_kind, before_name = Kind.FILE, len(join(directory, "x")) - 1
-    for path, kind, nbytes, mtime_ns, is_link, _, _ in storage.list(directory):  # 100,000 times: no look-up is repeated
+    for path, kind, nbytes, mtime_ns, is_link, *_ in storage.list(directory):  # 100,000 times: no look-up is repeated
         name = path[before_name:]
         if is_hidden(name):
             hidden += 1
