@@ -172,6 +172,27 @@ def views_of_one_buffer():
     return of_column(t.utf8_view, MIB, [(MIB, 0)], *buffers, codec=ZSTD, variadic=[1])
 
 
+def one_dictionary_value(nbytes):
+    places, body = body_of(b"", longs(-1) + ints(0, nbytes), zstd_zeros(nbytes))
+    values = dictionary_batch(1, [(1, 0)], places, body, codec=ZSTD)
+    type_ = t.dictionary(t.int8, t.utf8)
+    return of_column(type_, MIB, [(MIB, 0)], b"", zstd_zeros(MIB), codec=ZSTD, ids=(0,), before=[values])
+
+
+def one_run_of_a_text(nbytes):
+    type_ = t.run_end_encoded(t.int32, t.utf8)
+    buffers = [b"", longs(-1) + ints(MIB), b"", longs(-1) + ints(0, nbytes), zstd_zeros(nbytes)]
+    return of_column(type_, MIB, [(MIB, 0), (1, 0), (1, 0)], *buffers, codec=ZSTD)
+
+
+def list_views_of_one_list():
+    """A million list-views of the same million values."""
+    places, sizes = bytes(4 * MIB), np.full(MIB, MIB, np.int32).tobytes()
+    packed = [longs(4 * MIB) + zstandard.ZstdCompressor().compress(data) for data in (places, sizes)]
+    buffers = [b"", *packed, b"", zstd_zeros(MIB)]
+    return of_column(t.ListView(t.Field("item", t.int8)), MIB, [(MIB, 0), (MIB, 0)], *buffers, codec=ZSTD)
+
+
 def bitmaps_that_joining_makes():
     """Two small batches: one leaves out the validity of 2^31 - 1 structs, the other has one."""
     type_ = t.struct([("a", t.LargeList(t.Field("item", t.struct([]))))])
@@ -410,6 +431,9 @@ BOMBS = {
     "views-12": Bomb("the same in 12 levels: 10^24 values", of_bytes(list_views(12))),
     "list-text": Bomb("a list of a million times the same text of 1 MiB", of_bytes(lists_of_one_dictionary_value)),
     "views-text": Bomb("a million views of the same 64 MiB", of_bytes(views_of_one_buffer), large=True),
+    "dict-text": Bomb("a million indices of the same 64 MiB", of_bytes(lambda: one_dictionary_value(64 * MIB)), large=True),
+    "run-text": Bomb("a million rows of one run of 64 MiB", of_bytes(lambda: one_run_of_a_text(64 * MIB)), large=True),
+    "views-list": Bomb("a million list-views of the same million values", of_bytes(list_views_of_one_list), large=True),
     "joined-bits": Bomb("a validity bitmap of 2^31 - 1 slots that only joining makes", of_bytes(bitmaps_that_joining_makes)),
     "zstd-1.9g": Bomb("a zstd frame of 1.9 GB of zeros", of_bytes(compressed_column(lambda: zstd_zeros(1900 * MIB), ZSTD, 1900 * MIB)), large=True),
     "zstd-200m": Bomb("a zstd frame of 200 MB of zeros", of_bytes(compressed_column(lambda: zstd_zeros(200 * MIB), ZSTD, 200 * MIB))),

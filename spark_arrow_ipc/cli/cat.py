@@ -33,6 +33,9 @@ _TOGETHER_NBYTES: Final = 64 << 20
 _ROW_NBYTES: Final = 1 << 30
 """Bytes of the values of rows that are converted together, and of one row: fewer rows, and an error."""
 
+_ALL_NBYTES: Final = 64 << 30
+"""Bytes of the values of all rows of a record batch: a command that would print for hours is an error at once."""
+
 _VALUE_NBYTES: Final = 64
 """About the bytes of a Python value, in a list and as text, beside its content."""
 
@@ -95,6 +98,7 @@ def _portions(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch
                     max_rows=_TOGETHER,
                     max_nbytes=_TOGETHER_NBYTES,
                     max_row_nbytes=_ROW_NBYTES,
+                    max_all_nbytes=_ALL_NBYTES,
                     slot_nbytes=[_VALUE_NBYTES] * len(batch.columns),
                 )
         most -= rows

@@ -43,6 +43,7 @@ def split_rows(
     max_rows: int,
     max_nbytes: int,
     max_row_nbytes: int | None = None,
+    max_all_nbytes: int | None = None,
     slot_nbytes: Sequence[int] | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
@@ -58,13 +59,16 @@ def split_rows(
         The budgets of a slice.
     max_row_nbytes
         The budget of a single row; by default it has none.
+    max_all_nbytes
+        The budget of all rows together, beside `slot_nbytes` once for each row; by default they have none. Rows that
+        share memory may stand for any number of bytes, and a reader of the slices would find no end.
     slot_nbytes
         For each column the bytes that a decoded slot costs, at every depth, beside those of its value; 0 by default.
 
     Raises
     ------
     LimitError
-        A single row exceeds its budget. The rows before it are yielded first.
+        All rows together exceed their budget, or a single row its own. The rows before it are yielded first.
     ValueError
         A budget is not positive.
     """
@@ -74,6 +78,8 @@ def split_rows(
     measures = [
         measure(column, decoded=True, slot_nbytes=price) for column, price in zip(batch.columns, prices, strict=True)
     ]
+    if max_all_nbytes is not None and batch.num_rows > 1:
+        _check_all(batch, measures, prices, max_all_nbytes)
     start = 0
     while start < batch.num_rows:
         stop = _longest(measures, start, min(start + max_rows, batch.num_rows), max_nbytes)
@@ -85,15 +91,27 @@ def split_rows(
         yield batch
 
 
+def _check_all(batch: RecordBatch, measures: list[Measure], prices: Sequence[int], most: int) -> None:
+    """Raise if all rows, decoded, take more than `most` bytes. How many rows there are does not matter."""
+    rows = batch.num_rows
+    taken = [_nbytes_of([of_column], 0, rows) - rows * price for of_column, price in zip(measures, prices, strict=True)]
+    _check(batch, taken, most, f"the {rows:,} rows take", "all rows of a batch")
+
+
 def _check_row(batch: RecordBatch, measures: list[Measure], row: int, most: int) -> None:
     """Raise if a single row, decoded, takes more than `most` bytes."""
     taken = [_nbytes_of([of_column], row, row + 1) for of_column in measures]
+    _check(batch, taken, most, f"row {row:,} takes", "a row")
+
+
+def _check(batch: RecordBatch, taken: list[int], most: int, subject: str, whose: str) -> None:
     total = sum(taken)
     if total > most:
         shown = f"{total:,} bytes" if total < MOST // 2 else "more bytes than can be counted"
         raise LimitError(
-            f"row {row:,} takes {shown} once runs, dictionaries and shared elements are decoded, the budget of a row "
-            f"is {most:,} (in Spark the option maxBatchBytes); leave the column out, or raise it where this file is trusted",
+            f"{subject} {shown} once runs, dictionaries and shared elements are decoded, the budget of {whose} is "
+            f"{most:,} (in Spark the option maxBatchBytes sets it); leave the column out, or raise it where this file is "
+            "trusted",
             field_path=batch.schema.names[taken.index(max(taken))],
         )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,10 @@ from spark_arrow_ipc.spark.types.widenings import widens
 PIECE_NBYTES = 64 << 20
 """Bytes of one batch for the JVM; larger ones cost it memory and are not faster (measured)."""
 
+_EXPANSION: Final = 32
+"""All rows of a batch may be decoded to this many times `maxBatchBytes`: to 64 GiB by default, which takes a task a
+minute or two. Writers that put a whole table into one batch, with dictionaries, stay below."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conform:
@@ -67,7 +71,8 @@ class Conform:
     max_rows
         Most rows of a batch.
     max_row_nbytes
-        Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row.
+        Most bytes of a single row once it is decoded; a piece has about 64 MiB, or one row. All rows of a batch may
+        have 32 times as many.
     slot_prices
         For each column the bytes to count for a decoded slot beside its value.
     checked
@@ -100,7 +105,8 @@ class Conform:
         UnsupportedError
             A value that Spark cannot hold.
         LimitError
-            A single row, or all dictionaries, would take more memory than `maxBatchBytes`.
+            A single row, or all dictionaries, would take more memory than `maxBatchBytes`, or all rows 32 times as
+            much.
         """
         if len(batch.columns) in self.positions:
             fields = (*batch.schema.fields, ABSENT_FIELD)
@@ -116,6 +122,7 @@ class Conform:
                 max_rows=self.max_rows,
                 max_nbytes=PIECE_NBYTES,
                 max_row_nbytes=self.max_row_nbytes,
+                max_all_nbytes=_EXPANSION * self.max_row_nbytes,
                 slot_nbytes=self.slot_prices,
             )
             for piece in pieces:

@@ -86,9 +86,9 @@ class ReadOptions:
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "How much memory one record batch may need: as it is in the file, and again as Spark gets it, where dictionaries, "
-        "runs and shared elements are values. All dictionaries of a file together may need as much again. A file that "
-        "needs more is an error.",
+        "How much memory one record batch may need as it is in the file, and one row as Spark gets it, where dictionaries, "
+        "runs and shared elements are values; all rows of a batch may take 32 times as much, one after the other. All "
+        "dictionaries of a file together may need as much again. A file that needs more is an error.",
     )
     min_partition_num: int | None = d.optional_count(
         "200", "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."

@@ -55,6 +55,21 @@ def test_a_row_has_a_budget_and_the_rows_before_it_come_first():
         next(portions)
 
 
+def test_all_rows_have_a_budget_whatever_their_number():
+    values = batch_from_pyarrow(
+        pa.record_batch([pa.nulls(1000), pa.array(["x" * 1000] * 1000).dictionary_encode()], ["n", "d"])
+    )
+    budgets = {"max_rows": 10**6, "max_nbytes": 10**5, "slot_nbytes": [16, 0]}
+    assert 1000 == sum(part.num_rows for part in slicing.split_rows(values, **budgets, max_all_nbytes=1_010_000))
+    with pytest.raises(
+        LimitError, match=r"field d: the 1,000 rows take 1,0\d\d,\d{3} bytes .* all rows of a batch is 999,000"
+    ):
+        next(slicing.split_rows(values, **budgets, max_all_nbytes=999_000))
+    # The budget of a single row says more of one than that of all.
+    with pytest.raises(LimitError, match="row 0 takes"):
+        next(slicing.split_rows(values.slice(0, 1), **budgets, max_row_nbytes=100, max_all_nbytes=100))
+
+
 def test_slots_have_a_price_beside_their_bytes():
     batch = batch_from_pyarrow(pa.record_batch([pa.array(range(100)), pa.nulls(100)], ["n", "z"]))
     free, priced = (

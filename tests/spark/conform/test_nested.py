@@ -77,6 +77,68 @@ def test_a_row_of_billions_of_values_is_refused_before_any_is_made():
     assert [[ord("x")] * 1000] == pieces(few)[0].column(0).to_pylist()
 
 
+ROWS = 1 << 20
+MIB = 1 << 20
+
+
+def text_of(nbytes):
+    return Array(t.utf8, 1, 0, (None, int32(0, nbytes), np.zeros(nbytes, np.uint8).data))
+
+
+def views(rows, nbytes):
+    return Array(t.utf8_view, rows, 0, (None, np.tile(int32(nbytes, 0, 0, 0), rows).data, text_of(nbytes).buffers[2]))
+
+
+def indices(rows, nbytes):
+    return Array(t.dictionary(t.int8, t.utf8), rows, 0, (None, np.zeros(rows, np.uint8).data), (), text_of(nbytes))
+
+
+def one_run(rows, nbytes):
+    ends = Array(t.int32, 1, 0, (None, int32(rows)))
+    return Array(t.run_end_encoded(t.int32, t.utf8), rows, 0, (), (ends, text_of(nbytes)))
+
+
+def list_views(rows, items):
+    places, sizes = (np.full(rows, number, np.int32).view(np.uint8).data for number in (0, items.length))
+    return Array(t.ListView(t.Field("item", items.type)), rows, 0, (None, places, sizes), (items,))
+
+
+def list_views_of_bytes(rows, nbytes):
+    return list_views(rows, Array(t.int8, nbytes, 0, (None, np.zeros(nbytes, np.uint8).data)))
+
+
+def list_views_of_nulls(rows, nbytes):
+    return list_views(rows, Array(t.null, nbytes // 16, nbytes // 16, ()))
+
+
+SHARING = [views, indices, one_run, list_views_of_bytes, list_views_of_nulls]
+"""Rows that all stand for the same bytes, or values."""
+
+
+@pytest.mark.parametrize("make", SHARING)
+def test_a_million_rows_that_share_much_are_refused_before_the_first(make):
+    """They were cut into rows that fit, which took a task for ever."""
+    with pytest.raises(
+        LimitError, match=r"field c: the 1,048,576 rows take [\d,]{17,} bytes .* is 68,719,476,736 \(in"
+    ):
+        pieces(make(ROWS, 4 * MIB))
+
+
+@pytest.mark.parametrize("make", [views, indices, one_run])
+def test_rows_that_share_less_are_read(make):
+    """Up to thirty-two times `maxBatchBytes`."""
+    budget = 3 * MIB
+    assert 32 == sum(piece.num_rows for piece in pieces(make(32, budget - 100), max_batch_bytes=budget))
+    with pytest.raises(LimitError, match="the 33 rows take"):
+        pieces(make(33, budget - 100), max_batch_bytes=budget)
+
+
+def test_billions_of_rows_are_not_shared_bytes():
+    schema = batch_of(Array(t.null, 1, 1, ())).schema
+    plan = compile_conform(schema, struct_of(("c", s.StringType())), option(max_batch_bytes=1 << 20))
+    assert 1 < next(plan.conform(batch_of(Array(t.null, MANY, MANY, ())))).num_rows
+
+
 def test_converted_dictionaries_have_one_budget():
     def column(values):
         return Array(t.dictionary(t.int8, t.utf8), 1, 0, (None, memoryview(b"\0")), (), bridge.from_pyarrow(values))
