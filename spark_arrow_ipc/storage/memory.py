@@ -3,7 +3,8 @@
 Strategy
 --------
 It behaves as an object store does where that differs from a disk: directories are prefixes of names, nothing needs to
-be made or can be empty, and `sync` has nothing to do. A file that is created appears when it is closed.
+be made or can be empty, and `sync` has nothing to do. A file that is created appears when it is closed. With
+``renames=False`` it publishes by a copy and knows versions, as object stores do, too.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ __all__ = ["MemoryStorage"]
 
 SCHEME: Final = "memory:"
 
-_TRAITS: Final = Traits(directories=False)
-
 
 @dataclass(slots=True)
 class _File:
@@ -36,15 +35,22 @@ class _File:
 
 @dataclass(slots=True, eq=False)
 class MemoryStorage:
-    """Files by path, ``memory:/a/b``. The clock is a counter, so that every write is later than the one before."""
+    """Files by path, ``memory:/a/b``. The clock is a counter, so that every write is later than the one before.
 
+    Parameters
+    ----------
+    renames
+        Whether `publish` moves the staged file; else it copies it, and every write of a file is a version of its own.
+    """
+
+    renames: bool = True
     _files: dict[str, _File] = field(default_factory=dict)
     _clock: count[int] = field(default_factory=lambda: count(1))
 
     @property
     def traits(self) -> Traits:
         """Directories are prefixes."""
-        return _TRAITS
+        return Traits(directories=False, renames=self.renames)
 
     def inside(self, directory: str | None) -> MemoryStorage:  # noqa: ARG002 - there are no links
         """Return this storage: there are no links."""
@@ -64,7 +70,7 @@ class MemoryStorage:
         """Return the state of a file, or of a prefix that files have."""
         file = self._files.get(path)
         if file is not None:
-            return Status(path, Kind.FILE, len(file.data), file.mtime_ns, False, file.identity)  # noqa: FBT003 - of a tuple
+            return self._state(path, file)._replace(identity=file.identity)
         inside = join(path, "x")[:-1]
         return Status(path, Kind.DIRECTORY) if any(name.startswith(inside) for name in self._files) else None
 
@@ -76,7 +82,7 @@ class MemoryStorage:
             if path.startswith(inside):
                 name, slash, _ = path[len(inside) :].partition(SEPARATOR)
                 if not slash:
-                    yield Status(path, Kind.FILE, len(file.data), file.mtime_ns)
+                    yield self._state(path, file)
                 elif name not in directories:
                     directories.add(name)
                     yield Status(inside + name, Kind.DIRECTORY)
@@ -134,9 +140,12 @@ class MemoryStorage:
         """Do nothing: it works."""
 
     def publish(self, staged: str, final: str) -> None:
-        """Move a file."""
-        self._file(staged)
-        self._files[final] = self._files.pop(staged)
+        """Move a file, or copy it."""
+        data = self._file(staged).data
+        if self.renames:
+            self._files[final] = self._files.pop(staged)
+        else:
+            self.put(final, data)
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""
@@ -170,6 +179,10 @@ class MemoryStorage:
             return self._files[path]
         except KeyError:
             raise FileNotFoundError(2, "No such file", path) from None
+
+    def _state(self, path: str, file: _File) -> Status:
+        version = "" if self.renames else f"{file.identity[1]:x}"
+        return Status(path, Kind.FILE, len(file.data), file.mtime_ns, version=version)
 
     def _check_absent(self, path: str) -> None:
         if path in self._files:

@@ -11,6 +11,8 @@ from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Kind
 
+ROOT = "memory:/data"
+
 
 @pytest.fixture(params=["local", "memory"])
 def place(request, tmp_path):
@@ -18,7 +20,7 @@ def place(request, tmp_path):
     if request.param == "local":
         return LOCAL, str(tmp_path)
     storage = MemoryStorage()
-    root = storage.resolve("memory:/data")
+    root = storage.resolve(ROOT)
     storage.put(join(root, "_keep"), b"")
     return storage, root
 
@@ -202,6 +204,20 @@ def test_publish_moves_a_file(place):
     with pytest.raises(FileNotFoundError):
         storage.publish(join(root, "staged"), join(root, "k=1", "final"))
     assert b"123" == storage.read(join(root, "k=1", "final"), 3)
+
+
+def test_publish_copies_a_file_where_a_storage_cannot_rename():
+    storage = MemoryStorage(renames=False)
+    write(storage, f"{ROOT}/staged", b"123")
+    versions = set()
+    for _ in range(2):
+        storage.publish(f"{ROOT}/staged", f"{ROOT}/k=1/final")
+        versions.add(storage.status(f"{ROOT}/k=1/final").version)
+    (listed,) = storage.list(f"{ROOT}/k=1")
+    assert b"123" == storage.read(f"{ROOT}/k=1/final", 3) == storage.read(f"{ROOT}/staged", 3)
+    assert 2 == len(versions)
+    assert storage.status(listed.path).version == listed.version
+    assert storage.status(f"{ROOT}/staged").version not in versions
 
 
 def test_deleting_what_is_not_there_is_nothing(place):

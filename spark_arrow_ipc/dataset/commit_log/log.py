@@ -89,7 +89,9 @@ class PendingFile:
     staged
         Path in the staging directory, absolute.
     mtime_ns
-        Time of its last modification, nanoseconds since 1970; a rename keeps it.
+        Time of its last modification, nanoseconds since 1970; a rename keeps it, a copy does not.
+    version
+        `Status.version` of the one that was found; a copy may have another.
     """
 
     path: str
@@ -97,6 +99,7 @@ class PendingFile:
     nbytes: int
     rows: int
     mtime_ns: int
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,10 @@ class Pending:
         """Return the removed files by absolute path, deleted already or not."""
         return {self.dataset.path(file.path): file for file in self.record.removes}
 
+    def staged(self, add: StagedFile) -> str:
+        """Return the absolute path of a committed file until it is published."""
+        return join(self.dataset.staging(self.record.jobid), add.staged)
+
     def file(self, add: StagedFile) -> PendingFile:
         """Return the state of a committed file. At most two calls of the storage.
 
@@ -122,7 +129,7 @@ class Pending:
         """
         storage = self.dataset.storage
         path = self.dataset.path(add.final)
-        staged = join(self.dataset.staging(self.record.jobid), add.staged)
+        staged = self.staged(add)
         # Staged first: if it is renamed between the two calls, the second one finds it.
         status = storage.status(staged) or storage.status(path)
         if status is None:
@@ -131,7 +138,7 @@ class Pending:
             raise FileChangedError(
                 expected=f"a committed file of {add.nbytes:,} bytes", found=f"{status.nbytes:,}", path=path
             )
-        return PendingFile(path, staged, add.nbytes, add.rows, status.mtime_ns)
+        return PendingFile(path, staged, add.nbytes, add.rows, status.mtime_ns, status.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
@@ -88,6 +88,17 @@ class StagedFile:
         return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
 
 
+class _FileState(Protocol):
+    """What is known of a file: its size, time and version."""
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+    @property
+    def version(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RemovedFile:
     """A file that a record removes, as it was when the job was planned.
@@ -100,15 +111,23 @@ class RemovedFile:
         Relative to the dataset's directory.
     nbytes, mtime_ns
         Size, and time of the last modification in nanoseconds since 1970. None: any file of that name, which is unique.
+    version
+        Text that differs whenever the bytes do. Where there is one it decides, as the times of object stores are of
+        whole seconds in some answers and finer in others.
     """
 
     path: str
     nbytes: int | None = None
     mtime_ns: int | None = None
+    version: str = ""
 
-    def is_same(self, nbytes: int, mtime_ns: int) -> bool:
-        """Return whether a file of that name, with this size and time, is the one to remove."""
-        return self.nbytes is None or (self.nbytes, self.mtime_ns) == (nbytes, mtime_ns)
+    def is_same(self, file: _FileState) -> bool:
+        """Return whether a file of that name is the one to remove."""
+        if self.nbytes is None:
+            return True
+        if self.version:
+            return (self.nbytes, self.version) == (file.nbytes, file.version)
+        return (self.nbytes, self.mtime_ns) == (file.nbytes, file.mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +232,7 @@ class Record:
         """Encode the record as its file holds it."""
         values = {name: getattr(self, name) for name in self.__slots__}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
-        values["removes"] = [[file.path, file.nbytes, file.mtime_ns] for file in self.removes]
+        values["removes"] = [_removal(file) for file in self.removes]
         body = json.dumps(values, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
@@ -249,6 +268,12 @@ class Record:
         return record
 
 
+def _removal(file: RemovedFile) -> list[str | int | None]:
+    """Encode a removed file; builds before versions read the records of storages that have none."""
+    state = [file.path, file.nbytes, file.mtime_ns]
+    return [*state, file.version] if file.version else state
+
+
 def _removed(item: object) -> RemovedFile:
     """Decode a removed file; earlier builds wrote its path alone."""
     return RemovedFile(*item) if type(item) is list else RemovedFile(item)  # type: ignore[arg-type] # checked later
@@ -259,7 +284,7 @@ def _is_sound(record: Record) -> bool:
         record.mode,
         *record.tokens,
         *(() if record.token is None else (record.token,)),
-        *(file.path for file in record.removes),
+        *(string for file in record.removes for string in (file.path, file.version)),
         *(name for f in record.adds for name in (f.staged, f.final)),
     )
     numbers = (record.seq, record.kept_until, *(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32)))

@@ -90,12 +90,21 @@ class _Correction:
         for file in listing.files:
             add = adds.pop(name_of(file.path), None)
             removed = self._removed.get(file.path, ())
-            if add is not None or not any(one.is_same(file.nbytes, file.mtime_ns) for one in removed):
+            if add is not None:
+                files.append(_published(file, *add))
+            elif not any(one.is_same(file) for one in removed):
                 files.append(file)
         if adds:
             files = sorted([*files, *map(self._file, adds.values())], key=lambda file: file.path)
         directories = sorted(self._directories.get(directory, set()).union(listing.directories))
         return replace(listing, files=tuple(files), directories=tuple(directories))
+
+
+def _published(file: DataFile, pending: Pending, add: StagedFile) -> DataFile:
+    """Return a file of a pending job that has its name already; where a storage copies it may be copied once more."""
+    if pending.dataset.storage.traits.renames:
+        return file
+    return file._replace(staged=pending.staged(add), version="")
 
 
 class CommittedView:

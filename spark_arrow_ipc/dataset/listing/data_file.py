@@ -41,7 +41,10 @@ class DataFile(NamedTuple):
     partition
         Values of the hive partition columns; one tuple for all files of a directory.
     staged
-        Absolute path in the staging directory, if the file was committed and not yet published.
+        Absolute path in the staging directory, if the file was committed and not yet published. Where a storage copies
+        (`Traits.renames`), time and version of such a file may change once more; its size does not.
+    version
+        Text that differs whenever the bytes do (`Status.version`); empty where a storage has no such thing.
     """
 
     path: str
@@ -49,6 +52,7 @@ class DataFile(NamedTuple):
     mtime_ns: int
     partition: tuple[object, ...] = ()
     staged: str | None = None
+    version: str = ""
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
         """Open the file at its path or staged path; the caller closes the source.
@@ -82,7 +86,9 @@ class DataFile(NamedTuple):
 
     def __reduce__(self) -> tuple[type[DataFile], tuple[object, ...]]:
         # Without the defaults at its end: the plan of an overwrite holds all files.
-        return DataFile, self[:] if self.staged is not None else self[:4] if self.partition else self[:3]
+        if self.version:
+            return DataFile, self[:]
+        return DataFile, self[:5] if self.staged is not None else self[:4] if self.partition else self[:3]
 
 
 _Opened = TypeVar("_Opened")

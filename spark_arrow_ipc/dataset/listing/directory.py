@@ -114,7 +114,7 @@ def look(storage: Storage, directory: str) -> Listing:
     hidden = special = 0
     staging = committed = False
     file_kind, before_name = Kind.FILE, len(join(directory, "x")) - 1
-    for path, kind, nbytes, mtime_ns, is_link, *_ in storage.list(directory):  # 100,000 times: no look-up is repeated
+    for path, kind, nbytes, mtime_ns, is_link, _, _, version in storage.list(directory):  # 100,000 times
         name = path[before_name:]
         if is_hidden(name):
             hidden += 1
@@ -127,7 +127,7 @@ def look(storage: Storage, directory: str) -> Listing:
         elif name.endswith(STAGED_SUFFIX):
             hidden += 1
         elif kind is file_kind:
-            files.append(DataFile(path, nbytes, mtime_ns))
+            files.append(DataFile(path, nbytes, mtime_ns, (), None, version))
         elif kind is Kind.DANGLING:
             dangling.append(name)
         else:

@@ -194,7 +194,7 @@ def merged_fields(data: Sequence[_N], partition: Sequence[_N]) -> tuple[_N, ...]
 
 
 def _with_values(file: DataFile, values: tuple[PartitionValue, ...]) -> DataFile:
-    return DataFile(file.path, file.nbytes, file.mtime_ns, values, file.staged)
+    return file._replace(partition=values)
 
 
 def _base_paths(tree: Tree, base_path: str | None) -> set[str]:

@@ -292,7 +292,7 @@ def _root(view: CommittedView, path: str) -> DataFile | str:
         return path
     if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
-    return DataFile(path, status.nbytes, status.mtime_ns)
+    return DataFile(path, status.nbytes, status.mtime_ns, version=status.version)
 
 
 def _missing(storage: Storage, path: str) -> NoFilesError:

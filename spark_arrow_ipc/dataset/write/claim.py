@@ -97,4 +97,4 @@ def check_old_files(dataset: DatasetDirectory, record: Record) -> None:
 
 def _is_there(dataset: DatasetDirectory, file: RemovedFile) -> bool:
     status = dataset.storage.status(dataset.path(file.path))
-    return status is not None and file.is_same(status.nbytes, status.mtime_ns)
+    return status is not None and file.is_same(status)

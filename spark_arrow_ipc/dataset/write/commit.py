@@ -36,7 +36,7 @@ from contextlib import contextmanager, suppress
 from math import ceil
 
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile, StagedFile, check_names
+from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
@@ -283,7 +283,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             staging.jobid,
             intent.mode.value,
             adds=adds,
-            removes=tuple(RemovedFile(file.path, file.nbytes, file.mtime_ns) for file in removes),
+            removes=tuple(file.as_removed() for file in removes),
             durable=staging.durable,
             token=intent.commit_token,
             kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
@@ -341,7 +341,9 @@ def _check_unchanged(
             "nothing is published, write again",
             path=dataset.root,
         )
-    return (*before, *(() if replaced is None or replaced in before else (replaced,)))
+    if replaced is None or replaced.path in {file.path for file in before}:
+        return before
+    return (*before, replaced)
 
 
 def _path(file: LiveFile) -> str:

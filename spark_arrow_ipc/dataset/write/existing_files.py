@@ -58,7 +58,7 @@ class ExistingFile:
 
     def as_live_file(self) -> LiveFile:
         """Return the file as a snapshot notes it."""
-        return LiveFile(self.path, self.file.nbytes, self.file.mtime_ns)
+        return LiveFile(self.path, self.file.nbytes, self.file.mtime_ns, self.file.version)
 
 
 def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingFile | None:
@@ -85,7 +85,7 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
         except (FileNotFoundError, FileChangedError):
             pass  # changed by a writer that makes no records
         else:
-            file = DataFile(there.path, there.nbytes, there.mtime_ns, (), there.staged)
+            file = DataFile(there.path, there.nbytes, there.mtime_ns, (), there.staged, there.version)
             return ExistingFile(file, add.final, partition_columns(parent(add.final)), len(record.adds) == 1, add.rows)
     return _listed(dataset)
 

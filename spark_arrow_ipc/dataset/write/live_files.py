@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import RemovedFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of
@@ -25,15 +26,23 @@ class LiveFile:
         Relative to the dataset's directory.
     nbytes, mtime_ns
         Size, and time of the last modification in nanoseconds since 1970.
+    version
+        Text that differs whenever the bytes do (`Status.version`); empty where a storage has no such thing.
     """
 
     path: str
     nbytes: int
     mtime_ns: int
+    version: str = ""
 
-    def __reduce__(self) -> tuple[type[LiveFile], tuple[str, int, int]]:
+    def __reduce__(self) -> tuple[type[LiveFile], tuple[str | int, ...]]:
         # Half the pickled size of a slotted dataclass: an overwrite of 20,000 files notes them all.
-        return LiveFile, (self.path, self.nbytes, self.mtime_ns)
+        state = (self.path, self.nbytes, self.mtime_ns)
+        return LiveFile, (*state, self.version) if self.version else state
+
+    def as_removed(self) -> RemovedFile:
+        """Return the file as the record that removes it notes it."""
+        return RemovedFile(self.path, self.nbytes, self.mtime_ns, self.version)
 
 
 def live_files(dataset: DatasetDirectory, directories: Collection[str] | None = None) -> tuple[LiveFile, ...]:
@@ -62,7 +71,10 @@ def live_files(dataset: DatasetDirectory, directories: Collection[str] | None = 
         listing = _listing(dataset, inner)
         if directories is None:
             pending += _partitions(dataset, inner, listing)
-        files += [LiveFile(join(inner, name_of(file.path)), file.nbytes, file.mtime_ns) for file in listing.files]
+        files += [
+            LiveFile(join(inner, name_of(file.path)), file.nbytes, file.mtime_ns, file.version)
+            for file in listing.files
+        ]
     return tuple(sorted(files, key=lambda file: file.path))
 
 

@@ -307,7 +307,7 @@ def _delete(dataset: DatasetDirectory, replaced: str | None, file: RemovedFile) 
     path = dataset.path(file.path)
     status = dataset.storage.status(path)
     if status is not None:
-        if status.kind is Kind.FILE and file.is_same(status.nbytes, status.mtime_ns):
+        if status.kind is Kind.FILE and file.is_same(status):
             try:
                 if replaced is not None:
                     dataset.storage.publish(path, kept_path(replaced, file.path))

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -17,6 +18,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
 )
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, Record, RemovedFile, StagedFile
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.storage import Kind, Status
 
 JOBID = "0123456789abcdef" * 2
 
@@ -102,8 +104,38 @@ def test_a_record_whose_checksum_is_right_is_still_checked(changes):
 def test_a_removal_of_an_earlier_build_is_of_any_file_of_that_name():
     record = Record.from_bytes(sealed(removes=["k=1/old.arrow"]))
     assert (RemovedFile("k=1/old.arrow"),) == record.removes
-    assert record.removes[0].is_same(1, 2)
-    assert [True, False, False] == [REMOVED.is_same(*state) for state in ((10, 1_000), (11, 1_000), (10, 1_001))]
+    assert record.removes[0].is_same(status(1, 2))
+
+
+def status(nbytes, mtime_ns, version=""):
+    return Status("old.arrow", Kind.FILE, nbytes, mtime_ns, version=version)
+
+
+VERSIONED = RemovedFile("k=1/old.arrow", 10, 1_000, "etag")
+SAME = [
+    ("size and time", REMOVED, status(10, 1_000), True),
+    ("another size", REMOVED, status(11, 1_000), False),
+    ("another time", REMOVED, status(10, 1_001), False),
+    ("no version was noted", REMOVED, status(10, 1_000, "etag"), True),
+    ("version", VERSIONED, status(10, 1_000, "etag"), True),
+    ("a time in whole seconds", VERSIONED, status(10, 0, "etag"), True),
+    ("another version", VERSIONED, status(10, 1_000, "other"), False),
+]
+
+
+@pytest.mark.parametrize(("removed", "found", "same"), [case[1:] for case in SAME], ids=[case[0] for case in SAME])
+def test_a_file_is_the_one_to_remove_by_its_version_or_by_size_and_time(removed, found, same):
+    assert same == removed.is_same(found)
+
+
+def test_a_version_is_kept_and_a_record_without_any_is_as_it_was():
+    """Earlier builds read what is committed on storages without versions."""
+    record = replace(RECORD, removes=(REMOVED, VERSIONED))
+    assert record == Record.from_bytes(record.to_bytes())
+    states = [["k=1/old.arrow", 10, 1_000], ["k=1/old.arrow", 10, 1_000, "etag"]]
+    assert states == json.loads(record.to_bytes())["removes"]
+    with pytest.raises(CommitError):
+        Record.from_bytes(sealed(removes=[["k=1/old.arrow", 10, 1_000, 5]]))
 
 
 def test_a_record_that_takes_back_another_forgets_its_job_and_its_token():

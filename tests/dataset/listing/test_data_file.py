@@ -10,6 +10,7 @@ FILES = [
     ("plain", DataFile("/d/a.arrow", 1, 2)),
     ("partitioned", DataFile("/d/k=1/a.arrow", 1, 2, (1, "x"))),
     ("staged", DataFile("/d/a.arrow", 1, 2, (), "/d/_ipc_stage/j/a.staged")),
+    ("of a version", DataFile("/d/a.arrow", 1, 2, version="etag")),
     ("staged and partitioned", DataFile("/d/k=1/a.arrow", 1, 2, (None,), "/d/_ipc_stage/j/a.staged")),
 ]
 
