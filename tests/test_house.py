@@ -234,9 +234,10 @@ PUBLIC = {
     "spark_arrow_ipc": ["__version__", "ipc", "register"],
     "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
-        "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "FileReader", "Format", "Limits", "StreamReader",
-        "WriteOptions", "Writer",
-        "create", "open", "open_file", "open_stream", "read_schema", "write",
+        "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",
+        "FileReader", "Format", "Limits", "SparseTensor", "StreamReader", "Tensor", "WriteOptions", "Writer",
+        "create", "open", "open_file", "open_stream", "read_schema", "read_tensor", "read_tensors", "write",
+        "write_tensor",
     ],
 }  # fmt: skip
 

@@ -14,6 +14,10 @@ from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.ipc.tensors.dense import Tensor
+    from spark_arrow_ipc.ipc.tensors.read import read_tensor, read_tensors
+    from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
+    from spark_arrow_ipc.ipc.tensors.write import write_tensor
     from spark_arrow_ipc.ipc.write_options import WriteOptions
     from spark_arrow_ipc.ipc.writer import Writer, create, write
 
@@ -21,10 +25,16 @@ __all__ = [
     "Block",
     "ConcatenatedStreams",
     "ConcatenatedStreamsWarning",
+    "CooTensor",
+    "CscMatrix",
+    "CsfTensor",
+    "CsrMatrix",
     "FileReader",
     "Format",
     "Limits",
+    "SparseTensor",
     "StreamReader",
+    "Tensor",
     "WriteOptions",
     "Writer",
     "create",
@@ -32,12 +42,28 @@ __all__ = [
     "open_file",
     "open_stream",
     "read_schema",
+    "read_tensor",
+    "read_tensors",
     "write",
+    "write_tensor",
 ]
+
+_LATE = {
+    name: module
+    for module, names in {
+        "writer": ("WriteOptions", "Writer", "create", "write"),
+        "tensors.dense": ("Tensor",),
+        "tensors.sparse": ("CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix", "SparseTensor"),
+        "tensors.read": ("read_tensor", "read_tensors"),
+        "tensors.write": ("write_tensor",),
+    }.items()
+    for name in names
+}
+"""The modules of the names that are imported on first use."""
 
 
 def __getattr__(name: str) -> object:
-    """Import the writer on first use: a worker that only reads starts a tenth sooner without it."""
-    if name not in __all__:
+    """Import the writer and tensors on first use: a worker that only reads starts a tenth sooner without the writer."""
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.writer"), name)
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

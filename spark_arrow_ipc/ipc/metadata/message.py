@@ -45,7 +45,7 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
         It is a tensor.
     """
     view = reader.root(flatbuffer, tables.MESSAGE, max_depth=2 * limits.max_depth + 8)
-    version = _readable_version(view)
+    version = readable_version(view)
     discriminant, header_view = view.union("header")
     if header_view is None:
         raise InvalidMetadataError(expected="a message header", found="none", spec="Message.fbs, Message.header")
@@ -56,15 +56,34 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
             "the option pathGlobFilter"
         )
     kind, decode_header = known
-    body_nbytes = int(view.scalar("bodyLength"))
-    if body_nbytes < 0:
-        raise InvalidMetadataError(expected="a body length of at least 0", found=f"{body_nbytes}")
+    body_nbytes = body_length(view)
     custom_metadata = decode_custom_metadata(view)
     header = decode_header(header_view, custom_metadata)
     return Message(version, kind, header, body_nbytes, custom_metadata)
 
 
-def _readable_version(view: reader.TableView) -> MetadataVersion:
+def body_length(view: reader.TableView) -> int:
+    """Return the bytes of the body after a ``Message`` table.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The number is negative.
+    """
+    nbytes = int(view.scalar("bodyLength"))
+    if nbytes < 0:
+        raise InvalidMetadataError(expected="a body length of at least 0", found=f"{nbytes}")
+    return nbytes
+
+
+def readable_version(view: reader.TableView) -> MetadataVersion:
+    """Return the metadata version of a ``Message`` table.
+
+    Raises
+    ------
+    UnsupportedError
+        It is before V4 or after V5.
+    """
     number = int(view.scalar("version"))
     version = _VERSIONS.get(number)
     if version is None:

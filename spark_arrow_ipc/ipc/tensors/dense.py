@@ -1,0 +1,143 @@
+"""`Tensor`: a dense array of numbers with names for its dimensions, as a numpy array over the bytes of its message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.numpy_views import dtype_of
+from spark_arrow_ipc.ipc.metadata.tensor import ValueType, row_major_strides
+
+NDArray = npt.NDArray[Any]
+
+_FLOATS: Final[Mapping[int, t.FloatingPoint]] = {2: t.float16, 4: t.float32, 8: t.float64}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A dense tensor.
+
+    Parameters
+    ----------
+    values
+        The cells, of integers or floating-point numbers; a read-only view of it is kept. Booleans become uint8.
+    dim_names
+        One for each dimension, or none; "" where a dimension has no name.
+    custom_metadata
+        Pairs of its message.
+
+    Raises
+    ------
+    TypeError
+        Tensors cannot have values of this dtype.
+    ValueError
+        There are names, and not one for each dimension.
+    """
+
+    values: NDArray
+    dim_names: tuple[str, ...] = ()
+    custom_metadata: t.CustomMetadata = ()
+
+    def __post_init__(self) -> None:
+        values = read_only_values(self.values)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "dim_names", full_dim_names(self.dim_names, values.ndim))
+
+    def __repr__(self) -> str:
+        return f"<Tensor of {self.type}, {shape_text(self.shape, self.dim_names)}>"
+
+    @property
+    def type(self) -> ValueType:
+        """The Arrow type of the cells."""
+        return value_type(self.values.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return self.values.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from a cell to the next one along each dimension."""
+        return self.values.strides
+
+    def to_numpy(self) -> NDArray:
+        """Return the cells as a read-only array, shape `shape`, without a copy. O(1)."""
+        return self.values
+
+
+def value_type(dtype: np.dtype[Any]) -> ValueType:
+    """Return the Arrow type of a dtype of integers or floating-point numbers.
+
+    Raises
+    ------
+    TypeError
+        Tensors cannot have values of this dtype.
+    """
+    if dtype.kind in "iu":
+        return t.Int(8 * dtype.itemsize, dtype.kind == "i")
+    if dtype.kind == "f" and dtype.itemsize in _FLOATS:
+        return _FLOATS[dtype.itemsize]
+    raise TypeError(f"expected values of an integer or floating-point type for a tensor, found {dtype}")
+
+
+def little_endian(type_: t.DataType) -> np.dtype[Any]:
+    """Return the dtype of values of a message: tensors have no byte order of their own."""
+    return dtype_of(type_).newbyteorder("<")
+
+
+def read_only_values(values: NDArray) -> NDArray:
+    """Return a read-only view of an array whose dtype a tensor can have."""
+    array = np.asarray(values)
+    if array.dtype == np.bool_:
+        array = array.view(np.uint8)
+    value_type(array.dtype)
+    return read_only(array)
+
+
+def read_only(array: NDArray) -> NDArray:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def full_dim_names(names: tuple[str, ...], dimensions: int) -> tuple[str, ...]:
+    """Return one name for each dimension; all are "" where none is given.
+
+    Raises
+    ------
+    ValueError
+        The numbers differ.
+    """
+    if not names:
+        return ("",) * dimensions
+    if len(names) != dimensions:
+        raise ValueError(f"expected {dimensions} names of dimensions, found {len(names)}: {list(names)!r}")
+    return tuple(names)
+
+
+def shape_text(shape: tuple[int, ...], dim_names: tuple[str, ...]) -> str:
+    """Return a shape for people: ``[2 (row), 3 (column)]``."""
+    parts = (f"{size} ({name})" if name else f"{size}" for size, name in zip(shape, dim_names, strict=True))
+    return f"[{', '.join(parts)}]"
+
+
+def strided_view(data: memoryview, type_: ValueType, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray:
+    """Return an array over bytes, which are enough for the shape and strides. O(dimensions).
+
+    The stride of a dimension of fewer than two cells says nothing: where numpy could not take it, as it leads out of
+    the bytes, the array has another one.
+    """
+    dtype = little_endian(type_)
+    usual = row_major_strides(shape, dtype.itemsize)
+    fit = tuple(
+        stride if (size > 1 and 0 not in shape) or 0 <= stride <= len(data) else usual[d]
+        for d, (size, stride) in enumerate(zip(shape, strides, strict=True))
+    )
+    return np.ndarray(shape, dtype, data, strides=fit)

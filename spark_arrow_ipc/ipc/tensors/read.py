@@ -1,0 +1,213 @@
+"""Read tensors: `read_tensor`, `read_tensors`, and `open_tensors`, which reads only their headers.
+
+A file of tensors is one message after another, without a schema before them; an end-of-stream marker may be there.
+Where a message begins is said by the one before it alone: Arrow C++ does not pad the body of a tensor, so that the next
+message may begin at any byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import InvalidFramingError, UnsupportedError, error_context
+from spark_arrow_ipc.ipc.batch_reader import inside
+from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.framing import read_message_or_end
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.tensor import (
+    BufferPlace,
+    CooIndexHeader,
+    CsfIndexHeader,
+    CsxIndexHeader,
+    SparseTensorHeader,
+    TensorHeader,
+    TensorMessage,
+    decode_tensor_message,
+)
+from spark_arrow_ipc.ipc.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source
+from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian, strided_view
+from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
+
+_DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredTensor:
+    """A tensor of a source: its header, and the place of its body, which is read by `read`.
+
+    Parameters
+    ----------
+    number
+        Its position in the source, from 0.
+    byte_offset, body_offset
+        Of its message and of its body, from the start of the source.
+    """
+
+    source: ByteSource
+    number: int
+    byte_offset: int
+    body_offset: int
+    message: TensorMessage
+
+    @property
+    def end_offset(self) -> int:
+        """The byte offset after the body."""
+        return self.body_offset + self.message.body_nbytes
+
+    def read(self) -> Tensor | SparseTensor:
+        """Read the body, and check it.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end before the body does.
+        InvalidBodyError
+            The index of a sparse tensor contradicts its shape, its values or itself.
+        """
+        place = {"path": self.source.path, "block_kind": "tensor", "block_number": self.number}
+        with error_context(**place, byte_offset=self.body_offset):  # type: ignore[arg-type]
+            body = self.source.read_at(self.body_offset, self.message.body_nbytes)
+            return _decode(self.message, body)
+
+
+def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor | SparseTensor:
+    """Read the first tensor of a source.
+
+    A binary file object is left after the tensor, so that a second call reads the next one; of a path or bytes
+    `read_tensors` reads all.
+
+    Parameters
+    ----------
+    source
+        A path, bytes, or a binary file object.
+    limits
+        Budgets: `max_batch_bytes` for the body, `max_slots` for the cells of a dense tensor.
+
+    Raises
+    ------
+    InvalidArrowError
+        The bytes are broken: framing, metadata, or the index of a sparse tensor. There is no tensor.
+    UnsupportedError
+        It is a table, or has values of a type that tensors cannot have.
+    LimitError
+        A budget is exceeded.
+    OSError
+        The path cannot be opened.
+    """
+    opened = open_source(source)
+    try:
+        stored = next(iterate_tensors(opened, limits), None)
+        if stored is None:
+            raise InvalidFramingError(
+                expected="a tensor", found="the end of the stream", path=opened.path, byte_offset=0
+            )
+        return stored.read()
+    finally:
+        opened.close()
+
+
+def read_tensors(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Iterator[Tensor | SparseTensor]:
+    """Return an iterator over the tensors of a source; parameters and errors as for `read_tensor`."""
+    opened = open_source(source)
+
+    def tensors() -> Iterator[Tensor | SparseTensor]:
+        try:
+            for stored in iterate_tensors(opened, limits):
+                yield stored.read()
+        finally:
+            opened.close()
+
+    return tensors()
+
+
+def iterate_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> Iterator[StoredTensor]:
+    """Yield the tensors of a source that is open; only their headers are read. Errors as for `read_tensor`."""
+    byte_offset = 0
+    number = 0
+    with error_context(path=source.path):
+        if sniff(read_head(source), source.nbytes) is Format.FILE:
+            raise UnsupportedError("the file is in the Arrow IPC file format, which holds a table; use ipc.open")
+    while True:
+        with error_context(path=source.path, block_kind="tensor", block_number=number):
+            found = read_message_or_end(source, byte_offset, limits)
+            if isinstance(found, int):
+                return
+            flatbuffer, body_offset = found
+            with inside(body_offset - len(flatbuffer)):
+                message = decode_tensor_message(flatbuffer, limits)
+            stored = StoredTensor(source, number, byte_offset, body_offset, message)
+        yield stored
+        byte_offset = stored.end_offset
+        number += 1
+
+
+# --- bodies
+
+
+class _Body:
+    """The bytes of a body, whose header has been checked against their number."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def bytes_of(self, place: BufferPlace) -> memoryview:
+        return self._data[place.byte_offset : place.byte_offset + place.length]
+
+    def values(self, place: BufferPlace, type_: t.DataType, count: int) -> NDArray:
+        """Return the first `count` values of a buffer."""
+        dtype = little_endian(type_)
+        stop = place.byte_offset + count * dtype.itemsize
+        return np.frombuffer(self._data[place.byte_offset : stop], dtype)
+
+
+def _decode(message: TensorMessage, data: memoryview) -> Tensor | SparseTensor:
+    header, body = message.header, _Body(data)
+    if isinstance(header, TensorHeader):
+        values = strided_view(body.bytes_of(header.data), header.type, header.shape, header.strides)
+        return Tensor(values, header.dim_names, message.custom_metadata)
+    make, parts = _INDICES[type(header.index)](header, header.index, body)
+    return make(
+        shape=header.shape,
+        values=body.values(header.data, header.type, header.non_zero_length),
+        dim_names=header.dim_names,
+        custom_metadata=message.custom_metadata,
+        **parts,
+    )
+
+
+_Parts = tuple[type[SparseTensor], Mapping[str, Any]]
+
+
+def _decode_coo(header: SparseTensorHeader, index: CooIndexHeader, body: _Body) -> _Parts:
+    count, dimensions = header.non_zero_length, len(header.shape)
+    flat = body.values(index.indices, index.indices_type, count * dimensions)
+    indices = flat.reshape(dimensions, count).T if index.by_column else flat.reshape(count, dimensions)
+    return CooTensor, {"indices": indices, "is_canonical": index.is_canonical}
+
+
+def _decode_csx(header: SparseTensorHeader, index: CsxIndexHeader, body: _Body) -> _Parts:
+    return (CsrMatrix, CscMatrix)[index.axis], {
+        "indptr": body.values(index.indptr, index.indptr_type, header.shape[index.axis] + 1),
+        "indices": body.values(index.indices, index.indices_type, header.non_zero_length),
+    }
+
+
+def _decode_csf(_: SparseTensorHeader, index: CsfIndexHeader, body: _Body) -> _Parts:
+    return CsfTensor, {
+        "axis_order": index.axis_order,
+        "indptr": tuple(body.values(place, index.indptr_type, place.length) for place in index.indptr),
+        "indices": tuple(body.values(place, index.indices_type, place.length) for place in index.indices),
+    }
+
+
+_INDICES: Final[Mapping[type[Any], Callable[[SparseTensorHeader, Any, _Body], _Parts]]] = {
+    CooIndexHeader: _decode_coo,
+    CsxIndexHeader: _decode_csx,
+    CsfIndexHeader: _decode_csf,
+}

@@ -1,0 +1,243 @@
+"""Write tensors: `write_tensor`.
+
+What Arrow C++ reads is decisive: the metadata of a dense tensor end at a multiple of 64 bytes, lengths of buffers are
+padded to 8, and those of a CSF index count elements. Unlike C++, the body of a dense tensor is padded to 8 and says so,
+so that every message begins at a multiple of 8, and names of dimensions are kept when values are copied.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.numpy_views import dtype_of
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
+from spark_arrow_ipc.ipc.flatbuf import tables
+from spark_arrow_ipc.ipc.metadata.tensor import (
+    encode_shape,
+    encode_tensor_message,
+    encode_value_type,
+    row_major_strides,
+)
+from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
+from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian
+from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
+
+__all__ = ["write_tensor"]
+
+_PREFIX: Final = struct.Struct("<4si")
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_DENSE_ALIGNMENT: Final = 64
+"""Arrow C++ begins the values of a dense tensor at a multiple of this, counted from its message."""
+
+Buffer: TypeAlias = tuple[memoryview, int]
+"""Bytes, and the length that the metadata say of them."""
+
+
+def write_tensor(
+    sink: str | os.PathLike[str] | BinaryIO,
+    tensor: Tensor | SparseTensor | NDArray,
+    *,
+    dim_names: Sequence[str] = (),
+) -> None:
+    """Write a tensor as one message.
+
+    Parameters
+    ----------
+    sink
+        A path, whose file appears when it is whole and replaces an old one; or a binary file object, which the caller
+        closes, and to which several tensors may be written one after another.
+    tensor
+        A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array whose memory is
+        contiguous, by rows or by columns, is written as it is; any other is copied by rows.
+    dim_names
+        Names for the dimensions of an array.
+
+    Raises
+    ------
+    TypeError
+        Tensors cannot have values of this dtype, or the sink is neither a path nor a binary file object.
+    ValueError
+        There are names, and not one for each dimension; or for a tensor, which has its own.
+    OSError
+        The path cannot be created.
+    """
+    if isinstance(tensor, Tensor | SparseTensor):
+        if dim_names:
+            raise ValueError("expected dim_names with an array only: a tensor has names of its own")
+        whole: Tensor | SparseTensor = tensor
+    else:
+        whole = Tensor(tensor, tuple(dim_names))
+    parts = _encode(whole)
+    if isinstance(sink, str | os.PathLike):
+        _write_path(PathSink(os.fspath(sink)), parts)
+    elif callable(getattr(sink, "write", None)):
+        for part in parts:
+            sink.write(part)
+        FileSink(sink).finish(lambda _: None)
+    else:
+        raise TypeError(f"expected a path or a binary file object, found {type(sink).__name__}")
+
+
+def _write_path(sink: PathSink, parts: Sequence[bytes | memoryview]) -> None:
+    nbytes = sum(map(len, parts))
+
+    def prove(path: Path) -> None:
+        if path.stat().st_size != nbytes:
+            raise OSError(f"{path}: what was written is not what is there; the disk or its file system is at fault")
+
+    try:
+        for part in parts:
+            sink.file.write(part)
+        sink.finish(prove)
+    except BaseException:
+        sink.discard()
+        raise
+
+
+def _encode(tensor: Tensor | SparseTensor) -> list[bytes | memoryview]:
+    """Return the bytes of a message in pieces; those of values are views where they need no change."""
+    if isinstance(tensor, Tensor):
+        table, values, buffers, alignment = _encode_dense(tensor)
+    else:
+        table, values, buffers = _encode_sparse(tensor)
+        alignment = BODY_ALIGNMENT
+    body: list[bytes | memoryview] = []
+    for data, _ in buffers:
+        body += [data, bytes(-len(data) % BODY_ALIGNMENT)]
+    flatbuffer = encode_tensor_message(table, values, sum(map(len, body)), tensor.custom_metadata)
+    padding = bytes(-(_PREFIX.size + len(flatbuffer)) % alignment)
+    prefix = _PREFIX.pack(_CONTINUATION, len(flatbuffer) + len(padding))
+    return [prefix, flatbuffer, padding, *body]
+
+
+def _places(buffers: Sequence[Buffer]) -> list[tuple[int, int]]:
+    """Return the (offset, length) of buffers that are written one after another, each padded to 8 bytes."""
+    places = []
+    start = 0
+    for data, length in buffers:
+        places.append((start, length))
+        start += len(data) + -len(data) % BODY_ALIGNMENT
+    return places
+
+
+def _raw(array: NDArray, type_: t.DataType) -> memoryview:
+    """Return the bytes of an array by rows, in little-endian order."""
+    flat = np.ascontiguousarray(array, little_endian(type_)).reshape(-1)
+    return flat.view(np.uint8).data if flat.size else memoryview(b"")
+
+
+def _padded(array: NDArray, type_: t.DataType) -> Buffer:
+    """Return a buffer whose length counts its padding, as Arrow C++ writes those of sparse tensors."""
+    data = _raw(array, type_)
+    return data, len(data) + -len(data) % BODY_ALIGNMENT
+
+
+# --- dense
+
+
+def _encode_dense(tensor: Tensor) -> tuple[Any, dict[str, Any], list[Buffer], int]:
+    array = tensor.to_numpy()
+    by_column = array.flags.f_contiguous and not array.flags.c_contiguous
+    data = _raw(array.T if by_column else array, tensor.type)
+    values = {
+        "type": encode_value_type(tensor.type),
+        "shape": encode_shape(tensor.shape, tensor.dim_names),
+        "strides": list(array.strides if by_column else row_major_strides(tensor.shape, array.itemsize)),
+        "data": (0, len(data)),
+    }
+    return tables.TENSOR, values, [(data, len(data))], _DENSE_ALIGNMENT
+
+
+# --- sparse
+
+
+def _encode_sparse(tensor: SparseTensor) -> tuple[Any, dict[str, Any], list[Buffer]]:
+    index_type = tensor.index_type
+    table, make_values, buffers = _INDICES[type(tensor)](tensor, index_type)
+    buffers = [*buffers, _padded(tensor.values, tensor.type)]
+    *places, data = _places(buffers)
+    values = {
+        "type": encode_value_type(tensor.type),
+        "shape": encode_shape(tensor.shape, tensor.dim_names),
+        "non_zero_length": tensor.non_zero_length,
+        "sparseIndex": (table, make_values(places)),
+        "data": data,
+    }
+    return tables.SPARSE_TENSOR, values, buffers
+
+
+Places: TypeAlias = list[tuple[int, int]]
+Encoded: TypeAlias = tuple[Any, Callable[[Places], dict[str, Any]], list[Buffer]]
+"""The table of an index, its values by the places of its buffers, and these buffers."""
+
+
+def _encode_coo(tensor: CooTensor, type_: t.Int) -> Encoded:
+    width = type_.bit_width // 8
+
+    def values(places: Places) -> dict[str, Any]:
+        return {
+            "indicesType": _encode_integer(type_),
+            "indicesStrides": list(row_major_strides(tensor.indices.shape, width)),
+            "indicesBuffer": places[0],
+            "isCanonical": tensor.is_canonical,
+        }
+
+    return tables.SPARSE_TENSOR_INDEX_COO, values, [_padded(tensor.indices, type_)]
+
+
+def _encode_csx(tensor: CsrMatrix | CscMatrix, type_: t.Int) -> Encoded:
+    # Arrow C++ ends the process where the two types differ.
+    type_ = _wider(type_, tensor.indptr)
+
+    def values(places: Places) -> dict[str, Any]:
+        return {
+            "compressedAxis": tensor.axis,
+            "indptrType": _encode_integer(type_),
+            "indptrBuffer": places[0],
+            "indicesType": _encode_integer(type_),
+            "indicesBuffer": places[1],
+        }
+
+    return tables.SPARSE_MATRIX_INDEX_CSX, values, [_padded(tensor.indptr, type_), _padded(tensor.indices, type_)]
+
+
+def _encode_csf(tensor: CsfTensor, type_: t.Int) -> Encoded:
+    type_ = _wider(type_, *tensor.indptr, *tensor.indices)
+    arrays = [*tensor.indptr, *tensor.indices]
+
+    def values(places: Places) -> dict[str, Any]:
+        levels = len(tensor.indptr)
+        return {
+            "indptrType": _encode_integer(type_),
+            "indptrBuffers": places[:levels],
+            "indicesType": _encode_integer(type_),
+            "indicesBuffers": places[levels:],
+            "axisOrder": list(tensor.axis_order),
+        }
+
+    # The lengths of these, and only of these, count elements.
+    return tables.SPARSE_TENSOR_INDEX_CSF, values, [(_raw(array, type_), len(array)) for array in arrays]
+
+
+def _wider(type_: t.Int, *arrays: NDArray) -> t.Int:
+    """Return a type that holds the values of an index: `type_` where all arrays have it, else int64."""
+    return type_ if all(array.dtype == dtype_of(type_) for array in arrays) else t.int64
+
+
+def _encode_integer(type_: t.Int) -> dict[str, Any]:
+    return {"bitWidth": type_.bit_width, "is_signed": type_.signed}
+
+
+_INDICES: Final[Mapping[type[SparseTensor], Callable[[Any, t.Int], Encoded]]] = {
+    CooTensor: _encode_coo,
+    CsrMatrix: _encode_csx,
+    CscMatrix: _encode_csx,
+    CsfTensor: _encode_csf,
+}
