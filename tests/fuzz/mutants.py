@@ -3,6 +3,7 @@
     python tests/fuzz/mutants.py --count 100000             mutants 0 to 99,999
     python tests/fuzz/mutants.py --first 100000 --count 900000
     python tests/fuzz/mutants.py --show NUMBER              one mutant: what was done, and what our reader says
+    python tests/fuzz/mutants.py --tensors --count 100000   mutants of tensors
 
 A mutant is its number: it chooses a seed (`seeds.files`), one to three changes, and their values. A change is made on
 what the bytes mean, and the file is put together again, so that most mutants pass the first checks: a slot of a table
@@ -42,6 +43,8 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.recover import open_recovered
+from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
 
 MOST_SECONDS = 10
 ADDRESS_SPACE = 2 << 30
@@ -94,6 +97,19 @@ def origins():
             continue
         if parts is not None:
             found.append(parts)
+    return found
+
+
+@cache
+def tensor_origins():
+    """Return the messages of each seed of tensors."""
+    found = []
+    for content in seeds.tensors():
+        source = open_source(content)
+        stored = list(iterate_tensors(source))
+        found.append([
+            (content[x.byte_offset + 8 : x.body_offset], content[x.body_offset : x.end_offset]) for x in stored
+        ])  # fmt: skip
     return found
 
 
@@ -279,6 +295,25 @@ def mutant(number):
         return ", ".join(done), bytes(content), parts.footer is not None
 
 
+def tensor_mutant(number):
+    """Return what was done, the bytes, and False: tensors have no file format."""
+    choose = random.Random(number)
+    while True:
+        parts = Parts(list(choose.choice(tensor_origins())), None)
+        try:
+            changes = choose.choices((change_metadata, change_body), (3, 1), k=choose.choice((1, 1, 2, 3)))
+            done = [change(choose, parts) for change in changes]
+        except (ValueError, OverflowError, ArrowIpcError):
+            continue
+        content = bytearray()
+        for flatbuffer, body in parts.messages:
+            padded = flatbuffer + bytes(-len(flatbuffer) % 8)
+            content += CONTINUATION + struct.pack("<i", len(padded)) + padded + body
+        if choose.random() < 0.25:
+            done.append(change_raw(choose, content))
+        return ", ".join(done), bytes(content), False
+
+
 def _copied(value):
     if isinstance(value, dict):
         return {name: _copied(item) for name, item in value.items()}
@@ -330,13 +365,13 @@ def _on_alarm(*_):
     raise _TooLong
 
 
-def leak_of(number):
+def leak_of(number, *, of_tensors=False):
     """Return whether a mutant is sound, and its leak as text, or None."""
-    done, content, is_file = mutant(number)
+    done, content, is_file = tensor_mutant(number) if of_tensors else mutant(number)
     signal.alarm(MOST_SECONDS)
     try:
         with warnings.catch_warnings(action="ignore"):
-            return read(content, is_file=is_file), None
+            return targets.tensors(content) if of_tensors else read(content, is_file=is_file), None
     except _TooLong:
         return False, f"mutant {number} ({done}): more than {MOST_SECONDS} s\n{traceback.format_exc(limit=-6)}"
     except Exception:  # noqa: BLE001 - the finding that this program looks for
@@ -352,10 +387,10 @@ def _bound():
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, resource.RLIM_INFINITY))
 
 
-def run(first, count):
+def run(first, count, *, of_tensors=False):
     """Read so many mutants, each piece in a process of its own; return the sound ones and the leaks."""
     leaks, sound = [], 0
-    origins()
+    (tensor_origins if of_tensors else origins)()
     start, stop = first, first + count
     while start < stop:
         piece = range(start, min(start + PIECE, stop))
@@ -366,7 +401,7 @@ def run(first, count):
         child = os.fork()
         if not child:
             os.close(out)
-            _read_piece(piece, progress, in_)
+            _read_piece(piece, progress, in_, of_tensors=of_tensors)
             os._exit(0)
         os.close(in_)
         with os.fdopen(out) as lines:
@@ -381,12 +416,12 @@ def run(first, count):
     return sound, leaks
 
 
-def _read_piece(piece, progress, pipe):
+def _read_piece(piece, progress, pipe, *, of_tensors):
     _bound()
     sound = 0
     with os.fdopen(pipe, "w") as lines:
         for number in piece:
-            was_sound, leak = leak_of(number)
+            was_sound, leak = leak_of(number, of_tensors=of_tensors)
             sound += was_sound
             progress[:] = struct.pack("<qq", number + 1, sound)
             if leak is not None:
@@ -399,18 +434,19 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="the first mutant's number")
     parser.add_argument("--count", type=int, default=20_000, help="so many mutants")
     parser.add_argument("--show", type=int, metavar="NUMBER", help="one mutant")
+    parser.add_argument("--tensors", action="store_true", help="mutants of tensors, not of tables")
     options = parser.parse_args()
     if options.show is not None:
         signal.signal(signal.SIGALRM, _on_alarm)
-        done, content, is_file = mutant(options.show)
+        done, content, is_file = (tensor_mutant if options.tensors else mutant)(options.show)
         print(done, f"{len(content):,} bytes", "a file" if is_file else "a stream", sep="; ")
-        print(leak_of(options.show)[1] or "no leak")
+        print(leak_of(options.show, of_tensors=options.tensors)[1] or "no leak")
         return 0
     started = time.perf_counter()
-    sound, leaks = run(options.first, options.count)
+    sound, leaks = run(options.first, options.count, of_tensors=options.tensors)
     print(*leaks, sep="\n")
     print(
-        f"mutants {options.first:,} to {options.first + options.count - 1:,} of {len(origins()):,} seeds: "
+        f"mutants {options.first:,} to {options.first + options.count - 1:,} of {len(tensor_origins() if options.tensors else origins()):,} seeds: "
         f"{sound:,} read, {options.count - sound:,} refused, {len(leaks):,} leaks, {time.perf_counter() - started:.0f} s"
     )
     return 1 if leaks else 0

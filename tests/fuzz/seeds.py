@@ -6,10 +6,13 @@ writes DIRECTORY/<target>/<hash> for every target of `targets`.
 """
 
 import hashlib
+import io
 import os
 import sys
 from collections import defaultdict
 from pathlib import Path
+
+import numpy as np
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
@@ -18,6 +21,7 @@ from spark_arrow_ipc.ipc.constants import FOOTER_TAIL_NBYTES, MAGIC, Compression
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 
 DATA = Path(__file__).parents[1] / "data"
+TENSORS = Path(__file__).parents[1] / "tensor_data"
 CORPUS = "ARROW_IPC_CORPUS"
 MOST_NBYTES = 8 << 10
 FOLDERS = ("arrow-testing/data", "others", "generated")
@@ -33,6 +37,22 @@ def files():
     for path in paths:
         if path.stat().st_size <= MOST_NBYTES and path.suffix not in {".gz", ".json", ".tsv"}:
             yield path.read_bytes()
+
+
+def tensors():
+    """Yield the contents of small files of tensors: those of other writers, and of ours what these do not have."""
+    for path in sorted(TENSORS.glob("*.*")):
+        if path.suffix != ".md":
+            yield path.read_bytes()
+    for array in (
+        np.asfortranarray(np.ones((2, 3, 2), np.float16)),
+        np.array(7, np.uint64),
+        np.arange(3, dtype=np.int8),
+    ):
+        sink = io.BytesIO()
+        ipc.write_tensor(sink, array, dim_names="abc"[: array.ndim])
+        ipc.write_tensor(sink, ipc.CooTensor.from_dense_numpy(array))
+        yield sink.getvalue()
 
 
 def messages(stream):
@@ -64,6 +84,7 @@ def seeds():
             nbytes = int.from_bytes(tail[:4], "little", signed=True)
             if 0 < nbytes < len(content):
                 made["metadata"].add(content[-FOOTER_TAIL_NBYTES - nbytes : -FOOTER_TAIL_NBYTES])
+    made["tensors"].update(tensors())
     for codec in CompressionType:
         for content in CONTENTS:
             prefix, frame = Compressor(codec).compress(memoryview(content))

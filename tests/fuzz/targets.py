@@ -1,15 +1,18 @@
-"""What is fuzzed: four functions of bytes, which may raise nothing but `ArrowIpcError`.
+"""What is fuzzed: five functions of bytes, which may raise nothing but `ArrowIpcError`.
 
 What a target decodes has to be sound as well: it passes `validate.check` in full, and its values can be converted
 to Python. The functions know nothing of atheris, so that tests can call them with one input; `run` does the rest.
 """
 
+import io
 import struct
 from contextlib import contextmanager
 
+import numpy as np
+
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.validate import arrays as validate
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.errors import ArrowIpcError, LimitError
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import CompressionType, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
@@ -19,6 +22,7 @@ from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.plan import compile_plan
 
 LIMITS = Limits(max_batch_bytes=64 << 20, max_metadata_bytes=1 << 20, max_columns=10_000)
+TENSOR_LIMITS = Limits(max_batch_bytes=64 << 20, max_metadata_bytes=1 << 20, max_slots=1_000_000)
 MOST_VALUES = 2_000
 """Rows of types without bytes cost nothing to claim; their Python values do."""
 
@@ -94,4 +98,33 @@ def decompression(data):
         assert len(bytes(output)) == len(output)
 
 
-TARGETS = {target.__name__: target for target in (metadata, stream, file, decompression)}
+def tensors(data):
+    """Read bytes as tensors, make them dense, and write and read them again; whether all were sound."""
+    with refusal():
+        for tensor in ipc.read_tensors(data, limits=TENSOR_LIMITS):
+            _check_tensor(tensor)
+        return True
+    return False
+
+
+def _check_tensor(tensor):
+    assert repr(tensor)
+    written = io.BytesIO()
+    ipc.write_tensor(written, tensor)
+    again = ipc.read_tensor(written.getvalue())
+    assert (tensor.shape, tensor.type, tensor.dim_names) == (again.shape, again.type, again.dim_names)
+    if isinstance(tensor, ipc.Tensor):
+        assert tensor.to_numpy().tobytes() == again.to_numpy().tobytes()
+        return
+    assert tensor.values.tobytes() == again.values.tobytes()
+    coordinates = tensor.coordinates()
+    assert coordinates.tolist() == again.coordinates().tolist()
+    assert ((coordinates >= 0) & (coordinates < tensor.shape)).all()
+    try:
+        dense = tensor.to_dense_numpy(limits=TENSOR_LIMITS)
+    except (LimitError, ValueError):
+        return
+    assert np.count_nonzero(dense) == np.count_nonzero(tensor.values)
+
+
+TARGETS = {target.__name__: target for target in (metadata, stream, file, decompression, tensors)}

@@ -151,6 +151,13 @@ def test_mutants_leak_nothing():
     assert 30 < sound < 270
 
 
+def test_mutants_of_tensors_leak_nothing():
+    """A sample; `python tests/fuzz/mutants.py --tensors --count 100000` runs more."""
+    sound, leaks = mutants.run(0, 300, of_tensors=True)
+    assert leaks == []
+    assert 30 < sound < 270
+
+
 def test_a_mutant_is_its_number():
     assert mutants.mutant(7) == mutants.mutant(7)
     assert len({mutants.mutant(number)[1] for number in range(20)}) == 20
