@@ -15,6 +15,8 @@ from typing import BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, truncated
 from spark_arrow_ipc.storage.local_source import FileSource
+from spark_arrow_ipc.storage.object_url import scheme_of
+from spark_arrow_ipc.storage.open import storage_of
 
 __all__ = ["BufferSource", "ByteSource", "FileSource", "ForwardSource", "Openable", "SeekableSource", "open_source"]
 
@@ -123,6 +125,11 @@ def _name_of(file: BinaryIO) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def _open_object(url: str) -> ByteSource:
+    storage, path = storage_of(url)
+    return storage.open(path)
+
+
 def open_source(source: Openable) -> ByteSource:
     """Return a `ByteSource` of a path, bytes or a binary file object, or the given source.
 
@@ -130,11 +137,14 @@ def open_source(source: Openable) -> ByteSource:
     ------
     OSError
         The path cannot be opened.
+    UnsupportedError
+        It is a URL of an object store, and obstore is not installed.
     TypeError
         The argument is none of these.
     """
     if isinstance(source, str | os.PathLike):
-        return FileSource.open(os.fspath(source))
+        path = os.fspath(source)
+        return FileSource.open(path) if scheme_of(path) is None else _open_object(path)
     if isinstance(source, bytes | bytearray | memoryview):
         return BufferSource(memoryview(source).toreadonly().cast("B"))
     if isinstance(cast("object", source), io.TextIOBase):

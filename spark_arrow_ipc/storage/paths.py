@@ -1,11 +1,11 @@
-"""Operations on paths: absolute strings with parts separated by ``/``."""
+"""Operations on paths: absolute strings with parts separated by ``/``, or URLs, whose root is ``scheme://bucket``."""
 
 from __future__ import annotations
 
 import posixpath
 from typing import Final
 
-__all__ = ["SEPARATOR", "TEMPORARY_SUFFIX", "join", "name_of", "parent", "relative"]
+__all__ = ["SEPARATOR", "TEMPORARY_SUFFIX", "join", "name_of", "parent", "relative", "root_of"]
 
 SEPARATOR: Final = "/"
 
@@ -19,8 +19,15 @@ def join(directory: str, *parts: str) -> str:
 
 
 def parent(path: str) -> str:
-    """Return the directory of a path: ``/`` for the root, ``""`` for a bare name."""
-    return posixpath.dirname(path)
+    """Return the directory of a path: the root for the root itself, ``""`` for a bare name."""
+    above = posixpath.dirname(path)
+    return path if above[-1:] == ":" and path.startswith(above + "//") else above
+
+
+def root_of(path: str) -> str:
+    """Return the root of an absolute path: ``/``, or ``scheme://bucket`` of a URL."""
+    first, _, rest = path.partition(SEPARATOR)
+    return f"{first}//{rest[1:].partition(SEPARATOR)[0]}" if rest.startswith(SEPARATOR) else first + SEPARATOR
 
 
 def name_of(path: str) -> str:

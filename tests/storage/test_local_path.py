@@ -44,7 +44,7 @@ def test_relative_paths_are_those_that_the_working_directory_changes():
 
 
 REFUSED = [
-    ("s3", "s3a://bucket/x", UnsupportedError, "scheme s3a"),
+    ("s3", "s3a://bucket/x", UnsupportedError, "either local paths or those of object stores"),
     ("dbfs", "dbfs:/x", UnsupportedError, "scheme dbfs"),
     ("another host", "file://server/x", UnsupportedError, "host 'server'"),
     ("relative URI", "file:x.arrow", OptionError, "absolute path after file:"),

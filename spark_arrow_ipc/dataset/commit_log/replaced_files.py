@@ -64,7 +64,7 @@ def kept_places(storage: Storage, path: str) -> Iterator[str]:
     because others may write there.
     """
     dataset = parent(path)
-    while "=" in name_of(dataset):
+    while "=" in name_of(dataset) and dataset != parent(dataset):
         dataset = parent(dataset)
     directory = join(dataset, REPLACED_DIRECTORY)
     with suppress(OSError):

@@ -223,13 +223,18 @@ class CommittedView:
                 break
             is_known = False
             unknown.append(directory)
+            if directory == parent(directory):
+                break
             directory = parent(directory)
-        dataset = self._datasets[directory]
+        dataset = self._datasets.get(directory)
         self._datasets.update(dict.fromkeys(unknown, dataset))
         return dataset
 
     def _has_records(self, directory: str) -> bool:
-        return self.storage.status(join(directory, COMMITS_DIRECTORY), follow_links=False) is not None
+        commits = join(directory, COMMITS_DIRECTORY)
+        if not self.storage.traits.directories:  # one request says both that it is none, and no file
+            return any(True for _ in self.storage.list(commits))
+        return self.storage.status(commits, follow_links=False) is not None
 
     def _directory(self, dataset: str) -> DatasetDirectory:
         return DatasetDirectory(self.storage, dataset)

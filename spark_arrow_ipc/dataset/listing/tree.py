@@ -36,7 +36,7 @@ from spark_arrow_ipc.dataset.listing.globs import ANY_DIRECTORIES, compile_name,
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
 __all__ = [
@@ -174,7 +174,7 @@ def list_tree(
     Parameters
     ----------
     paths
-        Plain paths or ``file:`` URIs; the order is kept.
+        Plain paths, ``file:`` URIs, or URLs of object stores; the order is kept.
     recursive
         Whether all files are read, as with Spark's ``recursiveFileLookup``.
     file_filter
@@ -189,7 +189,7 @@ def list_tree(
     OptionError
         A pattern is not valid.
     UnsupportedError
-        A path has a scheme other than ``file``.
+        A path has a scheme that no storage has, or is in another storage than the first.
     ConcurrentWriteError
         Jobs were committed during each of several listings.
     CommitError, FileChangedError
@@ -312,14 +312,15 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
     matched: dict[str, DataFile | str] = {}
     try:
         for choice in expand_braces(pattern):
-            scheme, *parts = choice.split(SEPARATOR)
+            root = root_of(choice)
+            parts = choice[len(root) :].split(SEPARATOR)
             # One ** after another stands for nothing more, and each is a walk through the tree.
             parts = [
                 part
                 for part, before in zip(parts, ["", *parts], strict=False)
                 if part != before or part != ANY_DIRECTORIES
             ]
-            matches = _matches_of_parts(view, scheme + SEPARATOR, parts)
+            matches = _matches_of_parts(view, root, parts)
             matched.update((_path(match), match) for match in sorted(matches, key=_path))
     except OptionError:
         if not _exists(view.storage, pattern):

@@ -33,6 +33,8 @@ from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.concurrent import each
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["Outline", "OutlineOptions", "Outlines", "each_file", "read_outline"]
 
@@ -93,6 +95,8 @@ class OutlineOptions:
         Record batches and streams of more bytes may be cut, so their rows or the index of the stream are read.
     share_above
         `Outline.wanted_share` is read of files of more bytes.
+    storage
+        The storage that holds the files.
     """
 
     columns: Columns | None = None
@@ -102,6 +106,7 @@ class OutlineOptions:
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     cut_above: float = math.inf
     share_above: float = math.inf
+    storage: Storage = LOCAL
 
 
 class Outlines:
@@ -165,7 +170,7 @@ def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
         What the outline is read with.
     """
     try:
-        with error_context(path=file.path), closing(file.open()) as source:
+        with error_context(path=file.path), closing(file.open(options.storage)) as source:
             return _outline(_Shared(source), file, options)
     except FileNotFoundError as error:
         gone = FileChangedError("the file was listed a moment ago and is gone now; read the path again", path=file.path)

@@ -48,8 +48,7 @@ from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recover
 from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.local_source import open_mapped
-from spark_arrow_ipc.storage.storage import Status
+from spark_arrow_ipc.storage.storage import Status, Storage
 
 __all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "scan"]
 
@@ -73,7 +72,7 @@ class ScanOptions:
     joined_rows
         Batches of fewer rows are joined with their neighbours until they reach this number; 0: never.
     memory_map
-        Map files instead of reading them; `open_mapped` describes the risks.
+        Map files instead of reading them; `storage.local_source.open_mapped` describes the risks.
     error_policy
         Which errors of files are skipped.
     verify_checksums
@@ -84,6 +83,8 @@ class ScanOptions:
         When the read was planned, for the message of `FileChangedError`.
     select_blocks
         Selects the record batches of a file to read; all if it is None or returns None.
+    storage
+        The storage that holds the files.
     """
 
     validation: Validation = Validation.FULL
@@ -95,6 +96,7 @@ class ScanOptions:
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     planned_at: datetime | None = None
     select_blocks: SelectBlocks | None = None
+    storage: Storage = LOCAL
 
 
 _DEFAULT_OPTIONS: Final = ScanOptions()
@@ -198,7 +200,7 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
     """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
 
     def open_at(place: str) -> _Opened | None:
-        status = LOCAL.status(place)
+        status = options.storage.status(place)
         if status is None:
             raise FileNotFoundError(place)
         change = _change(part, status)
@@ -207,14 +209,14 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
         return _open_at(place, status, columns, options)
 
     try:
-        return open_where_it_lies(part, open_at)
+        return open_where_it_lies(part, open_at, options.storage)
     except _OtherFileError as error:
         raise _changed(part, str(error), options) from None
 
 
 def _open_at(place: str, status: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
     def opens() -> Openable:
-        return open_mapped(place) if options.memory_map else place
+        return options.storage.open(place, memory_map=options.memory_map, known=status)
 
     if not options.error_policy.recover:
         reader = ipc.open(
@@ -283,7 +285,8 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         assert opened.recovered.lost is not None
         report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
     # A file that was removed meanwhile was still read to its end: this process held it open.
-    after = LOCAL.status(opened.before.path)
+    # Where files have versions, every request named the one that was opened.
+    after = opened.before if opened.before.version else options.storage.status(opened.before.path)
     if after is not None and after != opened.before:
         raise _changed(part, "it was changed while it was read", options)
 

@@ -141,8 +141,8 @@ class StagedWriter:
 
     def discard(self) -> None:
         """Close and delete the file."""
-        with suppress(OSError):  # unwritten bytes are not needed
-            self._file.close()
+        with suppress(OSError, _Discarded), self._file:  # unwritten bytes are not needed
+            raise _Discarded
         remove_staged(self._staging, self._staged)
 
     def _verified(self, nbytes: int) -> StagedFile:
@@ -154,7 +154,10 @@ class StagedWriter:
             raise missing_staging(self._staging.directory) from error
         try:
             crc32 = tail_crc32(source)
-            _verify(source, path, nbytes, self._blocks, self.rows)
+            # Where every read waits, the rows of the headers are not counted: a request for each would take longer than
+            # writing did.
+            rows = None if self._staging.storage.traits.waits else self.rows
+            _verify(source, path, nbytes, self._blocks, rows)
         finally:
             source.close()
         return StagedFile(self._staged, self._final, nbytes, self.rows, crc32)
@@ -166,6 +169,10 @@ class StagedWriter:
         except BaseException:
             self.discard()
             raise
+
+
+class _Discarded(Exception):  # noqa: N818 - it is no error, and never seen
+    """Leaves the block of a file as an error does, so that a storage which shows a file when it is closed does not."""
 
 
 def _create(staging: Staging, name: str) -> BinaryIO:
@@ -182,22 +189,26 @@ def remove_staged(staging: Staging, name: str) -> None:
         staging.storage.delete(staging.path(name))
 
 
-def _verify(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int) -> None:
+def _verify(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int | None) -> None:
     """Raise if the closed file differs from what was written.
 
-    The stream format has no footer: only the size and the schema are checked.
+    The stream format has no footer: only the size and the schema are checked. Rows are counted unless they are None.
     """
     if source.nbytes != nbytes:
         raise CommitError(expected=f"a finished file of {nbytes:,} bytes", found=f"{source.nbytes:,} bytes", path=path)
     with error_context(path=path), ipc.open(source) as reader:
         if not isinstance(reader, ipc.FileReader):
             return
-        read = sum(reader.read_header(i).length for i in range(len(reader)))
+        read = None if rows is None else sum(reader.read_header(i).length for i in range(len(reader)))
         if (len(reader), read) != (blocks, rows):
             raise CommitError(
-                expected=f"{blocks:,} record batches of {rows:,} rows in the finished file",
-                found=f"{len(reader):,} of {read:,}",
+                expected=f"{blocks:,} record batches of {_counted(rows)} in the finished file",
+                found=f"{len(reader):,} of {_counted(read)}",
             )
+
+
+def _counted(rows: int | None) -> str:
+    return "rows not counted" if rows is None else f"{rows:,} rows"
 
 
 def tail_crc32(source: ByteSource) -> int:

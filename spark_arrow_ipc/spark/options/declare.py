@@ -22,7 +22,7 @@ from spark_arrow_ipc.spark.options import parsers
 
 __all__ = [
     "Option", "byte_size", "byte_size_or_zero", "count", "declared", "flag", "one_of", "option", "optional", "optional_byte_size",
-    "optional_count", "pairs", "string", "word",
+    "optional_count", "pairs", "secret_pairs", "string", "word",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -127,6 +127,12 @@ def string(expected: str, example: str, meaning: str) -> str | None:
 def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
     """Declare options that share a prefix: `name` ends in ``.*``; pairs are sorted by key."""
     return one_of(Option(parsers.not_blank, None, expected, example, meaning, name), absent=())
+
+
+def secret_pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
+    """Declare options as `pairs` does, whose values the repr of their holder does not show."""
+    row = Option(parsers.not_blank, None, expected, example, meaning, name)
+    return field(default=(), repr=False, metadata={_OPTIONS: (row,)})
 
 
 def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:

@@ -35,6 +35,9 @@ from spark_arrow_ipc.spark.options.enums import (
     Times,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
+from spark_arrow_ipc.storage.object_url import scheme_of
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["OPTIONS", "READING", "WRITING", "ReadOptions", "SparkWriteOptions"]
 
@@ -47,6 +50,10 @@ _PATHS = d.Option(
     parsers.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
     "Several files or directories; `load([a, b])` sets it.",
     name="paths",
+)  # fmt: skip
+_STORAGE = (
+    "storage.*", "a string", "eu-central-1",
+    "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a value.",
 )  # fmt: skip
 _TIME = "a time as 2026-06-01T13:00:00"
 _COLUMNS = (
@@ -176,6 +183,12 @@ class ReadOptions:
     memory_map: bool = d.flag(
         "false", "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."
     )
+    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*_STORAGE)
+
+    @property
+    def opened_storage(self) -> Storage:
+        """The storage of the paths."""
+        return storage_of(self.paths[0], self.storage)[0]
 
     @property
     def limits(self) -> Limits:
@@ -210,6 +223,8 @@ class ReadOptions:
         if {"path", "paths"} <= {key.lower() for key in mapping}:
             raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
         _check_metadata_only(options)
+        if options.memory_map and any(map(scheme_of, options.paths)):
+            raise OptionError("memoryMap=true is for local files, and the path is that of an object store; remove it")
         return options
 
 
@@ -309,6 +324,7 @@ class SparkWriteOptions:
         "Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value "
         "that the type does not hold exactly is an error.",
     )
+    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*_STORAGE)
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str]) -> SparkWriteOptions:
@@ -322,6 +338,10 @@ class SparkWriteOptions:
         options = cls(**parse_given(mapping, WRITING, READING))
         if options.compression is None and options.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
+        if options.path is not None and scheme_of(options.path) is not None and _gives(mapping, "durability"):
+            raise OptionError(
+                "the option durability is for local files; what an object store has acknowledged is safe: remove it"
+            )
         return options
 
 
@@ -330,6 +350,10 @@ WRITING = Side("writing", "written", d.declared(SparkWriteOptions))
 
 OPTIONS: tuple[d.Option, ...] = tuple({option.name: option for option in (*READING, *WRITING)}.values())
 """All options of this release, in the order of the documentation."""
+
+
+def _gives(mapping: Mapping[str, str], name: str) -> bool:
+    return name in map(str.lower, mapping)
 
 
 def _check_metadata_only(options: ReadOptions) -> None:

@@ -50,7 +50,12 @@ def list_dataset(options: ReadOptions) -> Tree:
         _instant(options.modified_before, options.time_zone),
         _instant(options.modified_after, options.time_zone),
     )
-    return list_tree(options.paths, recursive=options.recursive_file_lookup, file_filter=filters)
+    return list_tree(
+        options.paths,
+        recursive=options.recursive_file_lookup,
+        file_filter=filters,
+        storage=options.opened_storage,
+    )
 
 
 def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partitioning:
@@ -101,7 +106,9 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
         An option is wrong, there is no file, the newest file is broken, or schemas cannot be merged.
     """
     tree = list_dataset(options)
-    return dataset_schema(tree, Outlines(OutlineOptions(recover=options.recover)), options)
+    return dataset_schema(
+        tree, Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage)), options
+    )
 
 
 def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends_below: bool = True) -> s.StructType:

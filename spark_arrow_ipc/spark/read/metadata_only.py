@@ -111,7 +111,9 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         try:
             with error_context(path=file.path):
                 blocks = file_blocks(
-                    file.open(), limits=limits, concatenated_streams=self._options.concatenated_streams
+                    file.open(self._options.opened_storage),
+                    limits=limits,
+                    concatenated_streams=self._options.concatenated_streams,
                 )
                 return [_row(file, block) for block in blocks]
         except FileNotFoundError as error:

@@ -138,6 +138,7 @@ def _outline_options(
         concatenated_streams=options.concatenated_streams,
         cut_above=cut_above(_split_options(options).split_bytes(0)),
         share_above=options.open_cost_in_bytes,
+        storage=options.opened_storage,
     )
 
 

@@ -117,6 +117,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 concatenated_streams=options.concatenated_streams,
                 planned_at=partition.planned_at,
                 select_blocks=_select_blocks(selection, fields),
+                storage=options.opened_storage,
             ),
         )
         with closing(files):

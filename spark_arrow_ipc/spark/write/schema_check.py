@@ -24,6 +24,8 @@ from spark_arrow_ipc.spark.options.enums import SchemaCheck
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["check_names", "check_schema", "has_schema", "schema_checker"]
 
@@ -81,7 +83,7 @@ def _ambiguous(name: str, other: str, path: str) -> OptionError:
     )
 
 
-def schema_checker(own: Schema, check: SchemaCheck) -> Callable[[DataFile], None] | None:
+def schema_checker(own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> Callable[[DataFile], None] | None:
     """Return a callback that checks a schema against an existing file, or None to check nothing.
 
     Parameters
@@ -90,32 +92,34 @@ def schema_checker(own: Schema, check: SchemaCheck) -> Callable[[DataFile], None
         The schema of the new files.
     check
         The option.
+    storage
+        The storage that holds the existing file.
     """
     if check is SchemaCheck.NONE:
         return None
-    return lambda file: _check_file(own, file, check)
+    return lambda file: _check_file(own, file, check, storage)
 
 
-def _check_file(own: Schema, file: DataFile, check: SchemaCheck) -> None:
+def _check_file(own: Schema, file: DataFile, check: SchemaCheck, storage: Storage) -> None:
     """Check against the schema of a file. Opens it once, and reads no body."""
     try:
-        there = _schema_of(file)
+        there = _schema_of(file, storage)
     except (ArrowIpcError, OSError) as error:
         _LOG.warning("the schema of the newest file is not compared with that of the job: %s", error)
         return
     check_schema(spark_schema(own, ReadOptions()), there, file.path, check)
 
 
-def _schema_of(file: DataFile) -> s.StructType:
+def _schema_of(file: DataFile, storage: Storage) -> s.StructType:
     """Read the schema of a file as Spark reads it."""
-    outline = read_outline(file, OutlineOptions())
+    outline = read_outline(file, OutlineOptions(storage=storage))
     if outline.schema is None:
         assert outline.error is not None
         raise outline.error
     return spark_schema(outline.schema, ReadOptions())
 
 
-def has_schema(file: DataFile, own: Schema, check: SchemaCheck) -> bool:
+def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
     """Return whether a file has the columns of the new files, or the option checks nothing. Opens it once.
 
     Parameters
@@ -126,11 +130,13 @@ def has_schema(file: DataFile, own: Schema, check: SchemaCheck) -> bool:
         The schema of the new files.
     check
         The option.
+    storage
+        The storage that holds the file.
     """
     if check is SchemaCheck.NONE:
         return True
     try:
-        check_schema(spark_schema(own, ReadOptions()), _schema_of(file), file.path, SchemaCheck.EXACT)
+        check_schema(spark_schema(own, ReadOptions()), _schema_of(file, storage), file.path, SchemaCheck.EXACT)
     except (ArrowIpcError, OSError):
         return False
     return True

@@ -23,6 +23,7 @@ from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import has_schema, schema_checker
+from spark_arrow_ipc.storage.open import storage_of
 
 __all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
 
@@ -67,15 +68,17 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             The columns do not fit beside those files.
         """
         plan = plan_write(schema, options)
+        storage, root = storage_of(path, options.storage)
         job = plan_job(
-            path,
+            root,
             _mode(options, overwrite=overwrite),
             durable=options.durability is Durability.FSYNC,
             if_exists=options.if_exists,
             commit_token=options.commit_token,
             partition_by=plan.partition_fields,
             keep_replaced=options.keep_replaced,
-            check_existing=schema_checker(plan.file_schema, options.schema_check),
+            check_existing=schema_checker(plan.file_schema, options.schema_check, storage),
+            storage=storage,
         )
         return cls(job, plan, options.schema_check)
 
@@ -97,7 +100,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             self._job,
             _outputs(messages),
             write_empty=lambda: self._plan.write_empty(self._job.staging),
-            fits=lambda file: has_schema(file, self._plan.file_schema, self._schema_check),
+            fits=lambda file: has_schema(file, self._plan.file_schema, self._schema_check, self._job.staging.storage),
         )
 
     @short_errors

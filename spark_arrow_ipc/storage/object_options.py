@@ -1,0 +1,325 @@
+"""`connect`: make a connection to a bucket from its URL, the options ``storage.*`` and what the machine knows.
+
+Strategy
+--------
+The options are those of the library (obstore), which checks them; a misspelt one is answered with the one that was
+meant. Three groups of them go to three places: the store, its HTTP client, and its retries. Credentials are, in this
+order: those of the options, those of the environment, a profile of ``~/.aws`` or a single sign-on (by boto3, where it
+is installed), and the role of the machine. Every machine finds its own: nothing but what the options hold travels
+from the driver.
+
+No value of an option is ever part of an error: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.storage.object_url import Kind, kind_of, split_url
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+__all__ = ["PREFIX", "StorageOptions", "connect", "is_secret", "load_obstore", "without_secrets"]
+
+StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
+"""Names without the prefix, and values."""
+
+PREFIX: Final = "storage."
+
+_INSTALL: Final = "paths of object stores need the package obstore: pip install 'spark-arrow-ipc[cloud]'"
+
+_STORE_OPTIONS: Final[Mapping[Kind, str]] = {
+    Kind.S3: """access_key_id allow_http checksum_algorithm conditional_put container_authorization_token_file
+        container_credentials_full_uri container_credentials_relative_uri copy_if_not_exists default_region
+        disable_bulk_delete disable_tagging endpoint imdsv1_fallback metadata_endpoint region request_payer role_arn
+        role_session_name s3_express secret_access_key server_side_encryption session_token skip_signature
+        sse_bucket_key_enabled sse_customer_key_base64 sse_kms_key_id unsigned_payload
+        virtual_hosted_style_request web_identity_token_file""",
+    Kind.GCS: "application_credentials base_url bearer_token service_account service_account_key skip_signature",
+    Kind.AZURE: """account_key account_name authority_host client_id client_secret credential_type disable_tagging
+        encryption_key endpoint fabric_cluster_identifier fabric_session_token fabric_token_service_url
+        fabric_workload_host federated_token_file msi_endpoint msi_resource_id object_id sas_key skip_signature
+        tenant_id token use_azure_cli use_emulator use_fabric_endpoint""",
+    Kind.HTTP: "",
+    Kind.MEMORY: "",
+}
+"""Names for near misses; the library knows more (``aws_`` and ``azure_`` before each, old names), and decides."""
+
+_CLIENT_OPTIONS: Final = frozenset(
+    [
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    ]
+)
+_FLAGS: Final = frozenset(
+    ("allow_http", "allow_invalid_certificates", "http1_only", "http2_only", "randomize_addresses")
+)
+_RETRY_OPTIONS: Final = frozenset(("max_retries", "retry_timeout"))
+_PROFILE: Final = "profile"
+
+_SECRET: Final = re.compile(
+    r"secret|token|key|password|credential|sas|proxy_url|header|account|client_id", re.IGNORECASE
+)
+"""Options whose values no text may show. Generous: an account's name is hidden as well."""
+
+_LEAST_SECRET: Final = 4
+"""Characters of a value that is looked for in texts; shorter ones are part of words."""
+
+_COPY_TIMEOUT: Final = timedelta(minutes=10)
+"""Of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
+
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h)?")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+_METADATA_ADDRESS: Final = ("169.254.169.254", 80)
+"""Where a machine of a cloud asks for the credentials of its role."""
+
+_METADATA_SECONDS: Final = 1.0
+
+_S3_FINDS: Final = (
+    "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)  # fmt: skip
+"""Variables of the environment by which the library finds credentials without asking the machine's role."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The options by where they go."""
+
+    store: dict[str, str]
+    client: dict[str, Any]
+    retry: dict[str, Any]
+    profile: str | None
+
+
+def is_secret(name: str) -> bool:
+    """Return whether no text may show the value of an option; `name` is without the prefix."""
+    return _SECRET.search(name) is not None
+
+
+def without_secrets(text: str, options: StorageOptions) -> str:
+    """Return a text with three stars for each value of a secret option."""
+    for name, value in options:
+        if is_secret(name) and len(value) >= _LEAST_SECRET:
+            text = text.replace(value, "***")
+    return text
+
+
+def load_obstore() -> Any:
+    """Import obstore.
+
+    Raises
+    ------
+    UnsupportedError
+        It is not installed.
+    """
+    try:
+        import obstore
+    except ImportError as error:
+        raise UnsupportedError(_INSTALL) from error
+    return obstore
+
+
+def connect(path: str, options: StorageOptions, *, copies: bool = False) -> ObjectStore:
+    """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role.
+
+    Parameters
+    ----------
+    path
+        From `object_path`.
+    options
+        Without their prefix.
+    copies
+        Whether the store is for copies on the server, which take long.
+
+    Raises
+    ------
+    OptionError
+        An option is unknown or wrong, or no credentials are found.
+    UnsupportedError
+        obstore is not installed; or a profile is named, and boto3 is not.
+    """
+    load_obstore()
+    from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
+
+    root, kind = split_url(path)[0], kind_of(path)
+    groups = _grouped(options, kind)
+    if copies:
+        groups.client["timeout"] = _COPY_TIMEOUT
+    if kind is Kind.MEMORY:
+        _check(not options, options, kind)
+        return MemoryStore()
+    if kind is Kind.HTTP:
+        _check(not groups.store, tuple(groups.store.items()), kind)
+        if root.startswith("http:"):
+            groups.client.setdefault("allow_http", True)
+        of_web: Any = HTTPStore
+        return _made(
+            lambda: cast("ObjectStore", of_web(root, client_options=groups.client, retry_config=groups.retry)),
+            options,
+            kind,
+        )
+    cls: Any = {Kind.S3: S3Store, Kind.GCS: GCSStore, Kind.AZURE: AzureStore}[kind]
+    arguments: dict[str, Any] = {"client_options": groups.client, "retry_config": groups.retry}
+
+    def make() -> ObjectStore:
+        made: ObjectStore = cls.from_url(root, config=groups.store, **arguments)
+        return made
+
+    if kind is not Kind.S3:
+        return _made(make, options, kind)
+    if not _given(groups.store, "region", "default_region") and (region := _region()) is not None:
+        groups.store["region"] = region
+    store = _made(make, options, kind)  # first, as it finds misspelt options
+    provider = _credential_provider(groups)
+    if provider is None:
+        return store
+    arguments["credential_provider"] = provider
+    return _made(make, options, kind)
+
+
+def _region() -> str | None:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
+def _grouped(options: StorageOptions, kind: Kind) -> _Groups:
+    groups = _Groups({}, {}, {}, dict(options).get(_PROFILE))
+    if groups.profile is not None and kind is not Kind.S3:
+        raise OptionError(f"the option {PREFIX}{_PROFILE} names a profile of ~/.aws, and the path is of {kind.value}")
+    for name, value in options:
+        if name in _CLIENT_OPTIONS:
+            groups.client[name] = _flag(name, value) if name in _FLAGS else value
+        elif name == "max_retries":
+            if not value.isdecimal() or len(value) > 4:
+                raise OptionError(f"the option {PREFIX}{name} must be a whole number below 10,000")
+            groups.retry[name] = int(value)
+        elif name == "retry_timeout":
+            groups.retry[name] = _seconds(name, value)
+        elif name != _PROFILE:
+            groups.store[name] = value
+    if groups.store.get("endpoint", groups.store.get("endpoint_url", "")).startswith("http:"):
+        groups.client.setdefault("allow_http", True)  # whoever writes http: means it
+    return groups
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() not in {"true", "false"}:
+        raise OptionError(f"the option {PREFIX}{name} must be true or false")
+    return value.lower() == "true"
+
+
+def _seconds(name: str, value: str) -> timedelta:
+    found = _DURATION.fullmatch(value.strip())
+    if found is None or len(value) > 20:
+        raise OptionError(f"the option {PREFIX}{name} must be a number of seconds, or one with a unit of ms, s, m or h")
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2] or "s"])
+
+
+def _credential_provider(groups: _Groups) -> Any:
+    """Return boto3's provider, where the library alone would find no credentials and boto3 may; else None.
+
+    Raises
+    ------
+    OptionError
+        Nobody finds any.
+    """
+    if groups.profile is None and (
+        _given(groups.store, "access_key_id", "skip_signature", "web_identity_token_file")
+        or _given(groups.store, "container_credentials_relative_uri", "container_credentials_full_uri")
+        or any(map(os.environ.get, _S3_FINDS))
+        or os.environ.get("AWS_SKIP_SIGNATURE", "").lower() == "true"
+    ):
+        return None
+    wants_profile = groups.profile or os.environ.get("AWS_PROFILE")
+    try:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        if wants_profile:
+            raise UnsupportedError("a profile of ~/.aws is read by boto3: pip install boto3") from error
+    else:
+        from botocore.exceptions import BotoCoreError
+
+        with suppress(BotoCoreError, ValueError, OSError):
+            session = boto3.Session(profile_name=groups.profile)
+            # Asking for a role is left to the library, which asks faster.
+            session._session.get_component("credential_provider").remove("iam-role")  # noqa: SLF001 - no public way
+            if session.get_credentials() is not None:
+                return Boto3CredentialProvider(session)
+        if wants_profile:
+            raise OptionError(
+                f"the profile {wants_profile!r} is not in ~/.aws/config or ~/.aws/credentials of this machine, "
+                "or has no credentials"
+            )
+    if os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true" or not _has_role():
+        raise OptionError(
+            "no credentials for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on every machine, give "
+            f"{PREFIX}access_key_id and {PREFIX}secret_access_key or {PREFIX}profile (with boto3), give the machines a "
+            f"role, or {PREFIX}skip_signature=true for a public bucket"
+        )
+    return None
+
+
+def _has_role() -> bool:
+    """Return whether something answers where a machine of a cloud asks for its role. A second at most."""
+    try:
+        socket.create_connection(_METADATA_ADDRESS, timeout=_METADATA_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _given(store: Mapping[str, str], *names: str) -> bool:
+    return any(name in store or f"aws_{name}" in store for name in names)
+
+
+def _check(holds: bool, options: StorageOptions, kind: Kind) -> None:
+    if not holds:
+        raise _unknown(options[0][0], kind)
+
+
+def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: Kind) -> ObjectStore:
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+
+    try:
+        return make()
+    except UnknownConfigurationKeyError as error:
+        names = re.findall(r"[A-Za-z0-9_]+", str(error))
+        wrong = next((name for name, _ in options if name in names), options[0][0] if options else "")
+        raise _unknown(wrong, kind) from None
+    except (BaseError, ValueError, TypeError) as error:
+        text = str(error).partition("\n")[0]
+        raise OptionError(f"the options {PREFIX}* do not make a connection: {without_secrets(text, options)}") from None
+
+
+def _unknown(name: str, kind: Kind) -> OptionError:
+    import difflib  # only for errors
+
+    known = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
+    known += [_PROFILE] if kind is Kind.S3 else []
+    near = difflib.get_close_matches(name[:100].lower(), known, n=1)
+    hint = f"did you mean {PREFIX}{near[0]}" if near else "docs/object_stores.md lists those that there are"
+    return OptionError(f"there is no option {PREFIX}{name[:100]} for {kind.value}; {hint}")

@@ -1,0 +1,395 @@
+"""`ObjectStorage`: buckets of S3, Google Cloud Storage and Azure, public web servers, over the library obstore.
+
+Strategy
+--------
+A directory is a prefix of keys. A file appears whole when its writer is closed, and is never changed in place.
+`put_if_absent` is a conditional request, and its answer alone is not believed: the library repeats a request whose
+reply was lost, and is then told of its own object, so each object names its writer, and what lies there is looked at.
+
+A connection belongs to the process that made it: after a fork its threads are gone, and every call would wait for ever.
+So the process is compared first. Only the options travel by pickle.
+
+Errors are builtin ones (`OSError`) of one line that holds no value of an option.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
+from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, without_secrets
+from spark_arrow_ipc.storage.object_source import ObjectSource
+from spark_arrow_ipc.storage.object_upload import ObjectUpload
+from spark_arrow_ipc.storage.object_url import Kind as StoreKind
+from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, split_url
+from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.storage import Kind, Status, Traits
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+__all__ = ["ObjectStorage"]
+
+_TRAITS: Final = Traits(directories=False, renames=False, waits=True)
+
+_WRITER: Final = "arrowipc-writer"
+"""Attribute of an object that `put_if_absent` made: a random name of the call."""
+
+_ATTEMPTS: Final = 5
+"""How often a conditional request is made again that was refused although nothing is there."""
+
+_DELETE_THREADS: Final = 16
+_BATCH: Final = 1_000
+"""Keys of one request that deletes, and of one page of a listing."""
+
+_stores: dict[tuple[int, str, StorageOptions, bool], Any] = {}
+"""The connections of this process, by process, root and options. Threads may make one twice, which harms nothing."""
+
+_users: set[int] = set()
+"""The process that has used the library; a child of it inherits its number here, not its threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStorage:
+    """Objects by URL.
+
+    Parameters
+    ----------
+    options
+        Of the connections (`connect`), without their prefix.
+    """
+
+    options: StorageOptions = ()
+
+    def __repr__(self) -> str:
+        """Show the names of the options, and no value."""
+        return f"ObjectStorage({', '.join(name for name, _ in self.options)})"
+
+    @property
+    def traits(self) -> Traits:
+        """Directories are prefixes, files are copied and not renamed, and every call waits."""
+        return _TRAITS
+
+    def inside(self, directory: str | None) -> ObjectStorage:  # noqa: ARG002 - there are no links
+        """Return this storage: there are no links."""
+        return self
+
+    def resolve(self, path: str | os.PathLike[str]) -> str:
+        """Return the URL that all calls write alike (`object_path`)."""
+        return object_path(path)
+
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
+        """Return the state of an object, or of a prefix that keys have; the root of a bucket is always there.
+
+        One request, two for what has the looks of the other: a name with a dot is a file, one without a directory.
+        """
+        store, key = self._at(path)
+        if not key:
+            return Status(path, Kind.DIRECTORY)
+        looks = (self._file_status, self._directory_status)
+        for look in looks if "." in name_of(key) else reversed(looks):
+            status = look(store, path, key)
+            if status is not None:
+                return status
+        return None
+
+    def list(self, directory: str) -> Iterator[Status]:
+        """Yield what is directly below a prefix. One request for 1,000 names; a web server has no listing."""
+        if kind_of(directory) is StoreKind.HTTP:
+            return
+        store, key = self._at(directory)
+        root = split_url(directory)[0]
+        with self._errors(directory):
+            found = load_obstore().list_with_delimiter(store, prefix=key or None)
+        prefixes = set(found["common_prefixes"])
+        for prefix in prefixes:
+            yield Status(join_url(root, prefix), Kind.DIRECTORY)
+        for meta in found["objects"]:
+            # A console marks a folder by an object of no bytes whose key is the folder's with a slash.
+            if meta["path"] != key and (meta["size"] or meta["path"] not in prefixes):
+                yield _file(join_url(root, meta["path"]), meta)
+
+    def open(
+        self,
+        path: str,
+        *,
+        memory_map: bool = False,  # noqa: ARG002 - refused with the option
+        known: Status | None = None,
+    ) -> ByteSource:
+        """Return the bytes of an object. One request, none if its state is known."""
+        status = known
+        if status is None:
+            store, key = self._at(path)
+            status = self._file_status(store, path, key) if key else None
+            if status is None:
+                raise _missing(path)
+        return ObjectSource(self._fetch(path, status.version), path, status.nbytes)
+
+    def read(self, path: str, max_nbytes: int) -> bytes:
+        """Return a small object whole. One request."""
+        return self._read(path, max_nbytes)[0]
+
+    def create(self, path: str) -> BinaryIO:
+        """Create an object, which appears when it is closed, and not at all if its ``with`` block fails."""
+        store, key = self._at(path)
+        return cast("BinaryIO", ObjectUpload(store, key, path, self._errors))
+
+    def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
+        """Return an unnamed file in the temporary directory of this machine."""
+        return cast("BinaryIO", tempfile.TemporaryFile())
+
+    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
+        """Write a small object in place of what is there. One request."""
+        store, key = self._at(path)
+        with self._errors(path):
+            load_obstore().put(store, key, data, use_multipart=False)
+
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002 - it always is
+        """Write a small object unless one is there. One request; another one where the answer is not plain.
+
+        Raises
+        ------
+        OSError
+            Whether it was written cannot be found out.
+        """
+        obstore = load_obstore()
+        store, key = self._at(path)
+        writer = uuid.uuid4().hex
+        for last in [False] * (_ATTEMPTS - 1) + [True]:
+            try:
+                with self._errors(path):
+                    obstore.put(store, key, data, mode="create", use_multipart=False, attributes={_WRITER: writer})
+            except PermissionError:
+                raise
+            except (OSError, FileChangedError) as error:
+                try:
+                    found, attributes = self._read(path, len(data))
+                except LimitError:
+                    return False  # larger than ours
+                except FileNotFoundError:
+                    if last:
+                        raise error from None
+                    continue  # refused because of another attempt that made nothing, or never stored
+                return attributes[_WRITER] == writer if _WRITER in attributes else found == data
+            else:
+                return True
+        raise AssertionError("unreachable")
+
+    def check_put_if_absent(self, directory: str) -> None:
+        """Raise if the store writes an object that is there already although it was told not to. Four requests.
+
+        Raises
+        ------
+        UnsupportedError
+            It does: two writers at once would lose data.
+        """
+        obstore = load_obstore()
+        path = f"{directory}/probe-{uuid.uuid4().hex}"
+        store, key = self._at(path)
+        try:
+            refused = True
+            with self._errors(path):
+                obstore.put(store, key, b"1", mode="create", use_multipart=False)
+            try:
+                obstore.put(store, key, b"2", mode="create", use_multipart=False)
+                refused = False
+            except obstore.exceptions.AlreadyExistsError:
+                pass
+        except UnsupportedError:
+            refused = False
+        finally:
+            with suppress(OSError):
+                self.delete(path)
+        if not refused:
+            raise UnsupportedError(
+                "this store does not refuse to write an object that is there already (If-None-Match: *), so that two "
+                "jobs at once would lose data; write to a store that does, or to local files and copy them",
+                path=directory,
+            )
+
+    def check_writable(self, directory: str) -> None:
+        """Do nothing: what may be written is known when it is."""
+
+    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
+        """Do nothing: copies inside a bucket work where writing does."""
+
+    def check_delete(self, paths: Sequence[str]) -> None:
+        """Do nothing: what may be deleted is known when it is."""
+
+    def publish(self, staged: str, final: str) -> None:
+        """Copy an object on the server, without its bytes coming here. One request."""
+        store, key = self._at(staged, copies=True)
+        with self._errors(staged):
+            load_obstore().copy(store, key, split_url(final)[1])
+
+    def delete(self, path: str) -> None:
+        """Delete an object; nothing happens if it is not there."""
+        store, key = self._at(path)
+        with suppress(FileNotFoundError), self._errors(path):
+            load_obstore().delete(store, key)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Delete objects, 1,000 a request; missing ones do not matter."""
+        by_root = defaultdict(list)
+        for path in paths:
+            root, key = split_url(path)
+            by_root[root].append(key)
+        for root, keys in by_root.items():
+            store, _ = self._at(root)
+            for start in range(0, len(keys), _BATCH):
+                self._delete_batch(store, root, keys[start : start + _BATCH])
+
+    def delete_tree(self, directory: str) -> None:
+        """Delete all objects below a prefix."""
+        store, key = self._at(directory)
+        root = split_url(directory)[0]
+        with self._errors(directory):
+            # Listed whole first: a page after a deletion may begin behind what is left.
+            keys = [meta["path"] for page in load_obstore().list(store, prefix=key or None) for meta in page]
+        self.delete_all([join_url(root, found) for found in keys])
+
+    def make_directory(self, directory: str) -> None:
+        """Do nothing: a directory is there when an object is."""
+
+    def delete_directory_if_empty(self, directory: str) -> None:
+        """Do nothing: no directory is empty."""
+
+    def sync_file(self, file: BinaryIO) -> None:
+        """Do nothing: a store answers when the bytes are safe."""
+
+    def sync(self, directory: str) -> None:
+        """Do nothing: a store answers when the name is safe."""
+
+    def _at(self, path: str, *, copies: bool = False) -> tuple[ObjectStore, str]:
+        """Return the connection and the key of a path."""
+        root, key = split_url(path)
+        pid = os.getpid()
+        if _users and pid not in _users:
+            raise UnsupportedError(
+                "this process was forked from one that had used an object store, whose connections cannot be used here; "
+                "start processes with multiprocessing's method spawn or forkserver",
+                path=path,
+            )
+        of = (pid, root, self.options, copies)
+        store = _stores.get(of)
+        if store is None:
+            if kind_of(root) is StoreKind.MEMORY:
+                copies = False  # one memory, whoever asks
+                store = _stores.get((pid, root, (), False))
+            if store is None:
+                store = connect(root, self.options, copies=copies)
+            _users.add(pid)
+            _stores[of] = store
+        return store, key
+
+    def _file_status(self, store: ObjectStore, path: str, key: str) -> Status | None:
+        try:
+            with self._errors(path):
+                return _file(path, load_obstore().head(store, key))
+        except FileNotFoundError:
+            return None
+
+    def _directory_status(self, store: ObjectStore, path: str, key: str) -> Status | None:
+        if kind_of(path) is StoreKind.HTTP:
+            return None
+        with self._errors(path):
+            for page in load_obstore().list(store, prefix=key, chunk_size=1):
+                if any(meta["path"] != key for meta in page):
+                    return Status(path, Kind.DIRECTORY)
+        return None
+
+    def _fetch(self, path: str, version: str) -> Callable[[int, int], memoryview]:
+        store, key = self._at(path)
+        obstore = load_obstore()
+        if_match: dict[str, Any] = {"if_match": version} if version else {}
+
+        def fetch(start: int, stop: int) -> memoryview:
+            with self._errors(path):
+                data = memoryview(obstore.get(store, key, options={"range": (start, stop), **if_match}).bytes())
+            if len(data) != stop - start:
+                raise FileChangedError(
+                    f"expected {stop - start:,} bytes at byte offset {start:,}, found {len(data):,}: the object was "
+                    "replaced by a shorter one after it was listed; read the path again",
+                    path=path,
+                )
+            return data
+
+        return fetch
+
+    def _read(self, path: str, max_nbytes: int) -> tuple[bytes, dict[str, str]]:
+        """Return a small object and its attributes."""
+        store, key = self._at(path)
+        with self._errors(path):
+            if not key:
+                raise _missing(path)
+            reply = load_obstore().get(store, key)
+            nbytes = reply.meta["size"]
+            if nbytes > max_nbytes:
+                raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
+            return bytes(reply.bytes()), dict(reply.attributes)
+
+    def _delete_batch(self, store: ObjectStore, root: str, keys: Sequence[str]) -> None:
+        try:
+            with self._errors(root):
+                load_obstore().delete(store, keys)
+        except (FileNotFoundError, UnsupportedError):  # a store that deletes one by one, and has not all of them
+            with ThreadPoolExecutor(_DELETE_THREADS) as pool:
+                list(pool.map(lambda key: self.delete(join_url(root, key)), keys))
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """Raise the library's errors as builtin ones of one line, with the path and without a secret."""
+        exceptions = load_obstore().exceptions
+        try:
+            yield
+        except FileNotFoundError:
+            raise _missing(path) from None
+        except exceptions.PreconditionError:
+            raise FileChangedError(
+                "the object was replaced after it was listed; read the path again", path=path
+            ) from None
+        except exceptions.AlreadyExistsError:
+            raise FileExistsError(errno.EEXIST, "File exists", path) from None
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise PermissionError(
+                errno.EACCES,
+                f"the store refuses it; check the credentials and their rights ({self._one_line(error)})",
+                path,
+            ) from None
+        except exceptions.NotSupportedError as error:
+            raise UnsupportedError(self._one_line(error), path=path) from None
+        except exceptions.InvalidPathError as error:
+            raise OSError(
+                errno.EINVAL,
+                f"a key here has an empty part (//) or one that no path can have; rename it ({self._one_line(error)})",
+                path,
+            ) from None
+        except exceptions.BaseError as error:
+            raise OSError(errno.EIO, self._one_line(error), path) from None
+
+    def _one_line(self, error: Exception) -> str:
+        """Return the text of an error without the library's inner state and the values of options."""
+        text = " ".join(str(error).partition("\n\n")[0].split())
+        text = without_secrets(text, self.options)
+        return text if len(text) <= 400 else text[:397] + "..."
+
+
+def _file(path: str, meta: Any) -> Status:
+    modified: datetime = meta["last_modified"]
+    mtime_ns = int(modified.timestamp()) * 1_000_000_000 + modified.microsecond * 1_000
+    return Status(path, Kind.FILE, meta["size"], mtime_ns, version=meta["e_tag"] or "")
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "No such file", path)

@@ -1,0 +1,181 @@
+"""What object stores have beside the suite of all storages: versions, lost replies, forks, errors of one line."""
+
+import multiprocessing
+import pickle
+import uuid
+
+import obstore
+import pytest
+
+from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
+from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.storage.storage import Kind
+
+SECRET = "hunter2-very-secret"
+
+
+@pytest.fixture
+def place():
+    return ObjectStorage(), f"memory://{uuid.uuid4().hex}"
+
+
+def test_no_value_of_an_option_is_shown_and_the_options_travel():
+    storage = ObjectStorage((("region", "eu-central-1"), ("secret_access_key", SECRET)))
+    assert "ObjectStorage(region, secret_access_key)" == repr(storage)
+    assert storage == pickle.loads(pickle.dumps(storage))
+
+
+def test_an_object_that_was_replaced_is_an_error(place):
+    storage, root = place
+    storage.put(f"{root}/a", b"x" * 100_000)
+    known = storage.status(f"{root}/a")
+    source = storage.open(f"{root}/a", known=known)
+    assert b"xx" == bytes(source.read_at(0, 2))
+    storage.put(f"{root}/a", b"y" * 100_000)
+    assert storage.status(f"{root}/a").version != known.version
+    with pytest.raises(FileChangedError, match="replaced after it was listed"):
+        source.read_at(10, 2)
+    storage.delete(f"{root}/a")
+    with pytest.raises(FileNotFoundError):
+        source.read_at(20, 2)
+
+
+def test_an_upload_that_fails_or_is_dropped_leaves_nothing(place):
+    storage, root = place
+    for nbytes in (10, 20 << 20):
+        with pytest.raises(ZeroDivisionError), storage.create(f"{root}/a") as file:
+            file.write(b"x" * nbytes)
+            raise ZeroDivisionError
+        dropped = storage.create(f"{root}/a")
+        dropped.write(b"x" * nbytes)
+        del dropped
+        assert [] == list(storage.list(root))
+
+
+def test_a_long_object_is_uploaded_in_parts(place):
+    storage, root = place
+    with storage.create(f"{root}/a") as file:
+        for i in range(20):
+            file.write(bytes([i]) * (1 << 20))
+        assert 20 << 20 == file.tell()
+    source = storage.open(f"{root}/a")
+    assert [i for i in range(20)] == [source.read_at(i << 20, 1)[0] for i in range(20)]  # noqa: C416
+    file.close()
+    with pytest.raises(ValueError, match="closed"):
+        file.write(b"")
+    with pytest.raises(FileExistsError), storage.create(f"{root}/a") as file:
+        file.write(b"x" * (9 << 20))
+
+
+def test_a_folder_that_a_console_made_is_no_file(place):
+    storage, root = place
+    storage.put(f"{root}/k=1/a", b"1")
+    storage.put(f"{root}/empty", b"")
+    store, _ = storage._at(root)
+    listed = obstore.list_with_delimiter(store)
+    listed["objects"].append(
+        {"path": "k=1", "size": 0, "last_modified": listed["objects"][0]["last_modified"], "e_tag": None}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(obstore, "list_with_delimiter", lambda *_, **__: listed)
+        found = {status.path: status.kind for status in storage.list(root)}
+    assert {f"{root}/k=1": Kind.DIRECTORY, f"{root}/empty": Kind.FILE} == found
+
+
+def _fails_after(put, *errors):
+    """Return a `put` that stores and says otherwise, or says so and stores nothing: (stores, error) a call."""
+    left = list(errors)
+
+    def wrapped(*args, **options):
+        if not left:
+            return put(*args, **options)
+        stores, error = left.pop(0)
+        if stores:
+            put(*args, **options)
+        raise error
+
+    return wrapped
+
+
+EXISTS = obstore.exceptions.AlreadyExistsError("it is there")
+LOST = obstore.exceptions.GenericError("the connection was closed")
+
+
+@pytest.mark.parametrize(
+    ("there", "faults", "made"),
+    [
+        pytest.param(None, [], True, id="made"),
+        pytest.param(b"other", [], False, id="there"),
+        pytest.param(b"mine", [], False, id="there, with the same bytes"),
+        pytest.param(b"larger than mine", [], False, id="there, and larger"),
+        pytest.param(None, [(True, LOST)], True, id="stored, and the reply was lost"),
+        pytest.param(None, [(True, EXISTS)], True, id="stored, repeated by the library, and refused"),
+        pytest.param(None, [(False, EXISTS)], True, id="a conflict that stored nothing"),
+        pytest.param(None, [(False, EXISTS), (False, LOST), (True, LOST)], True, id="one after the other"),
+        pytest.param(b"other", [(False, LOST)], False, id="there, and the reply was lost"),
+        pytest.param(None, [(False, LOST)] * 5, OSError, id="never stored"),
+        pytest.param(None, [(False, obstore.exceptions.PermissionDeniedError("403"))], PermissionError, id="refused"),
+    ],
+)
+def test_the_answer_of_a_conditional_request_is_not_believed(place, monkeypatch, there, faults, made):
+    storage, root = place
+    path = f"{root}/record"
+    if there is not None:
+        assert storage.put_if_absent(path, there)
+    monkeypatch.setattr(obstore, "put", _fails_after(obstore.put, *faults))
+    if isinstance(made, bool):
+        assert made is storage.put_if_absent(path, b"mine")
+        assert (there or b"mine") == storage.read(path, 100)
+    else:
+        with pytest.raises(made):
+            storage.put_if_absent(path, b"mine")
+
+
+def test_a_store_that_overwrites_what_it_must_not_is_refused(place, monkeypatch):
+    storage, root = place
+    storage.check_put_if_absent(root)
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda *args, mode=None, **options: put(*args, **options))  # noqa: PLW0108 - the mode is left out
+    with pytest.raises(UnsupportedError, match="does not refuse to write an object that is there"):
+        storage.check_put_if_absent(root)
+    assert [] == list(storage.list(root))
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (obstore.exceptions.PermissionDeniedError(f"403 {SECRET}\n\nDebug source: inner"), PermissionError, r"check the credentials and their rights \(403 \*\*\*\)"),
+        (obstore.exceptions.UnauthenticatedError("401"), PermissionError, "check the credentials"),
+        (obstore.exceptions.GenericError("a\nb " + "x" * 1_000), OSError, r"a b x+\.\.\."),
+        (obstore.exceptions.InvalidPathError("a//b"), OSError, r"a key here has an empty part \(//\)"),
+        (obstore.exceptions.NotSupportedError("no copies"), UnsupportedError, "no copies"),
+        (FileNotFoundError("x"), FileNotFoundError, "No such file"),
+    ],
+)  # fmt: skip
+def test_an_error_is_one_line_with_the_path_and_without_a_secret(error, raised, message):
+    storage = ObjectStorage((("secret_access_key", SECRET),))
+    with pytest.raises(raised, match=message) as caught, storage._errors("s3://b/a"):
+        raise error
+    text = str(caught.value)
+    assert "s3://b/a" in text
+    assert "\n" not in text
+    assert SECRET not in text
+    assert caught.value.__suppress_context__
+
+
+def _look(queue, root):
+    try:
+        queue.put(str(ObjectStorage().status(root)))
+    except UnsupportedError as error:
+        queue.put(str(error))
+
+
+def test_a_fork_of_a_process_that_used_a_store_is_told_so(place):
+    storage, root = place
+    storage.put(f"{root}/a", b"1")
+    fork = multiprocessing.get_context("fork")
+    queue = fork.SimpleQueue()
+    child = fork.Process(target=_look, args=(queue, f"{root}/a"))
+    child.start()
+    assert "forked from one that had used an object store" in queue.get()
+    child.join()
