@@ -40,33 +40,6 @@ def test_an_object_that_was_replaced_is_an_error(place):
         source.read_at(20, 2)
 
 
-def test_an_upload_that_fails_or_is_dropped_leaves_nothing(place):
-    storage, root = place
-    for nbytes in (10, 20 << 20):
-        with pytest.raises(ZeroDivisionError), storage.create(f"{root}/a") as file:
-            file.write(b"x" * nbytes)
-            raise ZeroDivisionError
-        dropped = storage.create(f"{root}/a")
-        dropped.write(b"x" * nbytes)
-        del dropped
-        assert [] == list(storage.list(root))
-
-
-def test_a_long_object_is_uploaded_in_parts(place):
-    storage, root = place
-    with storage.create(f"{root}/a") as file:
-        for i in range(20):
-            file.write(bytes([i]) * (1 << 20))
-        assert 20 << 20 == file.tell()
-    source = storage.open(f"{root}/a")
-    assert [i for i in range(20)] == [source.read_at(i << 20, 1)[0] for i in range(20)]  # noqa: C416
-    file.close()
-    with pytest.raises(ValueError, match="closed"):
-        file.write(b"")
-    with pytest.raises(FileExistsError), storage.create(f"{root}/a") as file:
-        file.write(b"x" * (9 << 20))
-
-
 def test_a_folder_that_a_console_made_is_no_file(place):
     storage, root = place
     storage.put(f"{root}/k=1/a", b"1")

@@ -141,8 +141,9 @@ class StagedWriter:
 
     def discard(self) -> None:
         """Close and delete the file."""
-        with suppress(OSError, _Discarded), self._file:  # unwritten bytes are not needed
-            raise _Discarded
+        if not self._file.closed:
+            with suppress(OSError, _Discarded), self._file:  # unwritten bytes are not needed
+                raise _Discarded
         remove_staged(self._staging, self._staged)
 
     def _verified(self, nbytes: int) -> StagedFile:
