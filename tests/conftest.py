@@ -8,9 +8,11 @@ tests run in the shared session: each way of docs/deploy.md, copies of a task, t
 unless `-m exhaustive` asks for them, as .ci/run does.
 """
 
+import contextlib
 import os
 
 import pytest
+from object_stores import SERVERS
 
 MOST_PROCESSES = 4
 """Each of them starts a Spark session once it comes to a file that asks for it, which takes a GB."""
@@ -39,3 +41,23 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("slow")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="session")
+def servers():
+    """A callable that gives the object store of a name in `SERVERS`, and starts its server when it is first asked."""
+    with contextlib.ExitStack() as stack:
+        stores, failures = {}, {}
+
+        def started(name):
+            if name in failures:
+                raise failures[name]
+            if name not in stores:
+                try:
+                    stores[name] = stack.enter_context(SERVERS[name]())
+                except pytest.fail.Exception as failure:  # a minute, and no other test needs to wait for it
+                    failures[name] = failure
+                    raise
+            return stores[name]
+
+        yield started
