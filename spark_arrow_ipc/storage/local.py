@@ -220,14 +220,18 @@ class LocalStorage:
         with self._directory(staging) as descriptor:
             device = os.fstat(descriptor).st_dev
         feasible.check_length(finals, staging)
-        for directory in sorted({self._nearest(above) for above in {os.path.dirname(final) for final in finals}}):
-            with self._directory(directory) as descriptor:
-                feasible.check_writable(descriptor, directory)
+        checked: set[str] = set()
+        for directory in sorted({os.path.dirname(final) for final in finals}):
+            with self._nearest_directory(directory) as (nearest, descriptor):
+                if nearest in checked:
+                    continue
+                checked.add(nearest)
+                feasible.check_writable(descriptor, nearest)
                 if os.fstat(descriptor).st_dev != device:
                     raise OSError(
                         errno.EXDEV,
                         "it is on another device than the staged files, which cannot be renamed there",
-                        directory,
+                        nearest,
                     )
 
     def check_delete(self, paths: Sequence[str]) -> None:
@@ -303,11 +307,22 @@ class LocalStorage:
         finally:
             os.close(descriptor)
 
-    def _nearest(self, directory: str) -> str:
-        """Return the nearest directory at or above one that exists."""
-        while directory != self.root and self.status(directory, follow_links=False) is None:
-            directory = os.path.dirname(directory)
-        return directory
+    @contextmanager
+    def _nearest_directory(self, directory: str) -> Iterator[tuple[str, int]]:
+        """Yield the nearest directory at or above one that exists, and its descriptor."""
+        while True:
+            try:
+                descriptor = beneath.open_directory(self.root or directory, directory)
+                break
+            except FileNotFoundError:
+                # Not there yet; or another job, whose last file in it was removed, has just deleted it.
+                if directory in {self.root, os.path.dirname(directory)}:
+                    raise
+                directory = os.path.dirname(directory)
+        try:
+            yield directory, descriptor
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[str, int | None]]:

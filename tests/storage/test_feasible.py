@@ -3,11 +3,13 @@
 import errno
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from spark_arrow_ipc.storage import beneath
 from spark_arrow_ipc.storage.local import LOCAL
 
 
@@ -66,6 +68,21 @@ def test_a_partition_on_another_device(place, monkeypatch):
     assert refused(storage.check_publish, f"{root}/stage", [f"{root}/part-0.arrow"]) is None
     found = refused(storage.check_publish, f"{root}/stage", [f"{root}/k=1/part-0.arrow"])
     assert (errno.EXDEV, f"{root}/k=1") == found
+
+
+def test_a_partition_that_another_job_deletes_meanwhile(place, monkeypatch):
+    storage, root = place
+    gone, real = f"{root}/k=1", beneath.open_directory
+
+    def open_directory(above, directory):
+        if directory == gone:
+            shutil.rmtree(gone, ignore_errors=True)
+        return real(above, directory)
+
+    monkeypatch.setattr(beneath, "open_directory", open_directory)
+    assert Path(gone).exists()
+    assert refused(storage.check_publish, f"{root}/stage", [f"{gone}/part-0.arrow"]) is None
+    assert not Path(gone).exists()
 
 
 def test_a_file_of_another_user_in_a_sticky_directory(place, monkeypatch):
