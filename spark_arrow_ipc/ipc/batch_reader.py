@@ -75,6 +75,8 @@ class BatchReader:
 class Window:
     """A `ByteSource` over bytes of another one that are already in memory."""
 
+    waits = False
+
     def __init__(self, source: ByteSource, byte_offset: int, data: memoryview) -> None:
         self.path = source.path
         self.nbytes = source.nbytes

@@ -13,6 +13,9 @@ from spark_arrow_ipc.ipc.source import ByteSource
 GAP_NBYTES: Final = 64 << 10
 """Ranges closer than this are read as one: the gap costs less than a second read."""
 
+WAITING_GAP_NBYTES: Final = 1 << 20
+"""The same of a source that waits: another read costs 30 ms, which are 2.7 MB of 90 MB/s."""
+
 WHOLE_SHARE: Final = 0.8
 """A body of which more than this share is wanted is read whole."""
 
@@ -65,25 +68,30 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
     source, byte_offset, nbytes = place.source, place.byte_offset, place.nbytes
     if wanted is None:
         return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
-    ranges = ranges_to_read(wanted, nbytes)
+    ranges = ranges_to_read(wanted, nbytes, gap_nbytes(source))
     starts = tuple(start for start, _ in ranges)
     parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
     return Body(starts, tuple(parts), byte_offset, nbytes)
 
 
-def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int) -> list[tuple[int, int]]:
-    """Return the (start, stop) ranges to read of a body of `nbytes` for the wanted ones."""
-    ranges = join_ranges(wanted)
+def gap_nbytes(source: ByteSource) -> int:
+    """Return the most bytes of a gap between ranges of a source that are read as one."""
+    return WAITING_GAP_NBYTES if source.waits else GAP_NBYTES
+
+
+def ranges_to_read(wanted: Sequence[tuple[int, int]], nbytes: int, gap: int) -> list[tuple[int, int]]:
+    """Return the (start, stop) ranges to read of a body of `nbytes` for the wanted ones, joined across gaps."""
+    ranges = join_ranges(wanted, gap)
     return [(0, nbytes)] if sum(stop - start for start, stop in ranges) > WHOLE_SHARE * nbytes else ranges
 
 
-def join_ranges(wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return (start, stop) ranges that cover `wanted` (start, nbytes), joined across gaps."""
+def join_ranges(wanted: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """Return (start, stop) ranges that cover `wanted` (start, nbytes), joined across gaps of at most `gap` bytes."""
     joined: list[tuple[int, int]] = []
     for start, nbytes in sorted(wanted):
         if not nbytes:
             continue
-        if joined and start - joined[-1][1] <= GAP_NBYTES:
+        if joined and start - joined[-1][1] <= gap:
             joined[-1] = (joined[-1][0], max(joined[-1][1], start + nbytes))
         else:
             joined.append((start, start + nbytes))

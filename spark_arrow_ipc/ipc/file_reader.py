@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import takewhile
+from weakref import WeakSet
 
 import numpy as np
 
@@ -19,13 +20,16 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
-from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, with_blocks
+from spark_arrow_ipc.ipc.block_coverage import check_covered
+from spark_arrow_ipc.ipc.body import BodyPlace, gap_nbytes
 from spark_arrow_ipc.ipc.checksums import FileChecksums, MessageChecksums, check_header, checksum, decode_checksums
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
-from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader
+from spark_arrow_ipc.ipc.constants import FILE_HEADER, MAGIC, Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.first_message import read_first_message
 from spark_arrow_ipc.ipc.framing import split_block
+from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block, Footer
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
@@ -34,6 +38,7 @@ from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
+from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource
 
 
@@ -47,13 +52,45 @@ class FileReader(BatchReader):
     format = Format.FILE.value
 
     def __init__(
-        self, source: ByteSource, columns: SelectedColumns, footer: Footer, *, verify_checksums: bool = True
+        self,
+        source: ByteSource,
+        columns: SelectedColumns,
+        footer: Footer,
+        *,
+        verify_checksums: bool = True,
+        checks_start: bool = False,
     ) -> None:
         super().__init__(source, columns)
         self._footer = footer
         self._dictionary_nbytes = 0
         self._verifies = verify_checksums
         self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
+        self._checks_start = checks_start
+        self._ahead: WeakSet[BatchesAhead] | None = None
+
+    def check_start(self) -> None:
+        """Check that the file begins as one, and that the footer names all its batches, if `ipc.open` did not.
+
+        That would be another wait there, so the first read of a batch does it. Reads the first bytes.
+
+        Raises
+        ------
+        InvalidFramingError
+            The first bytes are those of something else, or bytes of batches belong to no block.
+        LimitError
+            The schema message exceeds the limits.
+        """
+        if not self._checks_start:
+            return
+        with error_context(path=self.path):
+            head = read_head(self._source)
+            if sniff(head, self._source.nbytes) is not Format.FILE:
+                raise InvalidFramingError(
+                    expected=f"the magic {MAGIC.decode()} at the start of a file that ends with it",
+                    found="the start of a stream", byte_offset=0, spec='Columnar.rst "IPC File Format"',
+                )  # fmt: skip
+            check_covered(self._source, head, self._footer, self._columns.limits)
+        self._checks_start = False
 
     @property
     def custom_metadata(self) -> CustomMetadata:
@@ -92,6 +129,7 @@ class FileReader(BatchReader):
         blocks = (*self.blocks, *self.dictionary_blocks)
         if checksums is None or not blocks:
             return None
+        self.check_start()
         nbytes = min(block.byte_offset for block in blocks) - len(FILE_HEADER)
         if not 0 < nbytes <= self._columns.limits.max_metadata_bytes:
             return None
@@ -118,7 +156,35 @@ class FileReader(BatchReader):
         return len(self.blocks)
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        return map(self.read_batch, range(len(self)))
+        if not self._source.waits:
+            return map(self.read_batch, range(len(self)))
+        return (batch for batch, _ in self.read_joined(0, len(self), below_rows=0))
+
+    def read_ahead(self, numbers: Sequence[int]) -> BatchesAhead | None:
+        """Begin to read record batches in threads, for `read_joined`; None where reads do not wait.
+
+        Memory: 4 batches or 64 MiB, whichever is less, and at least one batch.
+
+        Parameters
+        ----------
+        numbers
+            Record batches that will be read, rising. The caller closes what is returned.
+        """
+        if not self._source.waits or not numbers:
+            return None
+        if isinstance(self._source, KeptEnds) and self._source.is_small:
+            return None
+        ahead = BatchesAhead(self._source, self.blocks, self._columns, numbers)
+        if self._ahead is None:
+            self._ahead = WeakSet()
+        self._ahead.add(ahead)
+        return ahead
+
+    def close(self) -> None:
+        """Close the file, if this reader opened it, and end what reads ahead. Batches that were read stay valid."""
+        for ahead in self._ahead or ():
+            ahead.close()
+        super().close()
 
     def read_batch(self, i: int) -> RecordBatch:
         """Read record batch `i`: one read of its block, or with `columns` of the ranges they need.
@@ -133,20 +199,26 @@ class FileReader(BatchReader):
         self._block(i)
         return self._read_batch(i, None)
 
-    def _read_batch(self, i: int, window: Window | None) -> RecordBatch:
-        """Read record batch `i`, from a window in memory if there is one."""
+    def _read_batch(self, i: int, window: ByteSource | None) -> RecordBatch:
+        """Read record batch `i`, from bytes in memory if they are there."""
         block = self.blocks[i]
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             source: ByteSource = self._source if window is None else window
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
+            if self._checks_start:
+                self.check_start()
             if self._columns.is_whole and window is None:
-                source = Window(source, block.byte_offset, source.read_at(block.byte_offset, block.nbytes))
+                # A slow source may read one range in several parts at once.
+                (data,) = source.read_ranges([(block.byte_offset, block.nbytes)])
+                source = Window(source, block.byte_offset, data)
             checksums = self._checksums(i)
             message = self._read_batch_message(source, block, checksums)
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return self._columns.read_batch(message, place, self._dictionaries.find, _of_buffers(checksums))
 
-    def read_joined(self, start: int, stop: int, *, below_rows: int) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
+    def read_joined(
+        self, start: int, stop: int, *, below_rows: int, ahead: BatchesAhead | None = None
+    ) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         """Yield record batches `start` to `stop`, small ones joined, and the rows of each.
 
         Small neighbours that can be decoded as one batch are joined: a few hundred kilobytes at a time, read at once
@@ -158,21 +230,40 @@ class FileReader(BatchReader):
             Numbers of record batches.
         below_rows
             Batches of this many rows or more are not joined.
+        ahead
+            From `read_ahead`, where these batches are some of those that will be read; begun here by default.
 
         Raises
         ------
         ArrowIpcError
             As `read_batch`, after all batches before the broken one.
         """
+        own = None if ahead is not None else self.read_ahead(range(start, stop))
+        try:
+            if self._checks_start:
+                self.check_start()
+            yield from self._read_joined(start, stop, below_rows, own if ahead is None else ahead)
+        finally:
+            if own is not None:
+                own.close()
+
+    def _read_joined(
+        self, start: int, stop: int, below_rows: int, ahead: BatchesAhead | None
+    ) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         shapes = Shapes(self._columns.limits)
-        window: Window | None = None
+        window: ByteSource | None = None
         held_stop = start
         """Blocks before this one lie in the window."""
         coalesces = True
         while start < stop:
             if start >= held_stop:
-                held_stop = start + self._small_neighbours(start, stop)
-                window = self._window(start, held_stop) if held_stop > start + 1 else None
+                taken = None if ahead is None else self._take(ahead, start)
+                if taken is not None:
+                    held_stop, window = min(taken[0], stop), taken[1]
+                else:
+                    numbers = range(start, stop)
+                    held_stop = start + small_neighbours(self.blocks, numbers, small=SMALL_NBYTES, most=MOST_NBYTES)
+                    window = self._window(start, held_stop) if held_stop > start + 1 else None
                 coalesces = below_rows > 1
             joined = None
             if window is not None and coalesces and held_stop > start + 1:
@@ -200,16 +291,11 @@ class FileReader(BatchReader):
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             return BatchRows(self._columns, message, place, self._dictionaries.find, _of_buffers(checksums))
 
-    def _small_neighbours(self, start: int, stop: int) -> int:
-        """Count the record batches from `start` on that are worth one read together, at least one."""
-        nbytes, next_offset = 0, self.blocks[start].byte_offset
-        for i in range(start, stop):
-            block = self.blocks[i]
-            nbytes += block.nbytes
-            if block.byte_offset != next_offset or block.nbytes > SMALL_NBYTES or nbytes > MOST_NBYTES:
-                return max(i - start, 1)
-            next_offset += block.nbytes
-        return stop - start
+    def _take(self, ahead: BatchesAhead, i: int) -> tuple[int, ByteSource] | None:
+        with error_context(
+            path=self.path, block_kind="record batch", block_number=i, byte_offset=self.blocks[i].byte_offset
+        ):
+            return ahead.take(i)
 
     def _window(self, start: int, stop: int) -> Window:
         byte_offset, last = self.blocks[start].byte_offset, self.blocks[stop - 1]
@@ -218,7 +304,7 @@ class FileReader(BatchReader):
         return Window(self._source, byte_offset, data)
 
     def _coalesce(
-        self, window: Window, numbers: range, shapes: Shapes, below_rows: int
+        self, window: ByteSource, numbers: range, shapes: Shapes, below_rows: int
     ) -> tuple[RecordBatch, tuple[int, ...]] | None:
         blocks = self.blocks[numbers.start : numbers.stop]
         metadata_nbytes = blocks[0].metadata_nbytes
@@ -268,7 +354,8 @@ class FileReader(BatchReader):
         block = self._block(i)
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             message = self._read_batch_message(self._source, block, None)
-            return block.metadata_nbytes + self._columns.wanted_nbytes(message)
+            ranges = self._columns.wanted_ranges(message, gap_nbytes(self._source))
+            return block.metadata_nbytes + sum(stop - start for start, stop in ranges)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
         """Read the header of dictionary batch `i`, and not its body."""
@@ -276,7 +363,7 @@ class FileReader(BatchReader):
         with error_context(
             path=self.path, block_kind="dictionary batch", block_number=i, byte_offset=block.byte_offset
         ):
-            message = self._read_message(self._source, block)
+            message = self._read_message(self._dictionary_source, block)
             return expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
 
     def _block(self, i: int) -> Block:
@@ -314,6 +401,11 @@ class FileReader(BatchReader):
             )
         return message
 
+    @cached_property
+    def _dictionary_source(self) -> ByteSource:
+        """Where dictionary batches are read from: where reads wait, small ones are read at once, and kept."""
+        return with_blocks(self._source, self.dictionary_blocks)
+
     def _read_dictionary_headers(self) -> tuple[DictionaryBlock, ...]:
         headers = map(self.read_dictionary_header, range(len(self.dictionary_blocks)))
         return tuple(DictionaryBlock(header.id, header.is_delta) for header in headers)
@@ -324,10 +416,10 @@ class FileReader(BatchReader):
             path=self.path, block_kind="dictionary batch", block_number=number, byte_offset=block.byte_offset
         ):
             checksums = self.checksums.dictionary(number) if self._verifies and self.checksums is not None else None
-            message = self._read_message(self._source, block, checksums)
+            message = self._read_message(self._dictionary_source, block, checksums)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
             _check_count(header, checksums)
-            place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
+            place = BodyPlace(self._dictionary_source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             find, held = self._dictionaries.find, self._dictionary_nbytes
             values, nbytes = self._columns.read_dictionary(
                 header, plan, place, find, held=held, checksums=_of_buffers(checksums)

@@ -98,16 +98,21 @@ class SelectedColumns:
             columns = tuple(columns[i] for i in self._order)
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
-    def wanted_nbytes(self, message: Message) -> int:
-        """Return the bytes of a batch's body that `read_batch` reads, including joined gaps."""
+    def wanted_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
+        """Return the (start, stop) ranges of a batch's body that `read_batch` reads, joined across gaps.
+
+        Raises
+        ------
+        ArrowIpcError
+            The header does not fit the columns.
+        """
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
         if plan.is_whole:
-            return message.body_nbytes
+            return [(0, message.body_nbytes)]
         layout = check_header(header, plan, message.body_nbytes, self.limits)
-        ranges = ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes)
-        return sum(stop - start for start, stop in ranges)
+        return ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes, gap)
 
     def read_dictionary(
         self,

@@ -27,6 +27,7 @@ class ReadAhead:
     def __init__(self, source: ByteSource, piece_nbytes: int = HEADERS_NBYTES) -> None:
         self.path = source.path
         self.nbytes = source.nbytes
+        self.waits = source.waits
         self._source = source
         self._piece_nbytes = piece_nbytes
         self._start = 0

@@ -5,6 +5,9 @@ Strategy
 A reader owns a `ByteSource` and the schema, and decodes one message at a time into a `RecordBatch`. Opening a file
 reads only its footer and first bytes; a body is read when its batch is, and with `columns` only the ranges that those columns need.
 Every error of a reader names the path, the block and the byte offset.
+
+The first bytes tell a file from a stream. Where each read waits for a network, the last ones do, which are needed
+anyway: what ends with the magic is a file, and its first bytes are looked at when its first batch is read.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
 from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import Format, MessageHeader, Validation
+from spark_arrow_ipc.ipc.constants import MAGIC, Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
+from spark_arrow_ipc.ipc.kept_ends import KeptEnds, keep_ends
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import Footer, decode_footer
 from spark_arrow_ipc.ipc.metadata.message import decode_message
@@ -130,11 +134,10 @@ def _open(
     if validation not in tuple(Validation):
         words = " or ".join(repr(known.value) for known in Validation)
         raise ValueError(f"expected validation {words}, found {validation!r}")
-    source = open_source(openable)
+    source = keep_ends(open_source(openable))
     try:
         with error_context(path=source.path):
-            head = read_head(source)
-            actual = sniff(head, source.nbytes)
+            actual, head = _format_of(source)
             if demanded is not None and actual is not demanded:
                 raise InvalidFramingError(
                     expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
@@ -145,21 +148,31 @@ def _open(
                 return StreamReader(source, selected, byte_offset, custom_metadata, streams)
             footer, message = _read_file_metadata(source, head, limits)
             selected = SelectedColumns(message, columns, Validation(validation), limits)
-            return FileReader(source, selected, footer, verify_checksums=verify_checksums)
+            checks = head is None
+            return FileReader(source, selected, footer, verify_checksums=verify_checksums, checks_start=checks)
     except BaseException:
         source.close()
         raise
 
 
-def _read_file_metadata(source: ByteSource, head: memoryview, limits: Limits) -> tuple[Footer, SchemaMessage]:
-    """Read the footer of a file, and the schema in it."""
+def _format_of(source: ByteSource) -> tuple[Format, memoryview | None]:
+    """Return the format of a source, and its first bytes; None of a file that its last bytes tell."""
+    if isinstance(source, KeptEnds) and not source.is_small and source.ends_with(MAGIC):
+        return Format.FILE, None
+    head = read_head(source)
+    return sniff(head, source.nbytes), head
+
+
+def _read_file_metadata(source: ByteSource, head: memoryview | None, limits: Limits) -> tuple[Footer, SchemaMessage]:
+    """Read the footer of a file, and the schema in it; compare the first bytes, if they are known."""
     if isinstance(source, ForwardSource):
         raise UnsupportedError("the file format needs a source that can seek; read it into memory and open the bytes")
     flatbuffer, byte_offset = read_footer(source, limits)
     with inside(byte_offset):
         footer = decode_footer(flatbuffer, byte_offset, limits)
         message = decode_schema(footer.schema.view, limits)
-    check_covered(source, head, footer, limits)
+    if head is not None:
+        check_covered(source, head, footer, limits)
     return footer, message
 
 

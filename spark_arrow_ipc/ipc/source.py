@@ -92,13 +92,16 @@ class ForwardSource(ExactReads):
         """Do nothing: the file object belongs to the caller."""
 
 
-class _RangesOneByOne(ExactReads):
-    """A caller's source without `read_ranges`: reads one range after another."""
+class _Completed(ExactReads):
+    """A caller's source without `read_ranges` or `waits`: reads one range after another, and does not wait."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
         self.path: str | None = source.path
         self.nbytes: int | None = source.nbytes
+        self.waits = getattr(source, "waits", False)
+        if callable(getattr(source, "read_ranges", None)):
+            self.read_ranges = source.read_ranges  # type: ignore[method-assign]
         self.read_up_to = source.read_up_to  # type: ignore[method-assign]  # bound once: each read is one call
         self.read_at = source.read_at  # type: ignore[method-assign]
         self.close = source.close
@@ -151,7 +154,8 @@ def open_source(source: Openable) -> ByteSource:
         raise TypeError("expected a path, bytes or a binary file object, found a file in text mode; open it with 'rb'")
     if callable(getattr(source, "read_at", None)):
         given = cast("ByteSource", source)
-        return given if callable(getattr(given, "read_ranges", None)) else _RangesOneByOne(given)
+        is_whole = callable(getattr(given, "read_ranges", None)) and hasattr(given, "waits")
+        return given if is_whole else _Completed(given)
     if callable(getattr(source, "read", None)):
         source = cast("BinaryIO", source)
         seekable = getattr(source, "seekable", None)

@@ -21,12 +21,12 @@ JOINED = [
 
 @pytest.mark.parametrize(("wanted", "expected"), [case[1:] for case in JOINED], ids=[case[0] for case in JOINED])
 def test_ranges_are_joined_across_small_gaps(wanted, expected):
-    assert expected == join_ranges(wanted)
+    assert expected == join_ranges(wanted, GAP_NBYTES)
 
 
 def test_most_of_a_body_is_read_whole():
-    assert [(0, 1000)] == ranges_to_read([(0, 801)], 1000)
-    assert [(0, 800)] == ranges_to_read([(0, 800)], 1000)
+    assert [(0, 1000)] == ranges_to_read([(0, 801)], 1000, GAP_NBYTES)
+    assert [(0, 800)] == ranges_to_read([(0, 800)], 1000, GAP_NBYTES)
 
 
 WANTED = [(8, 100), (FAR, 0), (2 * FAR, 50), (2 * FAR + 56, 8)]

@@ -186,6 +186,7 @@ class _Shared:
     def __init__(self, source: ByteSource) -> None:
         self.path = source.path
         self.nbytes = source.nbytes
+        self.waits = source.waits
         self.read_at = source.read_at
         self.read_up_to = source.read_up_to
         self.read_ranges = source.read_ranges

@@ -1,0 +1,176 @@
+"""Which bytes of a file's record batches are read ahead (`prefetch`), where each read waits for a network.
+
+Strategy
+--------
+A batch of which all columns are read, or that is small, is one range. Small neighbours are one range together. Of a
+larger batch with a projection the first 16 KiB are read, which hold its header and often more, and then the ranges of
+the columns: two waits, for which several batches are under way at once.
+
+What is read ahead is bytes only. They are decoded by the thread that takes them, in the order of the batches, as bytes
+from a disk are; so are the errors in them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.batch_reader import Window, expect
+from spark_arrow_ipc.ipc.body import WAITING_GAP_NBYTES, join_ranges
+from spark_arrow_ipc.ipc.constants import MessageHeader
+from spark_arrow_ipc.ipc.framing import split_block
+from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.prefetch import PIECE_NBYTES, Fetch, Prefetch
+from spark_arrow_ipc.ipc.projection import SelectedColumns
+from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ExactReads
+
+__all__ = ["BatchesAhead", "small_neighbours", "with_blocks"]
+
+_HEADER_NBYTES: Final = 16 << 10
+"""Bytes that are read of a batch to know where its columns are."""
+
+_GROUP_NBYTES: Final = 4 << 20
+"""Most bytes of small neighbours that are read together."""
+
+_WHOLE_BATCHES: Final = 4
+_PROJECTED_BATCHES: Final = 8
+"""Most batches under way. Of projected ones few bytes are read, in two waits."""
+
+
+def small_neighbours(blocks: Sequence[Block], numbers: range, *, small: int, most: int) -> int:
+    """Count the first record batches of `numbers` that are worth one read together, at least one.
+
+    Parameters
+    ----------
+    blocks
+        Of all record batches of the file.
+    numbers
+        Record batches, one after the other.
+    small, most
+        Most bytes of each, and of all together.
+    """
+    nbytes, next_offset = 0, blocks[numbers.start].byte_offset
+    for i in numbers:
+        block = blocks[i]
+        nbytes += block.nbytes
+        if block.byte_offset != next_offset or block.nbytes > small or nbytes > most:
+            return max(i - numbers.start, 1)
+        next_offset += block.nbytes
+    return len(numbers)
+
+
+class BatchesAhead:
+    """The bytes of record batches that will be read, fetched ahead of their use.
+
+    Parameters
+    ----------
+    source
+        Of the file; it waits.
+    blocks
+        Of all record batches of the file.
+    columns
+        That are read.
+    numbers
+        Record batches that will be read, rising.
+    """
+
+    def __init__(
+        self, source: ByteSource, blocks: Sequence[Block], columns: SelectedColumns, numbers: Sequence[int]
+    ) -> None:
+        self._source, self._blocks, self._columns = source, blocks, columns
+        ahead = _WHOLE_BATCHES if columns.is_whole else _PROJECTED_BATCHES
+        self._prefetch = Prefetch(source, self._jobs(numbers), ahead=ahead)
+        self.close = self._prefetch.close
+
+    def take(self, number: int) -> tuple[int, ByteSource] | None:
+        """Return the bytes of a record batch and of its small neighbours, and the number after the last of them.
+
+        None if they are not known; then whoever reads them gets them, or the error.
+
+        Raises
+        ------
+        OSError, FileChangedError, UnsupportedError
+            As the source and `Prefetch.take`.
+        """
+        return self._prefetch.take(number)
+
+    def _jobs(self, numbers: Sequence[int]) -> Iterator[tuple[int, partial[Fetch[tuple[int, ByteSource] | None]]]]:
+        at = 0
+        while at < len(numbers):
+            start = stop = numbers[at]
+            while at < len(numbers) and numbers[at] == stop:
+                at, stop = at + 1, stop + 1
+            while start < stop:
+                count = small_neighbours(self._blocks, range(start, stop), small=WAITING_GAP_NBYTES, most=_GROUP_NBYTES)
+                block = self._blocks[start]
+                is_whole = self._columns.is_whole or block.nbytes <= WAITING_GAP_NBYTES
+                yield start, partial(self._whole, start, start + count) if is_whole else partial(self._ranges, start)
+                start += count
+
+    def _whole(self, start: int, stop: int) -> Fetch[tuple[int, ByteSource] | None]:
+        first, last = self._blocks[start], self._blocks[stop - 1]
+        if first.body_nbytes > self._columns.limits.max_batch_bytes:
+            return None  # no memory is taken for it; reading it raises the error
+        (data,) = yield [(first.byte_offset, last.byte_offset + last.nbytes - first.byte_offset)]
+        return stop, Window(self._source, first.byte_offset, data)
+
+    def _ranges(self, number: int) -> Fetch[tuple[int, ByteSource] | None]:
+        block, limits = self._blocks[number], self._columns.limits
+        if block.metadata_nbytes > limits.max_metadata_bytes or block.body_nbytes > limits.max_batch_bytes:
+            return None
+        head_nbytes = min(max(block.metadata_nbytes, _HEADER_NBYTES), block.nbytes)
+        (head,) = yield [(block.byte_offset, head_nbytes)]
+        ranges = [(start, nbytes) for start, nbytes in self._wanted(block, head) if start + nbytes > head_nbytes]
+        places = [(block.byte_offset + start, nbytes) for start, nbytes in ranges]
+        parts = (yield places) if places else ()
+        starts = [block.byte_offset, *(start for start, _ in places)]
+        return number + 1, _Fetched(self._source, starts, [head, *parts])
+
+    def _wanted(self, block: Block, head: memoryview) -> list[tuple[int, int]]:
+        """Return the ranges that a batch's columns need, from its first byte on; none if its header is broken."""
+        try:
+            metadata = head[: block.metadata_nbytes]
+            message = decode_message(split_block(metadata, block), self._columns.limits)
+            expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
+            ranges = self._columns.wanted_ranges(message, WAITING_GAP_NBYTES)
+        except ArrowIpcError:  # reading the header again raises it, with its place
+            return []
+        return [(block.metadata_nbytes + start, stop - start) for start, stop in ranges if stop <= block.body_nbytes]
+
+
+def with_blocks(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
+    """Return a source with some blocks in memory: small ones whole, of others the headers. `source` if it does not wait."""
+    if not source.waits:
+        return source
+    places = join_ranges([(block.byte_offset, block.nbytes) for block in blocks], WAITING_GAP_NBYTES)
+    if sum(stop - start for start, stop in places) > PIECE_NBYTES:
+        places = sorted((block.byte_offset, block.byte_offset + min(block.nbytes, _HEADER_NBYTES)) for block in blocks)
+    if not places or len(places) * _HEADER_NBYTES > PIECE_NBYTES:
+        return source
+    parts = source.read_ranges([(start, stop - start) for start, stop in places])
+    return _Fetched(source, [start for start, _ in places], parts)
+
+
+class _Fetched(ExactReads):
+    """A `ByteSource` over ranges of another one that are in memory; what lies in none is read from it."""
+
+    def __init__(self, source: ByteSource, starts: Sequence[int], parts: Sequence[memoryview]) -> None:
+        self.path, self.nbytes = source.path, source.nbytes
+        self._source, self._starts, self._parts = source, starts, parts
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the bytes from `byte_offset` on, or read them."""
+        for i in (bisect_right(self._starts, byte_offset) - 1, 0):
+            start = byte_offset - self._starts[i]
+            if 0 <= start <= len(self._parts[i]) - nbytes:
+                return self._parts[i][start : start + nbytes]
+        return self._source.read_up_to(byte_offset, nbytes)
+
+    def close(self) -> None:
+        """Do nothing: the source belongs to the reader."""

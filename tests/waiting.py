@@ -1,0 +1,74 @@
+"""Bytes and files that are read as over a network: each read waits, and what was asked for is counted."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+from spark_arrow_ipc.storage.byte_source import ExactReads
+
+
+@dataclass
+class Asked:
+    """What was asked for: requests by their kind, bytes, and the most requests at one time."""
+
+    seconds: float = 0.002
+    requests: Counter[str] = field(default_factory=Counter)
+    nbytes: int = 0
+    peak: int = 0
+    reads: list[tuple[str | None, int, int]] = field(default_factory=list)
+    _now: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    @contextmanager
+    def request(self, kind: str):
+        with self._lock:
+            self.requests[kind] += 1
+            self._now += 1
+            self.peak = max(self.peak, self._now)
+        try:
+            time.sleep(self.seconds)
+            yield
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def read(self, path: str | None, byte_offset: int, nbytes: int) -> None:
+        with self._lock:
+            self.nbytes += nbytes
+            self.reads.append((path, byte_offset, nbytes))
+
+    @property
+    def total(self) -> int:
+        return self.requests.total()
+
+
+class WaitingSource(ExactReads):
+    """Bytes in memory; each read of a range is one request."""
+
+    waits = True
+
+    def __init__(self, data: bytes, asked: Asked | None = None, path: str | None = None) -> None:
+        self.data = memoryview(data)
+        self.nbytes = len(data)
+        self.path = path
+        self.asked = Asked() if asked is None else asked
+        self.is_closed = False
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        with self.asked.request("GET"):
+            if self.is_closed:
+                raise ValueError("the source is closed")
+            data = self.data[byte_offset : byte_offset + nbytes]
+            self.asked.read(self.path, byte_offset, len(data))
+            return data
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        return [self.read_at(*each) for each in ranges]
+
+    def close(self) -> None:
+        self.is_closed = True
