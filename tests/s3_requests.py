@@ -61,6 +61,8 @@ class Stored:
     data: bytes
     etag: str
     mtime: float
+    attributes: dict
+    """The headers ``x-amz-meta-*``."""
 
 
 def etag_of(data):
@@ -72,12 +74,13 @@ class Objects:
 
     def __init__(self):
         self.by_key: dict[str, Stored] = {}
-        self.uploads: dict[str, tuple[str, dict[int, bytes]]] = {}
+        self.uploads: dict[str, tuple[str, dict, dict[int, bytes]]] = {}
         self.max_keys = 1000
         """Keys in a page of a listing, at most."""
 
-    def put(self, key, data):
-        stored = self.by_key[key] = Stored(bytes(data), etag_of(data), time.time())
+    def put(self, key, data, headers=None):
+        attributes = {name: value for name, value in (headers or {}).items() if name.startswith("x-amz-meta-")}
+        stored = self.by_key[key] = Stored(bytes(data), etag_of(data), time.time(), attributes)
         return stored
 
     def data(self):
@@ -145,7 +148,7 @@ def get(objects, head, body):
         return error(404, "NoSuchKey")
     if head.headers.get("if-match", stored.etag) not in {stored.etag, "*"}:
         return error(412, "PreconditionFailed")
-    headers = {
+    headers = stored.attributes | {
         "ETag": stored.etag, "Accept-Ranges": "bytes",
         "Last-Modified": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(stored.mtime)),
     }  # fmt: skip
@@ -217,7 +220,7 @@ def conditions_fail(objects, head):
 
 
 def put(objects, head, body):
-    return conditions_fail(objects, head) or Answer(200, b"", {"ETag": objects.put(head.key, body).etag})
+    return conditions_fail(objects, head) or Answer(200, b"", {"ETag": objects.put(head.key, body, head.headers).etag})
 
 
 def copy(objects, head, body):
@@ -229,7 +232,9 @@ def copy(objects, head, body):
         return error(412, "PreconditionFailed")
     if failure := conditions_fail(objects, head):
         return failure
-    return xml(f"<CopyObjectResult><ETag>{escape(objects.put(head.key, stored.data).etag)}</ETag></CopyObjectResult>")
+    return xml(
+        f"<CopyObjectResult><ETag>{escape(objects.put(head.key, stored.data, stored.attributes).etag)}</ETag></CopyObjectResult>"
+    )
 
 
 def delete(objects, head, body):
@@ -252,7 +257,7 @@ def delete_many(objects, head, body):
 
 def create_upload(objects, head, body):
     upload_id = f"upload-{len(objects.uploads)}-{time.monotonic_ns()}"
-    objects.uploads[upload_id] = head.key, {}
+    objects.uploads[upload_id] = head.key, head.headers, {}
     return xml(
         f"<InitiateMultipartUploadResult><Bucket>{BUCKET}</Bucket><Key>{escape(head.key)}</Key>"
         f"<UploadId>{upload_id}</UploadId></InitiateMultipartUploadResult>"
@@ -260,7 +265,7 @@ def create_upload(objects, head, body):
 
 
 def parts_of(objects, head):
-    key, parts = objects.uploads.get(head.query["uploadId"], (None, None))
+    key, _, parts = objects.uploads.get(head.query["uploadId"], (None, None, None))
     return parts if key == head.key else None
 
 
@@ -291,8 +296,8 @@ def complete_upload(objects, head, body):
         return error(400, "EntityTooSmall")
     if failure := conditions_fail(objects, head):
         return failure
-    stored = objects.put(head.key, b"".join(parts[n] for n in numbers))
-    del objects.uploads[head.query["uploadId"]]
+    _, headers, _ = objects.uploads.pop(head.query["uploadId"])
+    stored = objects.put(head.key, b"".join(parts[n] for n in numbers), headers)
     return xml(
         f"<CompleteMultipartUploadResult><Bucket>{BUCKET}</Bucket><Key>{escape(head.key)}</Key>"
         f"<ETag>{escape(stored.etag)}</ETag></CompleteMultipartUploadResult>"

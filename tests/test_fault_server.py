@@ -89,8 +89,9 @@ def test_listings_have_pages_and_prefixes(server, max_keys):
 
 def test_copies_and_deletions(server):
     store = store_of(server)
-    obstore.put(store, "a b", b"1")
+    obstore.put(store, "a b", b"1", attributes={"writer": "me"})
     obstore.copy(store, "a b", "c/d")
+    assert {"writer": "me"} == dict(obstore.get(store, "c/d").attributes)
     with pytest.raises(FileNotFoundError):
         obstore.copy(store, "missing", "e")
     assert {"a b": b"1", "c/d": b"1"} == server.objects.data()

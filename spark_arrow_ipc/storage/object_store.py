@@ -43,8 +43,8 @@ __all__ = ["ObjectStorage"]
 
 _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 
-_WRITER: Final = "arrowipc-writer"
-"""Attribute of an object that `put_if_absent` made: a random name of the call."""
+_WRITER: Final = "arrowipcwriter"
+"""Attribute of an object that `put_if_absent` made: a random name of the call. Azure refuses a hyphen in it."""
 
 _ATTEMPTS: Final = 5
 """How often a conditional request is made again that was refused although nothing is there."""

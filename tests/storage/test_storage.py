@@ -5,29 +5,37 @@ import threading
 import uuid
 
 import pytest
+from object_stores import SERVERS
 
 from spark_arrow_ipc.errors import InvalidFramingError, LimitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Kind
 
 ROOT = "memory:/data"
 
 
-@pytest.fixture(params=["local", "memory", "objects"])
-def place(request, tmp_path):
+REAL = [pytest.param(name, marks=pytest.mark.exhaustive) for name in SERVERS if name != "memory"]
+"""Servers of object stores; `memory` is ours here, and `objects` obstore's."""
+
+
+@pytest.fixture(params=["local", "memory", "objects", *REAL])
+def place(request, tmp_path, servers):
     """Return a storage and a directory of it that is there."""
     if request.param == "local":
         return LOCAL, str(tmp_path)
     if request.param == "objects":
         storage = ObjectStorage()
         root = storage.resolve(f"memory://{uuid.uuid4().hex}/data")
-        storage.put(join(root, "_keep"), b"")
-        return storage, root
-    storage = MemoryStorage()
-    root = storage.resolve(ROOT)
+    elif request.param in SERVERS and request.param != "memory":
+        server = servers(request.param)
+        storage, root = storage_of(server.directory(), tuple(server.options.items()))
+    else:
+        storage = MemoryStorage()
+        root = storage.resolve(ROOT)
     storage.put(join(root, "_keep"), b"")
     return storage, root
 
