@@ -22,7 +22,8 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
     │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
     ├── UnsupportedError (NotImplementedError)  valid Arrow that is not handled
-    │   └── NoTableError                     a tensor
+    │   ├── NoTableError                     a tensor where a table is read
+    │   └── NoTensorError                    a table where a tensor is read
     ├── LimitError                           a budget of `Limits` is exceeded
     ├── FileChangedError                     size or modification time differ from the plan
     ├── NoFilesError                         nothing to read
@@ -52,6 +53,7 @@ __all__ = [
     "LimitError",
     "NoFilesError",
     "NoTableError",
+    "NoTensorError",
     "NotArrowError",
     "OptionError",
     "SchemaMismatchError",
@@ -173,6 +175,10 @@ class UnsupportedError(ArrowIpcError, NotImplementedError):
 
 class NoTableError(UnsupportedError):
     """Valid Arrow IPC that holds no table, but a tensor."""
+
+
+class NoTensorError(UnsupportedError):
+    """Valid Arrow IPC that holds no tensor, but a table."""
 
 
 class LimitError(ArrowIpcError):

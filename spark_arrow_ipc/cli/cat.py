@@ -12,7 +12,8 @@ import argparse
 import base64
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from typing import Any, Final
 
@@ -21,8 +22,9 @@ from spark_arrow_ipc.arrow.kernels.slice import split_rows
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import inputs, render
-from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.cli.shared import inputs, render, tensors
+from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.errors import NoTableError, error_context
 
 __all__ = ["add_arguments", "run"]
 
@@ -72,9 +74,25 @@ def run(arguments: argparse.Namespace) -> int:
     for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True):
         if not left:
             break
-        with inputs.open_rows(given, arguments.columns) as rows, error_context(path=given.path):
-            left -= _PRINTERS[arguments.format](rows.schema, _portions(rows.batches, left))
+        with error_context(path=given.path), closing(_tables(given, arguments.columns)) as tables:
+            for schema, batches in tables:
+                left -= _PRINTERS[arguments.format](schema, _portions(batches, left))
+                if not left:
+                    break
     return 0
+
+
+def _tables(
+    given: Input, columns: Sequence[int | str] | None
+) -> Generator[tuple[Schema, Iterable[RecordBatch]], None, None]:
+    """Yield the table of a file, or one of cells for each tensor."""
+    try:
+        with inputs.open_rows(given, columns) as rows:
+            yield rows.schema, rows.batches
+    except NoTableError:
+        if not tensors.holds_tensors(given):
+            raise
+        yield from tensors.each_table_of_cells(given, columns)
 
 
 def _columns(string: str) -> list[int | str]:

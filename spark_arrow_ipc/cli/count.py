@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoTableError
 
 __all__ = ["Count", "add_arguments", "count", "run"]
 
@@ -20,11 +20,12 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of rows and record batches of one file."""
+    """The number of rows and record batches of one file, or of cells and tensors."""
 
     path: str
     rows: int
     record_batches: int
+    tensors: int = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +91,7 @@ def _count_all(
 
 
 def count(given: Input) -> Count:
-    """Count the rows of a file or stream. Reads only the headers of record batches.
+    """Count the rows of a file or stream, or the cells of tensors. Reads only headers.
 
     Raises
     ------
@@ -99,6 +100,17 @@ def count(given: Input) -> Count:
     OSError
         The file cannot be read.
     """
+    try:
+        return _count_rows(given)
+    except NoTableError:
+        if not tensors.holds_tensors(given):
+            raise
+    with tensors.open_tensors(given) as stored:
+        cells = list(map(tensors.count_cells, stored))
+    return Count(given.path, sum(cells), 0, len(cells))
+
+
+def _count_rows(given: Input) -> Count:
     with ipc.open(given.openable(), columns=[]) as reader:
         if isinstance(reader, ipc.FileReader):
             headers = (reader.read_header(i).length for i in range(len(reader)))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
-from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.errors import ArrowIpcError, NoTableError
 from spark_arrow_ipc.ipc.constants import Format
 
 __all__ = ["add_arguments", "run"]
@@ -44,15 +44,32 @@ def run(arguments: argparse.Namespace) -> int:
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
     for i, given in enumerate(inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused)):
         try:
-            outline = read_outline(given.openable(), measure=most)
+            lines = _lines(given, most, as_json=arguments.json)
         except (ArrowIpcError, OSError) as error:
             refused(given.path, error)
             continue
-        if arguments.json:
-            print(render.json_line(to_json(outline, given)))
-        else:
-            print("\n".join([*([""] if i else []), *describe(outline, given, most)]))
+        print("\n".join([*([""] if i and not arguments.json else []), *lines]))
     return 1 if errors else 0
+
+
+def _lines(given: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
+    """Return what is printed of a file: of a table, or of tensors."""
+    try:
+        outline = read_outline(given.openable(), measure=most)
+    except NoTableError:
+        if not tensors.holds_tensors(given):
+            raise
+        return _tensor_lines(given, as_json=as_json)
+    return [render.json_line(to_json(outline, given))] if as_json else describe(outline, given, most)
+
+
+def _tensor_lines(given: Input, *, as_json: bool) -> Iterable[str]:
+    with tensors.open_tensors(given) as stored:
+        every = list(stored)
+    nbytes = every[0].source.nbytes or 0
+    if as_json:
+        return [render.json_line(tensors.to_json(given.path, nbytes, every))]
+    return tensors.describe(given.path, nbytes, every)
 
 
 def describe(outline: Outline, given: Input, most: int | None = None) -> Iterator[str]:

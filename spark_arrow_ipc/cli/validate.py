@@ -19,12 +19,12 @@ from typing import Any
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
-from spark_arrow_ipc.errors import ArrowIpcError, LimitError
+from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
@@ -49,8 +49,8 @@ class Verdict:
     path
         As it was given, or found in a given directory.
     format
-        "file" or "stream"; None if the file is neither.
-    record_batches, num_rows
+        "file", "stream" or "tensor"; None if the file is none of them.
+    record_batches, num_rows, tensors
         The number that was read, up to an error.
     notes
         Sentences about a good file.
@@ -62,6 +62,7 @@ class Verdict:
     format: str | None = None
     record_batches: int = 0
     num_rows: int = 0
+    tensors: int = 0
     notes: tuple[str, ...] = ()
     error: ArrowIpcError | OSError | None = None
 
@@ -118,8 +119,23 @@ def examine(given: Input, *, values: bool = False) -> Verdict:
                 batches, rows = batches + 1, rows + batch.num_rows
         notes = (*_outline_notes(given), *ranges.notes())
     except (ArrowIpcError, OSError) as error:
+        if isinstance(error, NoTableError) and tensors.holds_tensors(given):
+            return _examine_tensors(given)
         return Verdict(given.path, form, batches, rows, error=error)
-    return Verdict(given.path, form, batches, rows, notes)
+    return Verdict(given.path, form, batches, rows, notes=notes)
+
+
+def _examine_tensors(given: Input) -> Verdict:
+    notes: list[str] = []
+    count = 0
+    try:
+        with tensors.open_tensors(given) as every:
+            for stored in every:
+                notes += (f"tensor {stored.number}: {note}" for note in tensors.notes(stored))
+                count += 1
+    except (ArrowIpcError, OSError) as error:
+        return Verdict(given.path, "tensor", tensors=count, error=error)
+    return Verdict(given.path, "tensor", tensors=count, notes=tuple(notes))
 
 
 def _outline_notes(given: Input) -> Iterator[str]:
@@ -213,8 +229,11 @@ def _describe(verdict: Verdict) -> list[str]:
     path = render.printable(verdict.path)
     if verdict.error is not None:
         return [f"{path}: bad: {render.printable(_words(verdict))}"]
-    batches = render.count(verdict.record_batches, "record batch", "record batches")
-    sound = f"{path}: ok: {verdict.format}, {batches}, {render.count(verdict.num_rows, 'row')}"
+    found = render.count(verdict.tensors, "tensor")
+    if verdict.format != "tensor":
+        batches = render.count(verdict.record_batches, "record batch", "record batches")
+        found = f"{batches}, {render.count(verdict.num_rows, 'row')}"
+    sound = f"{path}: ok: {verdict.format}, {found}"
     return [sound, *(f"  note: {render.printable(note)}" for note in verdict.notes)]
 
 
@@ -234,6 +253,7 @@ def _to_json(verdict: Verdict) -> dict[str, Any]:
         "format": verdict.format,
         "record_batches": verdict.record_batches,
         "num_rows": verdict.num_rows,
+        "tensors": verdict.tensors,
         "notes": list(verdict.notes),
         "error": error and {"kind": type(error).__name__, "message": _words(verdict), **_place(error)},
     }

@@ -93,7 +93,7 @@ def test_programs_get_one_object_a_line(capsys, sound, broken):
     _, out = validated(capsys, "--json", sound, broken)
     first, second = map(json.loads, out.splitlines())
     assert first == {
-        "path": str(sound), "ok": True, "format": "file", "record_batches": 2, "num_rows": 6, "notes": [], "error": None,
+        "path": str(sound), "ok": True, "format": "file", "record_batches": 2, "num_rows": 6, "tensors": 0, "notes": [], "error": None,
     }  # fmt: skip
     assert (str(broken), False, None) == (second["path"], second["ok"], second["format"])
     assert ("InvalidFramingError", broken.stat().st_size - 6) == (

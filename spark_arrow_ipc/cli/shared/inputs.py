@@ -36,7 +36,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
 from spark_arrow_ipc.storage.paths import parent, relative
 
-__all__ = ["STDIN", "Input", "Rows", "add_path_arguments", "complain", "each_input", "open_rows"]
+__all__ = ["STDIN", "ChosenColumns", "Input", "Rows", "add_path_arguments", "complain", "each_input", "open_rows"]
 
 STDIN: Final = "-"
 """The argument that stands for stdin."""
@@ -236,13 +236,21 @@ def open_rows(given: Input, columns: Sequence[int | str] | None = None) -> Itera
         with ipc.open(given.openable()) as reader:
             yield Rows(reader, reader.schema, reader)
         return
-    chosen = _Chosen(given, columns)
+    chosen = ChosenColumns(given, columns)
     with ipc.open(given.openable(), columns=chosen.of_file) as reader:
         yield Rows(reader, chosen.schema, chosen.batches(reader))
 
 
-class _Chosen:
-    """Puts the columns that were asked for together, from a file and from its path."""
+class ChosenColumns:
+    """Puts the columns that were asked for together, from a file and from its path.
+
+    Parameters
+    ----------
+    given
+        The file.
+    columns
+        Names and positions of the columns, in order; None for all.
+    """
 
     def __init__(self, given: Input, columns: Sequence[int | str] | None) -> None:
         self._columns = columns

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, NoTensorError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import SparseMatrixCompressedAxis
@@ -122,8 +122,10 @@ def decode_tensor_message(flatbuffer: memoryview, limits: Limits) -> TensorMessa
     ------
     InvalidMetadataError
         The flatbuffer is broken, or shape, strides, buffers and body contradict each other.
+    NoTensorError
+        It is a message of a table.
     UnsupportedError
-        It holds no tensor, or one of values or index values that tensors cannot have.
+        Its values or the values of its index are of a type that tensors cannot have.
     LimitError
         The tensor has more cells or more bytes than the limits allow.
     """
@@ -134,9 +136,8 @@ def decode_tensor_message(flatbuffer: memoryview, limits: Limits) -> TensorMessa
     if header_view is None:
         _invalid("Message.header", "a message header", "none")
     if decode_header is None:
-        raise UnsupportedError(
-            f"the message is a {MessageHeader(discriminant).noun}, which is no tensor; "
-            "tables are read with ipc.open, and in the shell with arrowipc"
+        raise NoTensorError(
+            f"the message is a {MessageHeader(discriminant).noun}, which is no tensor; tables are read with ipc.open"
         )
     body_nbytes = body_length(view)
     limits.check("max_batch_bytes", body_nbytes, "the tensor's body")

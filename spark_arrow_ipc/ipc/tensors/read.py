@@ -8,15 +8,17 @@ message may begin at any byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import InvalidFramingError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, NoTensorError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
-from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.constants import Format, MessageHeader
+from spark_arrow_ipc.ipc.first_message import message_kind
 from spark_arrow_ipc.ipc.framing import read_message_or_end
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.tensor import (
@@ -35,6 +37,7 @@ from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian, st
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
 
 _DEFAULT_LIMITS: Final = Limits()
+_TENSORS: Final = (MessageHeader.Tensor, MessageHeader.SparseTensor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +57,18 @@ class StoredTensor:
     byte_offset: int
     body_offset: int
     message: TensorMessage
+    limits: Limits
 
     @property
     def end_offset(self) -> int:
         """The byte offset after the body."""
         return self.body_offset + self.message.body_nbytes
+
+    def place(self) -> AbstractContextManager[None]:
+        """Return a context that adds the place of the body to errors."""
+        return error_context(
+            path=self.source.path, block_kind="tensor", block_number=self.number, byte_offset=self.body_offset
+        )
 
     def read(self) -> Tensor | SparseTensor:
         """Read the body, and check it.
@@ -70,10 +80,30 @@ class StoredTensor:
         InvalidBodyError
             The index of a sparse tensor contradicts its shape, its values or itself.
         """
-        place = {"path": self.source.path, "block_kind": "tensor", "block_number": self.number}
-        with error_context(**place, byte_offset=self.body_offset):  # type: ignore[arg-type]
+        with self.place():
             body = self.source.read_at(self.body_offset, self.message.body_nbytes)
             return _decode(self.message, body)
+
+    def read_slab(self, axis: int, start: int, stop: int) -> NDArray:
+        """Read the cells of a dense tensor that are at `start` to `stop` along one dimension.
+
+        Only the bytes from the first of these cells to the last one are read. A tensor without dimensions has one of
+        size 1 here.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end before they do.
+        """
+        header = self.message.header
+        assert isinstance(header, TensorHeader), "only dense tensors have slabs"
+        shape, strides = header.shape or (1,), header.strides or (0,)
+        width = header.type.bit_width // 8
+        slab = (*shape[:axis], stop - start, *shape[axis + 1 :])
+        nbytes = 0 if 0 in slab else width + sum((n - 1) * s for n, s in zip(slab, strides, strict=True))
+        with self.place():
+            first = self.body_offset + header.data.byte_offset + (start * strides[axis] if nbytes else 0)
+            return strided_view(self.source.read_at(first, nbytes), header.type, slab, strides)
 
 
 def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor | SparseTensor:
@@ -93,8 +123,10 @@ def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor
     ------
     InvalidArrowError
         The bytes are broken: framing, metadata, or the index of a sparse tensor. There is no tensor.
+    NoTensorError
+        It is a table.
     UnsupportedError
-        It is a table, or has values of a type that tensors cannot have.
+        It has values of a type that tensors cannot have.
     LimitError
         A budget is exceeded.
     OSError
@@ -126,13 +158,26 @@ def read_tensors(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Itera
     return tensors()
 
 
+def holds_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> bool:
+    """Return whether the first message of a source is a tensor. Reads that message; broken ones are none."""
+    try:
+        if sniff(read_head(source), source.nbytes) is Format.FILE:
+            return False
+        found = read_message_or_end(source, 0, limits)
+    except ArrowIpcError:
+        return False
+    return not isinstance(found, int) and message_kind(found[0]) in _TENSORS
+
+
 def iterate_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> Iterator[StoredTensor]:
     """Yield the tensors of a source that is open; only their headers are read. Errors as for `read_tensor`."""
     byte_offset = 0
     number = 0
     with error_context(path=source.path):
         if sniff(read_head(source), source.nbytes) is Format.FILE:
-            raise UnsupportedError("the file is in the Arrow IPC file format, which holds a table; use ipc.open")
+            raise NoTensorError(
+                "the file is in the Arrow IPC file format, which holds a table and no tensor; tables are read with ipc.open"
+            )
     while True:
         with error_context(path=source.path, block_kind="tensor", block_number=number):
             found = read_message_or_end(source, byte_offset, limits)
@@ -141,7 +186,7 @@ def iterate_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> Ite
             flatbuffer, body_offset = found
             with inside(body_offset - len(flatbuffer)):
                 message = decode_tensor_message(flatbuffer, limits)
-            stored = StoredTensor(source, number, byte_offset, body_offset, message)
+            stored = StoredTensor(source, number, byte_offset, body_offset, message, limits)
         yield stored
         byte_offset = stored.end_offset
         number += 1

@@ -1,0 +1,185 @@
+"""Tensors on the command line: which files hold them, what is said of them, and their cells as rows.
+
+A command asks `holds_tensors` where a file is no table, so that tables cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
+from spark_arrow_ipc.ipc.metadata.tensor import (
+    CooIndexHeader,
+    CsfIndexHeader,
+    CsxIndexHeader,
+    SparseTensorHeader,
+    TensorHeader,
+    row_major_strides,
+)
+from spark_arrow_ipc.ipc.source import ByteSource, open_source
+from spark_arrow_ipc.ipc.tensors import read
+from spark_arrow_ipc.ipc.tensors.dense import Tensor, shape_text
+from spark_arrow_ipc.ipc.tensors.index_checks import ascends
+from spark_arrow_ipc.ipc.tensors.read import StoredTensor
+from spark_arrow_ipc.ipc.tensors.rows import TensorRows, row_schema, slab_batches, slabs
+from spark_arrow_ipc.ipc.tensors.sparse import CscMatrix, CsrMatrix
+
+__all__ = ["count_cells", "describe", "each_table_of_cells", "holds_tensors", "notes", "open_tensors", "to_json"]
+
+_KINDS: Final[Mapping[type[Any], tuple[str, ...]]] = {
+    CooIndexHeader: ("COO",),
+    CsxIndexHeader: ("CSR", "CSC"),
+    CsfIndexHeader: ("CSF",),
+}
+
+
+def holds_tensors(given: Input) -> bool:
+    """Return whether the first message of a file is a tensor."""
+    with closing(open_source(given.openable())) as source:
+        return read.holds_tensors(source)
+
+
+@contextmanager
+def open_tensors(given: Input) -> Iterator[Iterator[StoredTensor]]:
+    """Open a file of tensors; only headers are read until a tensor is."""
+    with closing(open_source(given.openable())) as source:
+        yield _whole(source)
+
+
+def _whole(source: ByteSource) -> Iterator[StoredTensor]:
+    for stored in read.iterate_tensors(source):
+        # The body is not read, but its last byte must exist: nothing else proves it.
+        if stored.message.body_nbytes:
+            with stored.place():
+                source.read_at(stored.end_offset - 1, 1)
+        yield stored
+
+
+def each_table_of_cells(
+    given: Input, columns: Sequence[int | str] | None
+) -> Iterator[tuple[Schema, Iterator[RecordBatch]]]:
+    """Yield the cells of each tensor of a file as rows, with the partition columns of its path.
+
+    Parameters
+    ----------
+    given
+        The file.
+    columns
+        Names and positions of the columns, in order; None for all.
+    """
+    with open_tensors(given) as tensors:
+        for stored in tensors:
+            chosen = ChosenColumns(given, columns)
+            read_columns = chosen.of_file(row_schema(stored.message, TensorRows.CELLS))
+            yield chosen.schema, chosen.batches(batch.select(read_columns) for batch in _cells(stored))
+
+
+def _cells(stored: StoredTensor) -> Iterator[RecordBatch]:
+    for slab in slabs(stored.message, TensorRows.CELLS):
+        yield from slab_batches(stored, TensorRows.CELLS, slab)
+
+
+def count_cells(stored: StoredTensor) -> int:
+    """Return the rows that `each_table_of_cells` has for a tensor, by its header."""
+    return sum(slab.num_rows for slab in slabs(stored.message, TensorRows.CELLS))
+
+
+def notes(stored: StoredTensor) -> Iterator[str]:
+    """Read a tensor and yield sentences about it, if it is sound.
+
+    Raises
+    ------
+    ArrowIpcError
+        As `StoredTensor.read`.
+    """
+    header, tensor = stored.message.header, stored.read()
+    if header.data.byte_offset and isinstance(header, TensorHeader):
+        yield f"its values begin at byte {header.data.byte_offset:,} of its body; Arrow C++ reads them from byte 0"
+    if isinstance(tensor, Tensor):
+        return
+    coordinates = tensor.coordinates()
+    ordered = coordinates[np.lexsort(coordinates.T[::-1])] if coordinates.size else coordinates
+    if not ascends(ordered):
+        yield "its index names a cell twice: Arrow C++ takes the last value, scipy the sum"
+    elif isinstance(tensor, CsrMatrix | CscMatrix):
+        axis = tensor.axis
+        if not ascends(coordinates[:, [axis, 1 - axis]]):
+            yield f"the {('columns of a row', 'rows of a column')[axis]} are not sorted, as the format wants them"
+
+
+def kind_of(stored: StoredTensor) -> str:
+    """Return what kind of tensor it is: ``dense``, ``COO``, ``CSR``, ``CSC`` or ``CSF``."""
+    header = stored.message.header
+    if isinstance(header, TensorHeader):
+        return "dense"
+    index = header.index
+    return _KINDS[type(index)][index.axis if isinstance(index, CsxIndexHeader) else 0]
+
+
+def layout_of(header: TensorHeader) -> str:
+    """Return the order of the cells of a dense tensor in the file."""
+    width = header.type.bit_width // 8
+    by_rows = row_major_strides(header.shape, width)
+    if header.strides == by_rows:
+        return "row-major"
+    by_columns = row_major_strides(header.shape[::-1], width)[::-1]
+    return "column-major" if header.strides == by_columns else "strided"
+
+
+def describe(path: str, nbytes: int, tensors: list[StoredTensor]) -> Iterator[str]:
+    """Yield the lines of the text output of ``inspect``."""
+    yield render.printable(path)
+    yield f"  Arrow IPC tensors, {render.count(nbytes, 'byte')}, little-endian"
+    yield f"  {render.count(len(tensors), 'tensor')}"
+    for stored in tensors:
+        header, message = stored.message.header, stored.message
+        yield ""
+        yield f"tensor {stored.number}:"
+        yield f"  {kind_of(stored)}, {header.type}, shape {render.cut(shape_text(header.shape, header.dim_names), 200)}"
+        if isinstance(header, TensorHeader):
+            yield f"  {layout_of(header)}, strides {list(header.strides)}"
+        else:
+            yield f"  {render.count(header.non_zero_length, 'value')}, index of {index_type(header)}"
+        body = f"body of {render.count(message.body_nbytes, 'byte')} at {stored.body_offset:,}"
+        yield f"  message at byte {stored.byte_offset:,}, {body}, metadata {message.version.name}"
+        yield from (f"  {render.cut(key)}: {render.cut(value)}" for key, value in message.custom_metadata)
+
+
+def index_type(header: SparseTensorHeader) -> str:
+    """Return the type of the index, or both where there are two."""
+    index = header.index
+    types = [index.indices_type] if isinstance(index, CooIndexHeader) else [index.indptr_type, index.indices_type]
+    return ", ".join(dict.fromkeys(map(str, types)))
+
+
+def to_json(path: str, nbytes: int, tensors: list[StoredTensor]) -> dict[str, Any]:
+    """Convert headers for `json.dumps`; nothing is truncated or escaped."""
+    return {"path": path, "format": "tensor", "nbytes": nbytes, "tensors": [_tensor_json(stored) for stored in tensors]}
+
+
+def _tensor_json(stored: StoredTensor) -> dict[str, Any]:
+    header, message = stored.message.header, stored.message
+    dense = header if isinstance(header, TensorHeader) else None
+    sparse = header if isinstance(header, SparseTensorHeader) else None
+    return {
+        "kind": kind_of(stored),
+        "type": str(header.type),
+        "shape": list(header.shape),
+        "dim_names": list(header.dim_names),
+        "strides": list(dense.strides) if dense else None,
+        "layout": layout_of(dense) if dense else None,
+        "non_zero_length": sparse.non_zero_length if sparse else None,
+        "index_type": index_type(sparse) if sparse else None,
+        "byte_offset": stored.byte_offset,
+        "body_offset": stored.body_offset,
+        "body_nbytes": message.body_nbytes,
+        "metadata_version": message.version.name,
+        "custom_metadata": [{"key": key, "value": value} for key, value in message.custom_metadata],
+    }
