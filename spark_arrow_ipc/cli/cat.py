@@ -71,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the rows of all files, one after the other, up to the first error."""
     left = arguments.limit
-    for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True):
+    for given in inputs.each_input(
+        arguments.paths, recursive=arguments.recursive, columns=True, storage=arguments.storage
+    ):
         if not left:
             break
         with error_context(path=given.path), closing(_tables(given, arguments.columns)) as tables:

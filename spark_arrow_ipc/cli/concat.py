@@ -13,6 +13,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.errors import SchemaMismatchError
 
 __all__ = ["add_arguments", "run"]
@@ -34,8 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the rows of all files in the order of the paths."""
     target = arguments.target
-    files.refuse_existing(target)
-    given = list(inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True))
+    files.refuse_existing(storage_at(target, arguments.storage), target)
+    given = list(
+        inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True, storage=arguments.storage)
+    )
     # All schemas are compared before anything is written. This opens files twice, but headers are small.
     schema, pairs = _common(given)
     written = rows = 0

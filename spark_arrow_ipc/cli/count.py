@@ -74,7 +74,9 @@ def _count_all(
     def refused(_: str, error: ArrowIpcError | OSError) -> None:
         errors.append(error)
 
-    for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused):
+    for given in inputs.each_input(
+        arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
+    ):
         try:
             found = known.get(given.file) if given.file is not None else None
             if found is None:

@@ -42,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         errors.append(error)
 
     most = None if arguments.json or arguments.all else _SHOWN_BATCHES
-    for i, given in enumerate(inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused)):
+    for i, given in enumerate(
+        inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage)
+    ):
         try:
             lines = _lines(given, most, as_json=arguments.json)
         except (ArrowIpcError, OSError) as error:

@@ -14,15 +14,16 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
+from spark_arrow_ipc.storage.paths import join, name_of, parent
 
 __all__ = ["Lost", "add_arguments", "run", "salvage"]
 
@@ -51,17 +52,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the readable record batches and report the lost ones; return 1 if nothing of a file is readable."""
     target = arguments.target
-    files.refuse_existing(target)
-    sources = list(inputs.each_input(arguments.sources, recursive=arguments.recursive))
+    storage = storage_at(target, arguments.storage)
+    files.refuse_existing(storage, target)
+    sources = list(inputs.each_input(arguments.sources, recursive=arguments.recursive, storage=arguments.storage))
     if len(sources) == 1 and sources[0].below is None:
         return _repair(sources[0], target, arguments)
     status = 0
     for source in sources:
-        own_target = Path(target, source.below or Path(source.path).name)
+        own_target = join(target, source.below or name_of(source.path))
         try:
-            files.refuse_existing(str(own_target))
-            own_target.parent.mkdir(parents=True, exist_ok=True)
-            status |= _repair(source, str(own_target), arguments)
+            files.refuse_existing(storage, own_target)
+            storage.make_directory(parent(storage.resolve(own_target)))
+            status |= _repair(source, own_target, arguments)
         except (ArrowIpcError, OSError) as error:
             inputs.complain(error)
             status = 1

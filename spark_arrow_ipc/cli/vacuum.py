@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.give_up import GivenUpJob, give_up
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
 
@@ -36,22 +37,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take back a committed job that cannot be brought to its end, whose id the error tells; its old files "
         "must all be there",
     )
+    add_storage_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Clean the directory, or take a job back, and print what was done."""
+    storage = storage_at(arguments.path, arguments.storage)
     if arguments.give_up is not None:
         job = give_up(
             arguments.path,
             arguments.give_up,
             older_than_seconds=arguments.older_than,
             dry_run=arguments.dry_run,
+            storage=storage,
         )
         for line in _lines_of_job(job, would="would be " if arguments.dry_run else ""):
             print(render.printable(line))
         return 0
-    report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run)
+    report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run, storage=storage)
     for line in _lines(report, would="would be " if arguments.dry_run else ""):
         print(render.printable(line))
     return 0

@@ -91,7 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     def refused(path: str, error: ArrowIpcError | OSError) -> None:
         tell(Verdict(path, error=error))
 
-    for given in inputs.each_input(arguments.paths, recursive=arguments.recursive, refused=refused):
+    for given in inputs.each_input(
+        arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
+    ):
         tell(examine(given, values=arguments.values))
     return 1 if bad else 0
 

@@ -12,6 +12,7 @@ anyway: what ends with the magic is a file, and its first bytes are looked at wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from spark_arrow_ipc.arrow.schema import Schema
@@ -51,13 +52,14 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     limits: Limits = _DEFAULT_LIMITS,
     verify_checksums: bool = True,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
+    storage: Mapping[str, str] | None = None,
 ) -> FileReader | StreamReader:
     """Open an Arrow IPC file or stream; its first bytes tell the format.
 
     Parameters
     ----------
     source
-        A path, bytes, or a binary file object, which for a stream may be unseekable.
+        A path or the URL of an object store, bytes, or a binary file object, which for a stream may be unseekable.
     columns
         Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
         A function is called with the file's schema and returns these.
@@ -70,6 +72,8 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     concatenated_streams
         What to do where another stream begins after the end of a stream: ``warn`` and read the first one, ``read`` all
         of them, if their schemas agree, or an ``error``. Of a pipe, ``warn`` reads nothing after the end.
+    storage
+        Options of an object store, such as ``{"region": "eu-central-1"}``: those of ``storage.*`` without the prefix.
 
     Raises
     ------
@@ -83,7 +87,16 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         The path cannot be opened.
     """
     streams = ConcatenatedStreams(concatenated_streams)
-    return _open(source, None, columns, validation, limits, verify_checksums=verify_checksums, streams=streams)
+    return _open(
+        source,
+        None,
+        columns,
+        validation,
+        limits,
+        verify_checksums=verify_checksums,
+        streams=streams,
+        storage=storage,
+    )
 
 
 def open_file(
@@ -93,9 +106,10 @@ def open_file(
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
     verify_checksums: bool = True,
+    storage: Mapping[str, str] | None = None,
 ) -> FileReader:
     """Open the file format; parameters and errors as for `open`."""
-    reader = _open(source, Format.FILE, columns, validation, limits, verify_checksums=verify_checksums)
+    reader = _open(source, Format.FILE, columns, validation, limits, verify_checksums=verify_checksums, storage=storage)
     assert isinstance(reader, FileReader)
     return reader
 
@@ -107,17 +121,20 @@ def open_stream(
     validation: Validation | _ValidationWord = Validation.FULL,
     limits: Limits = _DEFAULT_LIMITS,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
+    storage: Mapping[str, str] | None = None,
 ) -> StreamReader:
     """Open the stream format; parameters and errors as for `open`."""
     streams = ConcatenatedStreams(concatenated_streams)
-    reader = _open(source, Format.STREAM, columns, validation, limits, streams=streams)
+    reader = _open(source, Format.STREAM, columns, validation, limits, streams=streams, storage=storage)
     assert isinstance(reader, StreamReader)
     return reader
 
 
-def read_schema(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Schema:
+def read_schema(
+    source: Openable, *, limits: Limits = _DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
+) -> Schema:
     """Read the schema of a file or stream: only its footer or first message."""
-    with open(source, limits=limits) as reader:
+    with open(source, limits=limits, storage=storage) as reader:
         return reader.schema
 
 
@@ -130,11 +147,12 @@ def _open(
     *,
     verify_checksums: bool = True,
     streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
+    storage: Mapping[str, str] | None = None,
 ) -> FileReader | StreamReader:
     if validation not in tuple(Validation):
         words = " or ".join(repr(known.value) for known in Validation)
         raise ValueError(f"expected validation {words}, found {validation!r}")
-    source = keep_ends(open_source(openable))
+    source = keep_ends(open_source(openable, storage))
     try:
         with error_context(path=source.path):
             actual, head = _format_of(source)

@@ -1,13 +1,21 @@
-"""Destinations of a writer: a file that gets its name when finished, or a file object."""
+"""Destinations of a writer: a local file or an object that gets its name when finished, or a file object."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
-__all__ = ["FileSink", "PathSink"]
+from spark_arrow_ipc.ipc.source import ByteSource, FileSource, storage_options
+from spark_arrow_ipc.storage.discard import discard
+from spark_arrow_ipc.storage.object_url import scheme_of
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent
+from spark_arrow_ipc.storage.storage import Storage
+
+__all__ = ["AnySink", "FileSink", "PathSink", "StoredSink", "path_sink"]
 
 
 class PathSink:
@@ -20,11 +28,12 @@ class PathSink:
         self._staged = self._target if self._direct else self._target.with_name(name)
         self.file: BinaryIO = cast("BinaryIO", self._staged.open("wb" if self._direct else "xb"))
 
-    def finish(self, prove: Callable[[Path], None]) -> None:
-        """Close the file, call `prove` on it, and rename it over any file of its name."""
+    def finish(self, prove: Callable[[ByteSource], None]) -> None:
+        """Close the file, call `prove` on what it holds, and rename it over any file of its name."""
         self.file.close()
         if not self._direct:
-            prove(self._staged)
+            with closing(FileSource.open(str(self._staged))) as written:
+                prove(written)
             self._staged.replace(self._target)
 
     def discard(self) -> None:
@@ -34,15 +43,56 @@ class PathSink:
             self._staged.unlink(missing_ok=True)
 
 
+class StoredSink:
+    """A file of an object store that gets its name when it is finished, by a copy inside the store."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._storage = storage
+        self._target = path
+        self._staged = join(parent(path), f".{name_of(path)}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+        self.file: BinaryIO = storage.create(self._staged)
+
+    def finish(self, prove: Callable[[ByteSource], None]) -> None:
+        """Close the file, call `prove` on what it holds, and put it in place of any file of its name."""
+        self.file.close()
+        with closing(self._storage.open(self._staged)) as written:
+            prove(written)
+        self._storage.publish(self._staged, self._target)
+        self._storage.delete(self._staged)
+
+    def discard(self) -> None:
+        """Remove the file; a file of the target's name stays."""
+        discard(self.file)
+        self._storage.delete(self._staged)
+
+
 class FileSink:
     """A file object that the caller closes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
 
-    def finish(self, _: Callable[[Path], None]) -> None:
+    def finish(self, _: Callable[[ByteSource], None]) -> None:
         """Flush the file object."""
         self.file.flush()
 
     def discard(self) -> None:
         """Do nothing: without a footer no reader accepts the bytes as a file."""
+
+
+AnySink: TypeAlias = PathSink | StoredSink | FileSink
+
+
+def path_sink(path: str, options: Mapping[str, str] | None = None) -> PathSink | StoredSink:
+    """Return the sink of a local path, or of the URL of an object store with its options.
+
+    Raises
+    ------
+    OSError
+        The path cannot be created.
+    OptionError, UnsupportedError
+        As `storage_of`.
+    """
+    if scheme_of(path) is None:
+        return PathSink(path)
+    return StoredSink(*storage_of(path, storage_options(options)))

@@ -10,15 +10,27 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
-from typing import BinaryIO, Final, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, truncated
 from spark_arrow_ipc.storage.local_source import FileSource
 from spark_arrow_ipc.storage.object_url import scheme_of
 from spark_arrow_ipc.storage.open import storage_of
 
-__all__ = ["BufferSource", "ByteSource", "FileSource", "ForwardSource", "Openable", "SeekableSource", "open_source"]
+if TYPE_CHECKING:
+    from spark_arrow_ipc.storage.object_options import StorageOptions
+
+__all__ = [
+    "BufferSource",
+    "ByteSource",
+    "FileSource",
+    "ForwardSource",
+    "Openable",
+    "SeekableSource",
+    "open_source",
+    "storage_options",
+]
 
 _PIECE_NBYTES: Final = 64 << 20
 """The most bytes in one read of a file object."""
@@ -128,13 +140,25 @@ def _name_of(file: BinaryIO) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _open_object(url: str) -> ByteSource:
-    storage, path = storage_of(url)
+def storage_options(options: Mapping[str, str] | None) -> StorageOptions:
+    """Return the options of an object store as `storage_of` takes them."""
+    return tuple(sorted((options or {}).items()))
+
+
+def _open_object(url: str, options: Mapping[str, str] | None) -> ByteSource:
+    storage, path = storage_of(url, storage_options(options))
     return storage.open(path)
 
 
-def open_source(source: Openable) -> ByteSource:
-    """Return a `ByteSource` of a path, bytes or a binary file object, or the given source.
+def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> ByteSource:
+    """Return a `ByteSource` of a path or URL, bytes or a binary file object, or the given source.
+
+    Parameters
+    ----------
+    source
+        As it was given.
+    storage
+        Options of an object store, without the prefix ``storage.``.
 
     Raises
     ------
@@ -147,7 +171,7 @@ def open_source(source: Openable) -> ByteSource:
     """
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        return FileSource.open(path) if scheme_of(path) is None else _open_object(path)
+        return FileSource.open(path) if scheme_of(path) is None else _open_object(path, storage)
     if isinstance(source, bytes | bytearray | memoryview):
         return BufferSource(memoryview(source).toreadonly().cast("B"))
     if isinstance(cast("object", source), io.TextIOBase):

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
 
@@ -50,7 +49,8 @@ from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan, nested_dictionaries
 from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
+from spark_arrow_ipc.ipc.sinks import AnySink, FileSink, path_sink
+from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
 from spark_arrow_ipc.ipc.walker import walk_arrays
@@ -79,7 +79,7 @@ class Writer:
     """
 
     def __init__(
-        self, sink: PathSink | FileSink, schema: Schema, options: WriteOptions, schema_metadata: t.CustomMetadata = ()
+        self, sink: AnySink, schema: Schema, options: WriteOptions, schema_metadata: t.CustomMetadata = ()
     ) -> None:
         self._sink = sink
         self._options = options
@@ -199,12 +199,14 @@ class Writer:
             raise
         self._is_open = False
 
-    def _prove(self, path: Path) -> None:
-        """Open the written file and compare its schema and blocks with those intended."""
-        with open_any(path) as reader:
+    def _prove(self, written: ByteSource) -> None:
+        """Compare the schema and blocks of a written file with those intended."""
+        with open_any(written) as reader:
             blocks = reader.blocks if isinstance(reader, FileReader) else tuple(self._blocks[tables.RECORD_BATCH])
             if reader.schema != self.schema or blocks != tuple(self._blocks[tables.RECORD_BATCH]):
-                raise OSError(f"{path}: what was written is not what is there; the disk or its file system is at fault")
+                raise OSError(
+                    f"{written.path}: what was written is not what is there; the disk or its file system is at fault"
+                )
 
     def abort(self) -> None:
         """Stop without a footer; a path's new file is removed, and an old one stays."""
@@ -371,14 +373,15 @@ def create(
     options: WriteOptions = _DEFAULT_OPTIONS,
     *,
     schema_metadata: t.AnyPairs | None = None,
+    storage: Mapping[str, str] | None = None,
 ) -> Writer:
     """Return a writer of record batches of `schema`.
 
     Parameters
     ----------
     sink
-        A path, whose file appears when the writer closes and replaces an old one; or a binary file object, which
-        the caller closes.
+        A path or the URL of an object store, whose file appears when the writer closes and replaces an old one; or a
+        binary file object, which the caller closes.
     schema
         The schema of all batches. Bodies are written in its byte order.
     options
@@ -386,6 +389,8 @@ def create(
     schema_metadata
         Pairs for the message of the schema, which are not those of the schema itself. A stream has them instead of the
         pairs of a footer.
+    storage
+        Options of an object store, as `open` takes them.
 
     Raises
     ------
@@ -395,11 +400,11 @@ def create(
         The sink is neither a path nor a binary file object.
     """
     if isinstance(sink, str | os.PathLike):
-        path_sink = PathSink(os.fspath(sink))
+        of_path = path_sink(os.fspath(sink), storage)
         try:
-            return Writer(path_sink, schema, options, t.pairs(schema_metadata))
+            return Writer(of_path, schema, options, t.pairs(schema_metadata))
         except BaseException:
-            path_sink.discard()
+            of_path.discard()
             raise
     if not callable(getattr(sink, "write", None)):
         raise TypeError(f"expected a path or a binary file object, found {type(sink).__name__}")

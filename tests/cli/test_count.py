@@ -107,7 +107,7 @@ def test_every_command_says_that_the_directory_changed(capsys, tmp_path, monkeyp
     for name in "ab":
         write(tmp_path / "d" / name, 10)
     real = DataFile.open
-    monkeypatch.setattr(DataFile, "open", lambda file: (Path(file.path).unlink(missing_ok=True), real(file))[1])
+    monkeypatch.setattr(DataFile, "open", lambda file, _: (Path(file.path).unlink(missing_ok=True), real(file))[1])
     target = [str(tmp_path / "target")] if command in ("concat", "repair") else []
     assert 1 == main([command, str(tmp_path / "d"), *target])
     out, err = capsys.readouterr()

@@ -1,49 +1,91 @@
-"""A path takes its name when it is finished; a file object is flushed and left open."""
+"""A path takes its name when it is finished, in a store too; a file object is flushed and left open."""
 
 import io
+import uuid
 from pathlib import Path
 
 import pytest
 
-from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, path_sink
+from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.storage.paths import join, name_of
 
 
-def names(directory):
-    return sorted(path.name for path in directory.iterdir())
+@pytest.fixture(params=["local", "objects"])
+def place(request, tmp_path):
+    if request.param == "local":
+        return LOCAL, str(tmp_path)
+    return ObjectStorage(), f"memory://{uuid.uuid4().hex}/d"
 
 
-@pytest.mark.parametrize("before", [None, b"old"], ids=["a new file", "a replaced one"])
-def test_a_path_has_its_name_when_it_is_finished(tmp_path, before):
-    target = tmp_path / "a.arrow"
-    if before is not None:
-        target.write_bytes(before)
-    proven = []
-    sink = PathSink(str(target))
-    sink.file.write(b"new")
-    assert before == (target.read_bytes() if target.exists() else None)
-    sink.finish(lambda path: proven.append(path.read_bytes()))
-    assert ([b"new"], b"new", ["a.arrow"]) == (proven, target.read_bytes(), names(tmp_path))
+def contents(place):
+    storage, root = place
+    return {name_of(status.path): storage.read(status.path, 100) for status in storage.list(root)}
 
 
-def test_a_discarded_path_leaves_what_was_there(tmp_path):
-    (tmp_path / "a.arrow").write_bytes(b"old")
-    sink = PathSink(str(tmp_path / "a.arrow"))
-    sink.file.write(b"new")
+def test_a_path_decides_the_sink(place):
+    kind = PathSink if place[0] is LOCAL else StoredSink
+    sink = path_sink(join(place[1], "a"))
+    assert isinstance(sink, kind)
     sink.discard()
-    assert (b"old", ["a.arrow"]) == ((tmp_path / "a.arrow").read_bytes(), names(tmp_path))
 
 
-def test_a_path_that_is_not_proven_keeps_its_old_bytes(tmp_path):
-    (tmp_path / "a.arrow").write_bytes(b"old")
-    sink = PathSink(str(tmp_path / "a.arrow"))
+@pytest.mark.parametrize("before", [{}, {"a.arrow": b"old"}], ids=["a new file", "a replaced one"])
+def test_a_path_has_its_name_when_it_is_finished(place, before):
+    storage, root = place
+    target = join(root, "a.arrow")
+    for data in before.values():
+        storage.put(target, data)
+    proven = []
+    sink = path_sink(target)
+    sink.file.write(b"new")
+    assert before == {name: data for name, data in contents(place).items() if not name.endswith(".staged")}
+    sink.finish(lambda written: proven.append(bytes(written.read_at(0, 3))))
+    assert ([b"new"], {"a.arrow": b"new"}) == (proven, contents(place))
 
-    def refuse(path):
-        raise OSError(path)
+
+@pytest.mark.parametrize("nbytes", [3, 20 << 20])
+def test_a_discarded_path_leaves_what_was_there(place, nbytes):
+    storage, root = place
+    storage.put(join(root, "a.arrow"), b"old")
+    sink = path_sink(join(root, "a.arrow"))
+    sink.file.write(b"n" * nbytes)
+    sink.discard()
+    assert {"a.arrow": b"old"} == contents(place)
+
+
+def test_a_path_that_is_not_proven_keeps_its_old_bytes(place):
+    storage, root = place
+    storage.put(join(root, "a.arrow"), b"old")
+    sink = path_sink(join(root, "a.arrow"))
+    sink.file.write(b"new")
+
+    def refuse(written):
+        raise OSError(written.path)
 
     with pytest.raises(OSError, match="staged"):
         sink.finish(refuse)
     sink.discard()
-    assert (b"old", ["a.arrow"]) == ((tmp_path / "a.arrow").read_bytes(), names(tmp_path))
+    assert {"a.arrow": b"old"} == contents(place)
+
+
+def test_a_url_is_written_and_read_by_the_codec():
+    pa = pytest.importorskip("pyarrow")
+    url = f"memory://{uuid.uuid4().hex}/a.arrow"
+    sink = pa.BufferOutputStream()
+    table = pa.table({"a": range(10)})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with ipc.open(sink.getvalue().to_pybytes()) as reader:
+        ipc.write(url, reader)
+    with ipc.open(url) as reader:
+        assert table.to_pydict() == next(iter(reader)).to_pydict()
+    assert tuple(table.schema.names) == ipc.read_schema(url).names
+    with pytest.raises(ZeroDivisionError), ipc.create(url, reader.schema):
+        raise ZeroDivisionError
+    assert 1 == len(list(ObjectStorage().list(url.rpartition("/")[0])))
 
 
 def test_a_file_object_stays_open():

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import errno
-import os
 from typing import Final, Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = [
     "add_output_arguments",
@@ -55,14 +55,15 @@ def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
 def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.CustomMetadata) -> ipc.Writer:
     """Return a writer of a file with pairs in its footer, or of a stream with them in its first message."""
     options = write_options(arguments, path)
+    storage = dict(arguments.storage)
     if options.format == "stream":
-        return ipc.create(path, schema, options, schema_metadata=pairs)
-    writer = ipc.create(path, schema, options)
+        return ipc.create(path, schema, options, schema_metadata=pairs, storage=storage)
+    writer = ipc.create(path, schema, options, storage=storage)
     writer.custom_metadata.update(pairs)
     return writer
 
 
-def refuse_existing(path: str) -> None:
+def refuse_existing(storage: Storage, path: str) -> None:
     """Raise if a path to write exists.
 
     Raises
@@ -70,7 +71,7 @@ def refuse_existing(path: str) -> None:
     FileExistsError
         It exists.
     """
-    if os.path.lexists(path):
+    if storage.status(storage.resolve(path), follow_links=False) is not None:
         raise FileExistsError(errno.EEXIST, "files are never overwritten; remove it first, or give another name", path)
 
 

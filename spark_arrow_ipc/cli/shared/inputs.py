@@ -27,6 +27,7 @@ from spark_arrow_ipc.arrow.column_path import resolve_exactly
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
@@ -34,7 +35,9 @@ from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
+from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import parent, relative
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["STDIN", "ChosenColumns", "Input", "Rows", "add_path_arguments", "complain", "each_input", "open_rows"]
 
@@ -58,6 +61,8 @@ class Input:
         What came through stdin, or None.
     file
         As it was listed; None if it was named itself.
+    storage
+        The storage that holds it.
     """
 
     path: str
@@ -66,6 +71,7 @@ class Input:
     below: str | None = None
     content: BinaryIO | None = None
     file: DataFile | None = None
+    storage: Storage = LOCAL
 
     def openable(self) -> Openable:
         """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next.
@@ -78,7 +84,7 @@ class Input:
             It cannot be opened.
         """
         if self.file is not None:
-            return _open_listed(self.file)
+            return _open_listed(self.file, self.storage)
         if self.content is None:
             return self.path
         self.content.seek(0)
@@ -87,9 +93,9 @@ class Input:
         return source
 
 
-def _open_listed(file: DataFile) -> ByteSource:
+def _open_listed(file: DataFile, storage: Storage) -> ByteSource:
     try:
-        return file.open()
+        return file.open(storage)
     except FileNotFoundError as error:
         raise FileChangedError(
             "the directory changed while it was read: this file was listed a moment ago and is gone; run the command "
@@ -108,6 +114,7 @@ def add_path_arguments(parser: argparse.ArgumentParser, name: str = "paths", met
         "and - for stdin",
     )
     parser.add_argument("-r", "--recursive", action="store_true", help="also the files below other subdirectories")
+    add_storage_argument(parser)
 
 
 def each_input(
@@ -116,6 +123,7 @@ def each_input(
     recursive: bool,
     columns: bool = False,
     refused: Callable[[str, ArrowIpcError | OSError], None] | None = None,
+    storage: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Input]:
     """Yield the files that arguments stand for, in their order; those of a directory by name.
 
@@ -129,6 +137,8 @@ def each_input(
         Whether partition columns are needed: directories that do not agree on them are an error then.
     refused
         Is called with a path that cannot be listed, and its error; without it, the error is raised.
+    storage
+        Options of the object stores of URLs, beside which local paths may stand.
 
     Raises
     ------
@@ -140,7 +150,7 @@ def each_input(
             yield Input(STDIN, content=_seekable(sys.stdin.buffer))
             continue
         try:
-            listed = list(_listed(path, recursive=recursive, columns=columns))
+            listed = list(_listed(path, recursive=recursive, columns=columns, storage=storage))
         except (ArrowIpcError, OSError) as error:
             if refused is None:
                 raise
@@ -165,8 +175,8 @@ def _seekable(stdin: BinaryIO) -> BinaryIO:
     return copied
 
 
-def _listed(path: str, *, recursive: bool, columns: bool) -> Iterator[Input]:
-    tree = list_tree([path])
+def _listed(path: str, *, recursive: bool, columns: bool, storage: Sequence[tuple[str, str]]) -> Iterator[Input]:
+    tree = list_tree([path], storage=storage_at(path, storage))
     partitioning = _partitioning(tree, recursive=recursive, columns=columns)
     if (warning := partitioning.warning()) is not None:
         complain(warning)
@@ -179,10 +189,10 @@ def _listed(path: str, *, recursive: bool, columns: bool) -> Iterator[Input]:
         values = file.partition or (None,) * len(partitioning.fields)
         # A path is shown as it was given, where it can be opened by that.
         shown = path if is_named and file.staged is None and not path.lower().startswith("file:") else None
-        if shown is None:
-            yield Input(file.path, partitioning.fields, values, below, file=file)
-        else:
+        if shown is not None and tree.storage is LOCAL:
             yield Input(shown, partitioning.fields, values, below)
+        else:
+            yield Input(shown or file.path, partitioning.fields, values, below, file=file, storage=tree.storage)
 
 
 def _base(path: str) -> str:

@@ -28,6 +28,7 @@ from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
 from spark_arrow_ipc.errors import CommitError, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.paths import join
 
 __all__ = [
@@ -141,9 +142,7 @@ class StagedWriter:
 
     def discard(self) -> None:
         """Close and delete the file."""
-        if not self._file.closed:
-            with suppress(OSError, _Discarded), self._file:  # unwritten bytes are not needed
-                raise _Discarded
+        discard(self._file)
         remove_staged(self._staging, self._staged)
 
     def _verified(self, nbytes: int) -> StagedFile:
@@ -170,10 +169,6 @@ class StagedWriter:
         except BaseException:
             self.discard()
             raise
-
-
-class _Discarded(Exception):  # noqa: N818 - it is no error, and never seen
-    """Leaves the block of a file as an error does, so that a storage which shows a file when it is closed does not."""
 
 
 def _create(staging: Staging, name: str) -> BinaryIO:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
@@ -25,7 +24,8 @@ from spark_arrow_ipc.ipc.metadata.tensor import (
     encode_value_type,
     row_major_strides,
 )
-from spark_arrow_ipc.ipc.sinks import FileSink, PathSink
+from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, path_sink
+from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
 
@@ -76,7 +76,7 @@ def write_tensor(
         whole = Tensor(tensor, tuple(dim_names))
     parts = _encode(whole)
     if isinstance(sink, str | os.PathLike):
-        _write_path(PathSink(os.fspath(sink)), parts)
+        _write_path(path_sink(os.fspath(sink)), parts)
     elif callable(getattr(sink, "write", None)):
         for part in parts:
             sink.write(part)
@@ -85,12 +85,14 @@ def write_tensor(
         raise TypeError(f"expected a path or a binary file object, found {type(sink).__name__}")
 
 
-def _write_path(sink: PathSink, parts: Sequence[bytes | memoryview]) -> None:
+def _write_path(sink: PathSink | StoredSink, parts: Sequence[bytes | memoryview]) -> None:
     nbytes = sum(map(len, parts))
 
-    def prove(path: Path) -> None:
-        if path.stat().st_size != nbytes:
-            raise OSError(f"{path}: what was written is not what is there; the disk or its file system is at fault")
+    def prove(written: ByteSource) -> None:
+        if written.nbytes != nbytes:
+            raise OSError(
+                f"{written.path}: what was written is not what is there; the disk or its file system is at fault"
+            )
 
     try:
         for part in parts:

@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 from spark_arrow_ipc.cli.shared import files
+from spark_arrow_ipc.storage.local import LOCAL
 
 
 def parsed(declare, *arguments):
@@ -30,9 +31,9 @@ def test_the_format_and_codec_can_be_given():
 
 def test_an_existing_file_is_refused(tmp_path):
     (tmp_path / "a.arrow").touch()
-    files.refuse_existing(str(tmp_path / "new.arrow"))
+    files.refuse_existing(LOCAL, str(tmp_path / "new.arrow"))
     with pytest.raises(FileExistsError, match="never overwritten"):
-        files.refuse_existing(str(tmp_path / "a.arrow"))
+        files.refuse_existing(LOCAL, str(tmp_path / "a.arrow"))
 
 
 def test_metadata_about_blocks_is_not_copied():

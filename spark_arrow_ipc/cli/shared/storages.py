@@ -1,0 +1,43 @@
+"""The option ``--storage`` of commands, and the storage of a path."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from spark_arrow_ipc.storage.object_url import scheme_of
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.storage import Storage
+
+__all__ = ["add_storage_argument", "storage_at"]
+
+
+def add_storage_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the argument for the options of an object store."""
+    parser.add_argument(
+        "--storage",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="an option of the object store of a URL, such as region=eu-central-1; may be repeated. Keys and passwords "
+        "are better left to the environment, as other users see arguments",
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError("expected NAME=VALUE, such as region=eu-central-1")
+    return name, value
+
+
+def storage_at(path: str, options: Sequence[tuple[str, str]]) -> Storage:
+    """Return the storage of a path, with the options if it is the URL of an object store.
+
+    Raises
+    ------
+    OptionError, UnsupportedError
+        As `storage_of`.
+    """
+    return storage_of(path, tuple(options) if scheme_of(path) is not None else ())[0]
