@@ -10,7 +10,7 @@ analyzer or optimizer, against SQL, says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Final, TypeAlias
@@ -225,29 +225,34 @@ class _Binder:
             assert self._zone is not None
             value = dates_in_doubt(value, self._zone, str(literal)) or value
         if isinstance(value, Doubt):
-            return Doubtful(column, value.earliest, value.latest + 1, *_DOUBTS[operator], value.why)
+            return self._in_doubt(operator, column, value)
         place = cut(column.type, common, value, self._zone)
         if place is None:
             raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
         return _RANGES[operator](column, place)
 
+    def _in_doubt(self, operator: Operator, column: BoundColumn, doubt: Doubt) -> BoundPredicate:
+        return Doubtful(column, doubt.earliest, doubt.latest + 1, *_DOUBTS[operator], doubt.why)
+
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
-        options = [one if isinstance(one, p.Run) else fold(one, self._session) for one in predicate.options]
+        options = [folded for one in predicate.options for folded in self._folded(one)]
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
-            return self._literal_in(operand, _one_by_one(options), common)
+            return self._literal_in(operand, list(_each(options)), common)
         parts: list[BoundPredicate] = []
         points: dict[Raw, None] = {}
         singles: list[p.Literal | p.Run] = []
         for one in options:
             found = long_lists.points(operand.type, common, one, self._zone) if isinstance(one, p.Run) else None
-            points.update(dict.fromkeys(found or ()))
             if found is None:
                 singles.append(one)
-        for option in _one_by_one(singles):
+            else:
+                points.update(dict.fromkeys(found.values))
+                parts += [self._in_doubt(Operator.EQ, operand, doubt) for doubt in found.doubts]
+        for option in _each(singles):
             equal: BoundPredicate = Constant(None)
             if option.value is not None:
                 equal = self._by_place(Operator.EQ, operand, option, common)
@@ -258,6 +263,13 @@ class _Binder:
         if points or not parts:
             parts.append(OneOf(operand, tuple(sorted(points))) if points else Range(operand, *_EMPTY))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
+
+    def _folded(
+        self, option: p.Literal | p.TimestampLiteral | p.Expression | p.Run | p.TimestampRun
+    ) -> list[p.Literal | p.Run]:
+        if isinstance(option, p.TimestampRun):
+            return long_lists.instants(option, self._zone)
+        return [option if isinstance(option, p.Run) else fold(option, self._session)]
 
     def _literal_in(self, operand: _Known, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         for option in options:
@@ -344,12 +356,9 @@ _LONG_MAX: Final = 2**63 - 1
 _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
 
-def _one_by_one(options: Sequence[p.Literal | p.Run]) -> list[p.Literal]:
-    return [
-        literal
-        for option in options
-        for literal in (long_lists.literals_of(option) if isinstance(option, p.Run) else [option])
-    ]
+def _each(options: Sequence[p.Literal | p.Run]) -> Iterator[p.Literal]:
+    for option in options:
+        yield from long_lists.literals_of(option) if isinstance(option, p.Run) else [option]
 
 
 def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:

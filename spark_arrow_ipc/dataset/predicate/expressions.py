@@ -36,6 +36,7 @@ __all__ = [
     "Raw",
     "Run",
     "TimestampLiteral",
+    "TimestampRun",
     "columns",
 ]
 
@@ -129,6 +130,16 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class TimestampRun:
+    """Many `TimestampLiteral`s without a zone in a list of `IN`."""
+
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"({len(self.values):,} literals)"
+
+
+@dataclass(frozen=True, slots=True)
 class Expression:
     """An operation on literals; `folding` computes it.
 
@@ -188,7 +199,7 @@ class In:
     """An operand and the literals of a list."""
 
     operand: Operand
-    options: tuple[Literal | TimestampLiteral | Expression | Run, ...]
+    options: tuple[Literal | TimestampLiteral | Expression | Run | TimestampRun, ...]
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.options[:_SHOWN])) + (", ..." if len(self.options) > _SHOWN else "")

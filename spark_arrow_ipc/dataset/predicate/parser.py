@@ -13,7 +13,7 @@ compared and pickled within Python's recursion limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.expressions import (
@@ -30,6 +30,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Or,
     Predicate,
     Run,
+    TimestampRun,
 )
 from spark_arrow_ipc.dataset.predicate.long_lists import runs
 from spark_arrow_ipc.dataset.predicate.operands import WORDS, Constant, parse_constant, parse_operand
@@ -181,13 +182,18 @@ def _in_between_like(tokens: Tokens, operand: Operand, start: int) -> Predicate:
     return _like(tokens, operand)
 
 
-def _list(tokens: Tokens) -> tuple[Constant | Run, ...]:
+def _list(tokens: Tokens) -> tuple[Constant | Run | TimestampRun, ...]:
     if tokens.key != "(":
         raise tokens.error("a list of literals in parentheses after IN")
-    options: list[Constant | Run] = []
+    options: list[Constant | Run | TimestampRun] = []
+    plain: Sequence[Constant | Run | TimestampRun] | None = ()
     while True:
-        while items := tokens.plain_items():
-            options += runs(items)
+        # One that is not plain, such as 30 February, is an error when its turn comes.
+        while plain is not None and (items := tokens.plain_items()):
+            plain = runs(*items)
+            if plain is not None:
+                options += plain
+                tokens.go_past(items[1])
         tokens.advance()
         options.append(parse_constant(tokens))
         if tokens.key != ",":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spark_arrow_ipc.dataset.predicate.time_lists import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["STRINGS", "Tokens"]
@@ -43,10 +44,20 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_B: Final = f"[{_BLANKS}]*+"
 _PLAIN_ITEMS: Final = re.compile(
-    rf"""(?:[{_BLANKS}]*+-?[0-9]{{1,18}}+(?:\.[0-9]{{1,18}}+)?[{_BLANKS}]*+,)++|(?:[{_BLANKS}]*+'[^'\\]*+'[{_BLANKS}]*+,)++"""
+    rf"""(?P<number>(?:{_B}-?[0-9]{{1,18}}+(?:\.[0-9]{{1,18}}+)?{_B},)++)
+    | (?P<long>(?:{_B}-?[0-9]{{1,18}}+[lL]{_B},)++)
+    | (?P<double>(?:{_B}-?[0-9]{{1,18}}+(?:\.[0-9]{{1,18}}+)?[dD]{_B},)++)
+    | (?P<string>(?:{_B}'[^'\\]*+'{_B},)++)
+    | (?P<date>(?:{_B}(?ai:DATE){_B}'{DATE}'{_B},)++)
+    | (?P<local>(?:{_B}(?ai:TIMESTAMP_NTZ){_B}'{LOCAL_TIME}'{_B},)++)
+    | (?P<session>(?:{_B}(?ai:TIMESTAMP(?:_LTZ)?){_B}'{LOCAL_TIME}'{_B},)++)
+    | (?P<zoned>(?:{_B}(?ai:TIMESTAMP(?:_LTZ)?){_B}'{ZONED_TIME}'{_B},)++)""",
+    re.VERBOSE,
 )
-"""Numbers without exponent and suffix, or strings without escapes, and the comma after each."""
+"""Numbers without exponent, strings without escapes, or dates and timestamps in their common forms, and the
+comma after each."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -110,16 +121,21 @@ class Tokens:
         assert match.lastgroup is not None
         return match.lastgroup, match[match.lastgroup]
 
-    def plain_items(self) -> str | None:
-        """Go past plain numbers, or strings, and the comma after each, all after this token; None if there are none.
+    def plain_items(self) -> tuple[str, str] | None:
+        """Return the kind and the characters of plain literals, and the comma after each, all after this token.
 
-        One match instead of several for each makes a long list twenty times as fast.
+        None if there are none. One match instead of several for each makes a long list twenty times as fast. The kinds
+        are ``number``, ``long``, ``double``, ``string``, ``date``, and of timestamps ``local``, ``session`` (in its zone) and ``zoned``.
         """
         match = _PLAIN_ITEMS.match(self._sql, self.stop)
         if match is None:
             return None
-        self.stop = match.end()
-        return match[0]
+        assert match.lastgroup is not None
+        return match.lastgroup, match[0]
+
+    def go_past(self, items: str) -> None:
+        """Go past plain literals."""
+        self.stop += len(items)
 
     def skip(self, key: str) -> bool:
         """Go past a keyword or symbol if it is next; returns whether it was."""
