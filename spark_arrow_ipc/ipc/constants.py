@@ -23,6 +23,7 @@ __all__ = [
     "Format",
     "MessageHeader",
     "MetadataVersion",
+    "TensorRows",
     "Validation",
 ]
 
@@ -72,6 +73,15 @@ class Validation(StrEnum):
     """The values too: offsets, UTF-8, indices."""
     STRUCTURAL = "structural"
     """Only sizes and bounds, which could harm memory or lose rows."""
+
+
+class TensorRows(StrEnum):
+    """What is a row, where tensors are read as rows."""
+
+    CELLS = "cells"
+    """A cell: its coordinates and its value; of a sparse tensor the cells that its index names."""
+    VALUES = "values"
+    """A whole tensor: its shape, the names of its dimensions, and its values by rows."""
 
 
 READABLE_VERSIONS: Final = (MetadataVersion.V4, MetadataVersion.V5)

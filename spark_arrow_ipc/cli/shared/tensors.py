@@ -15,6 +15,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
+from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.metadata.tensor import (
     CooIndexHeader,
     CsfIndexHeader,
@@ -28,7 +29,7 @@ from spark_arrow_ipc.ipc.tensors import read
 from spark_arrow_ipc.ipc.tensors.dense import Tensor, shape_text
 from spark_arrow_ipc.ipc.tensors.index_checks import ascends
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor
-from spark_arrow_ipc.ipc.tensors.rows import TensorRows, row_schema, slab_batches, slabs
+from spark_arrow_ipc.ipc.tensors.rows import row_schema, slab_batches, slabs
 from spark_arrow_ipc.ipc.tensors.sparse import CscMatrix, CsrMatrix
 
 __all__ = ["count_cells", "describe", "each_table_of_cells", "holds_tensors", "notes", "open_tensors", "to_json"]

@@ -21,6 +21,7 @@ from spark_arrow_ipc.errors import (
     InvalidArrowError,
     NoTableError,
     NotArrowError,
+    NoTensorError,
     printable,
 )
 
@@ -38,8 +39,8 @@ __all__ = [
 
 _LOG: Final = logging.getLogger(__name__)
 
-CORRUPT: Final = (InvalidArrowError, NoTableError, OSError)
-"""Errors of a file that is no table of Arrow, or cannot be read. A missing file is handled before these."""
+CORRUPT: Final = (InvalidArrowError, NoTableError, NoTensorError, OSError)
+"""Errors of a file that is no table of Arrow (or no tensor, where tensors are read), or cannot be read. A missing file is handled before these."""
 
 
 @dataclass(frozen=True, slots=True)

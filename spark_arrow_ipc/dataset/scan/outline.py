@@ -28,6 +28,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -95,6 +96,8 @@ class OutlineOptions:
         Record batches and streams of more bytes may be cut, so their rows or the index of the stream are read.
     share_above
         `Outline.wanted_share` is read of files of more bytes.
+    tensors
+        Files are tensors, and this is a row of them; None for tables.
     storage
         The storage that holds the files.
     """
@@ -106,6 +109,7 @@ class OutlineOptions:
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     cut_above: float = math.inf
     share_above: float = math.inf
+    tensors: TensorRows | None = None
     storage: Storage = LOCAL
 
 
@@ -196,6 +200,11 @@ class _Shared:
 
 
 def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Outline:
+    if options.tensors is not None:
+        from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
+
+        tensors = TensorReader(source, options.tensors, None, options.limits)
+        return Outline(tensors.schema, tensors.block_nbytes)
     try:
         reader = ipc.open(source, limits=options.limits, concatenated_streams=options.concatenated_streams)
     except InvalidArrowError as error:

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -42,13 +42,16 @@ from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, Parti
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_run, whole_batches
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import Validation
+from spark_arrow_ipc.ipc.constants import TensorRows, Validation
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Status, Storage
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader
 
 __all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "scan"]
 
@@ -83,6 +86,8 @@ class ScanOptions:
         When the read was planned, for the message of `FileChangedError`.
     select_blocks
         Selects the record batches of a file to read; all if it is None or returns None.
+    tensors
+        Read files of tensors, and this as a row; None to read tables.
     storage
         The storage that holds the files.
     """
@@ -96,6 +101,7 @@ class ScanOptions:
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     planned_at: datetime | None = None
     select_blocks: SelectBlocks | None = None
+    tensors: TensorRows | None = None
     storage: Storage = LOCAL
 
 
@@ -164,7 +170,8 @@ def scan(
             yield _scanned(opened, part, partition_fields, options)
 
 
-_Reader: TypeAlias = ipc.FileReader | ipc.StreamReader
+_Tables: Final = (ipc.FileReader, ipc.StreamReader)
+_Reader: TypeAlias = "ipc.FileReader | ipc.StreamReader | TensorReader"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,6 +225,10 @@ def _open_at(place: str, status: Status, columns: Columns | None, options: ScanO
     def opens() -> Openable:
         return options.storage.open(place, memory_map=options.memory_map, known=status)
 
+    if options.tensors is not None:
+        from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
+
+        return _Opened(TensorReader(opens(), options.tensors, columns, options.limits), status, None)
     if not options.error_policy.recover:
         reader = ipc.open(
             opens(),
@@ -294,6 +305,8 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
 def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -> Blocks:
     """Return the record batches of a range from a number on."""
     reader, below_rows = opened.reader, options.joined_rows
+    if not isinstance(reader, _Tables):
+        return reader.read(range(number, len(reader) if part.stop is None else part.stop))
     if part.start is None or part.stop is None:
         if isinstance(reader, ipc.FileReader):
             return _read_blocks(reader, part, range(number, len(reader)), options)
@@ -351,9 +364,9 @@ def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | N
 
     The rows are None if a header cannot be read.
     """
-    if isinstance(reader, ipc.FileReader):
+    if not isinstance(reader, ipc.StreamReader):
         blocks = range(number, len(reader) if part.stop is None else part.stop)
-        return blocks, rows_of(reader, blocks)
+        return blocks, rows_of(reader, blocks) if isinstance(reader, ipc.FileReader) else sum(reader.row_counts(blocks))
     try:
         index = reader.index(keeps_broken=True)
     except (ArrowIpcError, OSError):
@@ -366,7 +379,7 @@ def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | N
 def _rows_before(reader: _Reader, part: FileRange) -> int:
     if part.stream_start is not None:
         return part.stream_start.rows_before
-    if isinstance(reader, ipc.FileReader):
+    if not isinstance(reader, ipc.StreamReader):
         of_batch = 0 if part.rows is None else part.rows[0]
         return of_batch + sum(reader.row_counts(range(part.start or 0)))
     return 0

@@ -19,7 +19,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError, NoTensorError
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 
@@ -161,7 +161,9 @@ _UNKNOWN: Final = Outline()
 def _sizes(outline: Outline, *, skips_broken: bool) -> Sequence[int] | None:
     """Return the bytes of each record batch of a large file; None if it is not cut."""
     if outline.error is not None:
-        if skips_broken and isinstance(outline.error, InvalidArrowError | NoTableError | FileChangedError):
+        if skips_broken and isinstance(
+            outline.error, InvalidArrowError | NoTableError | NoTensorError | FileChangedError
+        ):
             return None
         raise outline.error
     if outline.stream is not None:

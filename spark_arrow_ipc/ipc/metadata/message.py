@@ -52,8 +52,8 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     known = _HEADERS.get(discriminant)
     if known is None:
         raise NoTableError(
-            f"the file holds a {MessageHeader(discriminant).noun}, which is no table; in a directory, leave it out with "
-            "the option pathGlobFilter"
+            f"the file holds a {MessageHeader(discriminant).noun}, which is no table; ipc.read_tensor and the "
+            "option tensors read it, and in a directory the option pathGlobFilter leaves it out"
         )
     kind, decode_header = known
     body_nbytes = body_length(view)

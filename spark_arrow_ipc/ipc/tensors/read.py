@@ -176,7 +176,8 @@ def iterate_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> Ite
     with error_context(path=source.path):
         if sniff(read_head(source), source.nbytes) is Format.FILE:
             raise NoTensorError(
-                "the file is in the Arrow IPC file format, which holds a table and no tensor; tables are read with ipc.open"
+                "the file is in the Arrow IPC file format, which holds a table and no tensor; tables are read with "
+                "ipc.open, and in Spark without the option tensors"
             )
     while True:
         with error_context(path=source.path, block_kind="tensor", block_number=number):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -25,11 +24,12 @@ from spark_arrow_ipc.arrow.numpy_views import dtype_of
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.metadata.tensor import TensorHeader, TensorMessage
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor
 
-__all__ = ["Slab", "TensorRows", "row_schema", "slab_batches", "slabs"]
+__all__ = ["Slab", "row_schema", "slab_batches", "slabs"]
 
 _SLAB_CELLS: Final = 1 << 20
 """About the most cells of a piece of a dense tensor."""
@@ -38,15 +38,6 @@ _BATCH_CELLS: Final = 1 << 16
 """The most rows of a batch of cells."""
 
 _VALUE: Final = "value"
-
-
-class TensorRows(StrEnum):
-    """What is a row of a tensor."""
-
-    CELLS = "cells"
-    """Its coordinates, each a column, and its value; of a sparse tensor those cells that its index names."""
-    VALUES = "values"
-    """A whole tensor: its shape, the names of its dimensions, and its values by rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,12 @@ def word(default: _E, meaning: str) -> _E:
     return option(parsers.word_of(type(default)), default.value, expected, other.value, meaning)
 
 
+def optional_word(example: _E, meaning: str) -> _E | None:
+    """Declare an option that is one of the words of an enum, or None when it is absent."""
+    expected = f"one of {', '.join(each.value for each in type(example))}"
+    return optional(parsers.word_of(type(example)), expected, example.value, meaning)
+
+
 def byte_size(default: str, meaning: str) -> int:
     """Declare an option that is a size in bytes."""
     return option(parsers.byte_size, default, _BYTES, "64m", meaning)

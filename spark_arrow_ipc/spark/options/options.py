@@ -19,7 +19,7 @@ from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
+from spark_arrow_ipc.ipc.constants import CompressionType, Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import parsers
@@ -179,6 +179,11 @@ class ReadOptions:
     ignore_missing_files: bool = d.flag(
         "false", "Whether a file that was deleted after it was listed is skipped, with a warning."
     )
+    tensors: TensorRows | None = d.optional_word(
+        TensorRows.CELLS,
+        "What is a row where the files are tensors and not tables: of `cells` the coordinates of a cell and its value (of a "
+        "sparse tensor the cells that its index names), of `values` a whole tensor with its shape and all its values.",
+    )
     recover: bool = d.flag("false", "Whether the complete record batches of a truncated file are read, with a warning.")
     memory_map: bool = d.flag(
         "false", "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."
@@ -223,6 +228,8 @@ class ReadOptions:
         if {"path", "paths"} <= {key.lower() for key in mapping}:
             raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
         _check_metadata_only(options)
+        if options.tensors is not None and options.recover:
+            raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
         if options.memory_map and any(map(scheme_of, options.paths)):
             raise OptionError("memoryMap=true is for local files, and the path is that of an object store; remove it")
         return options
@@ -359,7 +366,7 @@ def _gives(mapping: Mapping[str, str], name: str) -> bool:
 def _check_metadata_only(options: ReadOptions) -> None:
     """Refuse options that need rows if only headers are read."""
     given = {"columns": options.columns is not None, "where": options.where is not None}
-    given["metadataColumns"] = options.metadata_columns
+    given |= {"metadataColumns": options.metadata_columns, "tensors": options.tensors is not None}
     for name in filter(given.get, given):
         if options.metadata_only:
             raise OptionError(f"metadataOnly=true reads no rows, so that the option {name} has no meaning; remove one")

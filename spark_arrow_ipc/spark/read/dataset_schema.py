@@ -107,7 +107,9 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     """
     tree = list_dataset(options)
     return dataset_schema(
-        tree, Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage)), options
+        tree,
+        Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage, tensors=options.tensors)),
+        options,
     )
 
 

@@ -133,6 +133,7 @@ def _outline_options(
     return OutlineOptions(
         columns=_columns(own, missing, partitioning, options),
         limits=options.limits,
+        tensors=options.tensors,
         with_statistics=options.where is not None,
         recover=options.recover,
         concatenated_streams=options.concatenated_streams,

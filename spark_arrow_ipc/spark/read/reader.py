@@ -118,6 +118,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 planned_at=partition.planned_at,
                 select_blocks=_select_blocks(selection, fields),
                 storage=options.opened_storage,
+                tensors=options.tensors,
             ),
         )
         with closing(files):

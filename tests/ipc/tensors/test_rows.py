@@ -9,10 +9,11 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors import rows as tensor_rows
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
-from spark_arrow_ipc.ipc.tensors.rows import TensorRows, row_schema, slab_batches, slabs
+from spark_arrow_ipc.ipc.tensors.rows import row_schema, slab_batches, slabs
 
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 
