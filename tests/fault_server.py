@@ -22,6 +22,7 @@ import contextlib
 import json
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,8 @@ class Fault:
         Whether the connection is closed in the middle of the body.
     nbytes_per_second
         How fast the body comes.
+    then
+        Called after the request was carried out, before it is answered.
     """
 
     performs: bool = False
@@ -63,6 +66,7 @@ class Fault:
     silent: bool = False
     torn: bool = False
     nbytes_per_second: float | None = None
+    then: Callable[[], None] | None = None
 
 
 FAULTS = {
@@ -227,6 +231,8 @@ class FaultServer:
             answer = s3.error(404, "NoSuchBucket")
         elif fault.performs:
             answer = s3.perform(self.objects, head, request, body)
+        if fault.then is not None:
+            fault.then()
         if fault.drops:
             return False
         if fault.silent:

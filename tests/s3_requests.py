@@ -77,6 +77,8 @@ class Objects:
         self.uploads: dict[str, tuple[str, dict, dict[int, bytes]]] = {}
         self.max_keys = 1000
         """Keys in a page of a listing, at most."""
+        self.locked: set[str] = set()
+        """Keys that nobody may delete."""
 
     def put(self, key, data, headers=None):
         attributes = {name: value for name, value in (headers or {}).items() if name.startswith("x-amz-meta-")}
@@ -238,6 +240,8 @@ def copy(objects, head, body):
 
 
 def delete(objects, head, body):
+    if head.key in objects.locked:
+        return error(403, "AccessDenied")
     objects.by_key.pop(head.key, None)
     return Answer(204)
 
@@ -246,10 +250,14 @@ def delete_many(objects, head, body):
     keys = [element.text for element in ET.fromstring(body).iter() if element.tag.endswith("Key")]
     if len(keys) > 1000:
         return error(400, "MalformedXML")
+    rows = []
     for key in keys:
-        objects.by_key.pop(key, None)
-    rows = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys)
-    return xml(f"<DeleteResult>{rows}</DeleteResult>")
+        if key in objects.locked:
+            rows.append(f"<Error><Key>{escape(key)}</Key><Code>AccessDenied</Code><Message>locked</Message></Error>")
+        else:
+            objects.by_key.pop(key, None)
+            rows.append(f"<Deleted><Key>{escape(key)}</Key></Deleted>")
+    return xml(f"<DeleteResult>{''.join(rows)}</DeleteResult>")
 
 
 # Multipart uploads

@@ -137,7 +137,9 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=[pytest.mark.exhaustive] * FAULTS[name].silent) for name in FAULTS]
+)
 def test_what_a_conditional_put_makes_of_each_fault(server, fault):
     """As obstore sees it: why an error of such a request says nothing about what is stored."""
     server.inject(Request.PUT, fault)

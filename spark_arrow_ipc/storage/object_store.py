@@ -14,23 +14,23 @@ Errors are builtin ones (`OSError`) of one line that holds no value of an option
 
 from __future__ import annotations
 
-import errno
 import os
 import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, without_secrets
+from spark_arrow_ipc.storage.object_errors import missing, object_errors, repeated
+from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore
 from spark_arrow_ipc.storage.object_source import ObjectSource
-from spark_arrow_ipc.storage.object_upload import ObjectUpload
+from spark_arrow_ipc.storage.object_upload import WRITER, ObjectUpload
 from spark_arrow_ipc.storage.object_url import Kind as StoreKind
 from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, split_url
 from spark_arrow_ipc.storage.paths import name_of
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["ObjectStorage"]
 
 _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
-
-_WRITER: Final = "arrowipcwriter"
-"""Attribute of an object that `put_if_absent` made: a random name of the call. Azure refuses a hyphen in it."""
 
 _ATTEMPTS: Final = 5
 """How often a conditional request is made again that was refused although nothing is there."""
@@ -110,8 +107,12 @@ class ObjectStorage:
             return
         store, key = self._at(directory)
         root = split_url(directory)[0]
-        with self._errors(directory):
-            found = load_obstore().list_with_delimiter(store, prefix=key or None)
+
+        def listed() -> Any:
+            with self._errors(directory):
+                return load_obstore().list_with_delimiter(store, prefix=key or None)
+
+        found = repeated(listed)
         prefixes = set(found["common_prefixes"])
         for prefix in prefixes:
             yield Status(join_url(root, prefix), Kind.DIRECTORY)
@@ -133,7 +134,7 @@ class ObjectStorage:
             store, key = self._at(path)
             status = self._file_status(store, path, key) if key else None
             if status is None:
-                raise _missing(path)
+                raise missing(path)
         return ObjectSource(self._fetch(path, status.version), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
@@ -143,7 +144,7 @@ class ObjectStorage:
     def create(self, path: str) -> BinaryIO:
         """Create an object, which appears when it is closed, and not at all if its ``with`` block fails."""
         store, key = self._at(path)
-        return cast("BinaryIO", ObjectUpload(store, key, path, self._errors))
+        return cast("BinaryIO", ObjectUpload(store, key, path, self._errors, self.put_if_absent))
 
     def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
         """Return an unnamed file in the temporary directory of this machine."""
@@ -169,7 +170,7 @@ class ObjectStorage:
         for last in [False] * (_ATTEMPTS - 1) + [True]:
             try:
                 with self._errors(path):
-                    obstore.put(store, key, data, mode="create", use_multipart=False, attributes={_WRITER: writer})
+                    obstore.put(store, key, data, mode="create", use_multipart=False, attributes={WRITER: writer})
             except PermissionError:
                 raise
             except (OSError, FileChangedError) as error:
@@ -181,7 +182,7 @@ class ObjectStorage:
                     if last:
                         raise error from None
                     continue  # refused because of another attempt that made nothing, or never stored
-                return attributes[_WRITER] == writer if _WRITER in attributes else found == data
+                return attributes[WRITER] == writer if WRITER in attributes else found == data
             else:
                 return True
         raise AssertionError("unreachable")
@@ -230,14 +231,23 @@ class ObjectStorage:
     def publish(self, staged: str, final: str) -> None:
         """Copy an object on the server, without its bytes coming here. One request."""
         store, key = self._at(staged, copies=True)
-        with self._errors(staged):
-            load_obstore().copy(store, key, split_url(final)[1])
+
+        def copy() -> None:
+            with self._errors(staged):
+                load_obstore().copy(store, key, split_url(final)[1])
+
+        repeated(copy)
 
     def delete(self, path: str) -> None:
         """Delete an object; nothing happens if it is not there."""
         store, key = self._at(path)
-        with suppress(FileNotFoundError), self._errors(path):
-            load_obstore().delete(store, key)
+
+        def delete() -> None:
+            with self._errors(path):
+                load_obstore().delete(store, key)
+
+        with suppress(FileNotFoundError):
+            repeated(delete)
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """Delete objects, 1,000 a request; missing ones do not matter."""
@@ -254,10 +264,13 @@ class ObjectStorage:
         """Delete all objects below a prefix."""
         store, key = self._at(directory)
         root = split_url(directory)[0]
-        with self._errors(directory):
-            # Listed whole first: a page after a deletion may begin behind what is left.
-            keys = [meta["path"] for page in load_obstore().list(store, prefix=key or None) for meta in page]
-        self.delete_all([join_url(root, found) for found in keys])
+
+        def keys() -> Sequence[str]:
+            with self._errors(directory):
+                return [meta["path"] for page in load_obstore().list(store, prefix=key or None) for meta in page]
+
+        # Listed whole first: a page after a deletion may begin behind what is left.
+        self.delete_all([join_url(root, found) for found in repeated(keys)])
 
     def make_directory(self, directory: str) -> None:
         """Do nothing: a directory is there when an object is."""
@@ -303,11 +316,13 @@ class ObjectStorage:
     def _directory_status(self, store: ObjectStore, path: str, key: str) -> Status | None:
         if kind_of(path) is StoreKind.HTTP:
             return None
-        with self._errors(path):
-            for page in load_obstore().list(store, prefix=key, chunk_size=1):
-                if any(meta["path"] != key for meta in page):
-                    return Status(path, Kind.DIRECTORY)
-        return None
+
+        def is_prefix() -> bool:
+            with self._errors(path):
+                pages = load_obstore().list(store, prefix=key, chunk_size=1)
+                return any(meta["path"] != key for page in pages for meta in page)
+
+        return Status(path, Kind.DIRECTORY) if repeated(is_prefix) else None
 
     def _fetch(self, path: str, version: str) -> Callable[[int, int], memoryview]:
         store, key = self._at(path)
@@ -332,7 +347,7 @@ class ObjectStorage:
         store, key = self._at(path)
         with self._errors(path):
             if not key:
-                raise _missing(path)
+                raise missing(path)
             reply = load_obstore().get(store, key)
             nbytes = reply.meta["size"]
             if nbytes > max_nbytes:
@@ -340,56 +355,21 @@ class ObjectStorage:
             return bytes(reply.bytes()), dict(reply.attributes)
 
     def _delete_batch(self, store: ObjectStore, root: str, keys: Sequence[str]) -> None:
-        try:
+        def delete() -> None:
             with self._errors(root):
                 load_obstore().delete(store, keys)
+
+        try:
+            repeated(delete)
         except (FileNotFoundError, UnsupportedError):  # a store that deletes one by one, and has not all of them
             with ThreadPoolExecutor(_DELETE_THREADS) as pool:
                 list(pool.map(lambda key: self.delete(join_url(root, key)), keys))
 
-    @contextmanager
-    def _errors(self, path: str) -> Iterator[None]:
-        """Raise the library's errors as builtin ones of one line, with the path and without a secret."""
-        exceptions = load_obstore().exceptions
-        try:
-            yield
-        except FileNotFoundError:
-            raise _missing(path) from None
-        except exceptions.PreconditionError:
-            raise FileChangedError(
-                "the object was replaced after it was listed; read the path again", path=path
-            ) from None
-        except exceptions.AlreadyExistsError:
-            raise FileExistsError(errno.EEXIST, "File exists", path) from None
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise PermissionError(
-                errno.EACCES,
-                f"the store refuses it; check the credentials and their rights ({self._one_line(error)})",
-                path,
-            ) from None
-        except exceptions.NotSupportedError as error:
-            raise UnsupportedError(self._one_line(error), path=path) from None
-        except exceptions.InvalidPathError as error:
-            raise OSError(
-                errno.EINVAL,
-                f"a key here has an empty part (//) or one that no path can have; rename it ({self._one_line(error)})",
-                path,
-            ) from None
-        except exceptions.BaseError as error:
-            raise OSError(errno.EIO, self._one_line(error), path) from None
-
-    def _one_line(self, error: Exception) -> str:
-        """Return the text of an error without the library's inner state and the values of options."""
-        text = " ".join(str(error).partition("\n\n")[0].split())
-        text = without_secrets(text, self.options)
-        return text if len(text) <= 400 else text[:397] + "..."
+    def _errors(self, path: str) -> AbstractContextManager[None]:
+        return object_errors(path, self.options)
 
 
 def _file(path: str, meta: Any) -> Status:
     modified: datetime = meta["last_modified"]
     mtime_ns = int(modified.timestamp()) * 1_000_000_000 + modified.microsecond * 1_000
     return Status(path, Kind.FILE, meta["size"], mtime_ns, version=meta["e_tag"] or "")
-
-
-def _missing(path: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, "No such file", path)

@@ -114,28 +114,6 @@ def test_a_store_that_overwrites_what_it_must_not_is_refused(place, monkeypatch)
     assert [] == list(storage.list(root))
 
 
-@pytest.mark.parametrize(
-    ("error", "raised", "message"),
-    [
-        (obstore.exceptions.PermissionDeniedError(f"403 {SECRET}\n\nDebug source: inner"), PermissionError, r"check the credentials and their rights \(403 \*\*\*\)"),
-        (obstore.exceptions.UnauthenticatedError("401"), PermissionError, "check the credentials"),
-        (obstore.exceptions.GenericError("a\nb " + "x" * 1_000), OSError, r"a b x+\.\.\."),
-        (obstore.exceptions.InvalidPathError("a//b"), OSError, r"a key here has an empty part \(//\)"),
-        (obstore.exceptions.NotSupportedError("no copies"), UnsupportedError, "no copies"),
-        (FileNotFoundError("x"), FileNotFoundError, "No such file"),
-    ],
-)  # fmt: skip
-def test_an_error_is_one_line_with_the_path_and_without_a_secret(error, raised, message):
-    storage = ObjectStorage((("secret_access_key", SECRET),))
-    with pytest.raises(raised, match=message) as caught, storage._errors("s3://b/a"):
-        raise error
-    text = str(caught.value)
-    assert "s3://b/a" in text
-    assert "\n" not in text
-    assert SECRET not in text
-    assert caught.value.__suppress_context__
-
-
 def _look(queue, root):
     try:
         queue.put(str(ObjectStorage().status(root)))

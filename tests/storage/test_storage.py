@@ -189,7 +189,8 @@ def test_put_if_absent_is_won_once(place):
 
 def test_put_if_absent_has_one_winner_among_many(place):
     storage, root = place
-    for number in range(20):
+    count = 5 if storage.traits.waits else 20  # SeaweedFS lets the losers wait for a second
+    for number in range(count):
         path = join(root, str(number))
         start, winners = threading.Barrier(4), []
 
@@ -205,7 +206,7 @@ def test_put_if_absent_has_one_winner_among_many(place):
             thread.join()
         assert [storage.read(path, 10)] == winners
     storage.check_put_if_absent(root)
-    assert 20 == len(files(storage, root))
+    assert count == len(files(storage, root))
 
 
 def test_publish_gives_a_file_its_name(place):

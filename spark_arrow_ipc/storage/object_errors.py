@@ -1,0 +1,124 @@
+"""`object_errors`: errors of the library as builtin ones of one line; `repeated`: ask again where a reply broke off.
+
+The library's errors hold twenty lines of inner state, and some hold the answer of the store. A status that the library
+has no class for is read from the text.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
+from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
+
+__all__ = ["missing", "object_errors", "repeated"]
+
+_MOST_CHARACTERS: Final = 400
+
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+
+_REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
+"""How the library says that the connection ended in the middle of an answer, or that none came in time."""
+
+_GAVE_UP: Final = re.compile(r"after \d+ retries")
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
+    """Raise the library's errors as builtin ones of one line, with the path and without a secret.
+
+    Parameters
+    ----------
+    path
+        What was asked for.
+    options
+        Their values are in no error.
+
+    Raises
+    ------
+    FileNotFoundError, FileExistsError, PermissionError
+        The store says so.
+    FileChangedError
+        The object has another version than the one that was asked for.
+    UnsupportedError
+        The store cannot do it.
+    OSError
+        Anything else.
+    """
+    exceptions = load_obstore().exceptions
+    try:
+        yield
+    except FileNotFoundError:
+        raise missing(path) from None
+    except exceptions.PreconditionError:
+        raise _changed(path) from None
+    except exceptions.NotSupportedError as error:
+        raise UnsupportedError(_one_line(error, options), path=path) from None
+    except (exceptions.BaseError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # one of ours: those of the library's writers have no number
+        if not isinstance(error, exceptions.AlreadyExistsError) and _status(error) == "412":
+            # While a body that broke off was resumed.
+            raise _changed(path) from None
+        raise _builtin(error, path, _one_line(error, options)) from None
+
+
+def missing(path: str) -> FileNotFoundError:
+    """Return the error of an object that is not there."""
+    return FileNotFoundError(errno.ENOENT, "No such file", path)
+
+
+def _changed(path: str) -> FileChangedError:
+    return FileChangedError("the object was replaced after it was listed; read the path again", path=path)
+
+
+def repeated(call: Callable[[], _T]) -> _T:
+    """Call, and once more where the reply broke off.
+
+    The library repeats most requests itself, but none whose reply had begun, and no bulk deletion that was not answered
+    in time. For calls that may happen twice.
+    """
+    try:
+        return call()
+    except OSError as error:
+        text = error.strerror or ""
+        if _REPLY_BROKE.search(text) is None or _GAVE_UP.search(text) is not None:
+            raise
+    return call()
+
+
+def _builtin(error: Exception, path: str, line: str) -> OSError:
+    exceptions = load_obstore().exceptions
+    status = _status(error)
+    if isinstance(error, exceptions.InvalidPathError):
+        number, text = errno.EINVAL, "a key here has an empty part (//) or one that no path can have; rename it"
+    elif isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)) or status in {
+        "401",
+        "403",
+    }:
+        number, text = errno.EACCES, "the store refuses it; check the credentials and their rights"
+    elif status == "404":
+        number, text = errno.ENOENT, "no such bucket or container"
+    elif isinstance(error, exceptions.AlreadyExistsError):
+        number, text = errno.EEXIST, "the store says that it is there, or being written by another request"
+    else:
+        return OSError(errno.EIO, line, path)
+    return OSError(number, f"{text} ({line})", path)  # of the class that Python has for the number
+
+
+def _status(error: Exception) -> str:
+    """Return the status of the store's answer; empty where there was none."""
+    found = _STATUS.search(str(error))
+    return "" if found is None else found[1]
+
+
+def _one_line(error: Exception, options: StorageOptions) -> str:
+    """Return the text of an error without the library's inner state and the values of options."""
+    text = without_secrets(" ".join(str(error).partition("\n\n")[0].split()), options)
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
