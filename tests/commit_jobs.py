@@ -29,7 +29,8 @@ def dataset(path):
 def stage(plan, content, directory="", partition_id=0):
     """Stand in for a task: the commit never looks into a file."""
     attempt = uuid.uuid4().hex
-    Path(plan.staging.path(f"{attempt}.staged")).write_bytes(content)
+    with plan.staging.storage.create(plan.staging.path(f"{attempt}.staged")) as file:
+        file.write(content)
     final = f"{directory}/part-{partition_id:05d}-{attempt}.arrow".lstrip("/")
     return StagedFile(f"{attempt}.staged", final, len(content), len(content), 0)
 

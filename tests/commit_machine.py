@@ -4,6 +4,9 @@ A process is a `Process`: the storage as one writer sees it, which may die, lose
 process at any of its calls. What is true is kept by the machine itself: it watches which records get into the chain,
 and applies them to a mapping of file names. At the calls of a process, and after each rule, a reader must see exactly
 that mapping.
+
+`CopyingCommitMachine` does the same over a storage that publishes by copies. A copy whose process dies, or gets no reply,
+is under way on the storage: it ends after some more calls of anybody, at the latest when the grace has passed.
 """
 
 import json
@@ -22,6 +25,7 @@ from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage.memory import MemoryStorage
@@ -31,16 +35,35 @@ ROOT = "memory:/data"
 CALLS = ("status", "list", "open", "read", "put", "put_if_absent", "publish", "delete", "delete_all", "delete_tree")
 
 
+COPY_SECONDS = 30.0
+"""Longest time that a copy takes."""
+
+
 class Died(BaseException):
     """The end of a process: nothing catches it to clean up."""
 
 
 class Recorded(MemoryStorage):
-    """Tells the machine of every record that gets its name."""
+    """Tells the machine of every record that gets its name, and carries out copies that nobody waits for."""
 
     def __init__(self, machine):
-        super().__init__()
+        super().__init__(renames=machine.renames)
         self.machine = machine
+        self.under_way = []
+        """Copies that nobody waits for: path, bytes, calls until they end, and the time at which they do at the latest."""
+
+    def begin_copy(self, staged, final, calls):
+        self.under_way.append([final, self._file(staged).data, calls, self.machine.now + COPY_SECONDS])
+
+    def called(self):
+        for copy in self.under_way:
+            copy[2] -= 1
+        self.end_copies(lambda copy: copy[2] <= 0)
+
+    def end_copies(self, ends=lambda _: True):
+        for copy in [copy for copy in self.under_way if ends(copy)]:
+            self.under_way.remove(copy)
+            self.put(copy[0], copy[1])
 
     def put_if_absent(self, path, data, *, durable=False):
         made = super().put_if_absent(path, data, durable=durable)
@@ -58,7 +81,7 @@ class Process:
         Looks at the data before some of the calls.
     fault
         (kind, call number): "die before", "die after", "refuse" (an error, nothing is done) or "lose the reply" (an
-        error, and it is done); or None.
+        error, and it is done); the last two also "while publishing", with the number of a call of `publish`; or None.
     overtaken
         (call number, action): another process does something before that call; or None.
     looks_every
@@ -72,6 +95,7 @@ class Process:
         self.overtaken = overtaken
         self.looks_every = looks_every
         self.calls = 0
+        self.published = 0
 
     @property
     def traits(self):
@@ -107,17 +131,29 @@ class Process:
     def check_delete(self, paths):
         pass
 
+    def kind(self, name):
+        """Return the fault of this call, or None."""
+        self.published += name == "publish"
+        kind, number = self.fault or ("", 0)
+        if kind.endswith(" while publishing"):
+            return kind.removesuffix(" while publishing") if (name, self.published) == ("publish", number) else None
+        return kind if number == self.calls else None
+
     def call(self, name, *args, **options):
         self.calls += 1
-        kind = self.fault[0] if self.fault is not None and self.fault[1] == self.calls else None
+        kind = self.kind(name)
         if self.overtaken is not None and self.overtaken[0] == self.calls:
             self.overtaken[1]()
         if self.looks_every and self.calls % self.looks_every == 0:
             self.machine.look()
+        self.inner.called()
         if kind == "die before":
             raise Died
         if kind == "refuse":
             raise OSError(5, "Input/output error")
+        if name == "publish" and kind is not None and not self.inner.renames:
+            self.inner.begin_copy(*args, self.calls * 37 % 400)
+            raise Died if kind == "die after" else OSError(5, "Input/output error")
         result = getattr(self.inner, name)(*args, **options)
         result = iter(list(result)) if name == "list" else result
         if kind == "die after":
@@ -135,8 +171,13 @@ for _name in CALLS:
     setattr(Process, _name, _forwarded(_name))
 
 
-FAULTS = st.none() | st.tuples(
-    st.sampled_from(["die before", "die after", "refuse", "lose the reply"]), st.integers(1, 25) | st.integers(1, 70)
+FAULTS = (
+    st.none()
+    | st.tuples(
+        st.sampled_from(["die before", "die after", "refuse", "lose the reply"]),
+        st.integers(1, 25) | st.integers(1, 70),
+    )
+    | st.tuples(st.sampled_from(["die after while publishing", "lose the reply while publishing"]), st.integers(1, 4))
 )
 SHORT = st.integers(1, 25)
 CALL_NUMBERS = SHORT | st.integers(1, 70)
@@ -155,9 +196,15 @@ class CommitMachine(RuleBasedStateMachine):
     """See the module."""
 
     jobs = Bundle("jobs")
+    renames = True
+    grace_seconds = COPY_SECONDS
 
     def __init__(self):
         super().__init__()
+        self.now = 0.0
+        # Less patience than grace: what a dead process began is still under way when it is helped.
+        TIMING.patience_seconds, TIMING.grace_seconds, TIMING.poll_seconds = 1.0, self.grace_seconds, 0.5
+        TIMING.clock, TIMING.sleep = (lambda: self.now), self.sleep
         self.storage = Recorded(self)
         self.head = 0
         self.truth = set()
@@ -169,6 +216,10 @@ class CommitMachine(RuleBasedStateMachine):
         self.committed = set()
         self.withdrawn = set()
         self.number = 0
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.storage.end_copies(lambda copy: copy[3] <= self.now)
 
     # What is true
 
@@ -193,7 +244,7 @@ class CommitMachine(RuleBasedStateMachine):
         assert record["jobid"] not in self.withdrawn, "a withdrawn job commits"
         assert record["jobid"] not in self.committed, "a job commits twice"
         self.committed.add(record["jobid"])
-        removed = {path for path, _, _ in record["removes"]}
+        removed = {removal[0] for removal in record["removes"]}
         assert removed <= self.truth, "an overwrite removes what is not there"
         self.newest, self.before = record["jobid"], self.truth
         self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
@@ -368,6 +419,8 @@ class CommitMachine(RuleBasedStateMachine):
 
     def teardown(self):
         """Whatever happened, vacuum leaves the committed files and nothing else, and a second one has nothing to do."""
+        self.look()
+        self.storage.end_copies()
         vacuum(ROOT, older_than_seconds=0, storage=self.storage)
         self.look()
         dataset = DatasetDirectory(self.storage, ROOT)
@@ -375,3 +428,18 @@ class CommitMachine(RuleBasedStateMachine):
         assert [] == list(self.storage.list(dataset.all_staging))
         again = vacuum(ROOT, older_than_seconds=0, storage=self.storage)
         assert (None, (), (), 0) == (again.finished, again.withdrawn, again.files, again.nbytes)
+
+
+class CopyingCommitMachine(CommitMachine):
+    """Over a storage that publishes by copies."""
+
+    renames = False
+
+    @rule()
+    def time_passes(self):
+        """All copies end that were under way: the files of finished jobs do not come back."""
+        self.sleep(COPY_SECONDS)
+        self.look()
+
+
+MACHINES = {"renames": CommitMachine, "copies": CopyingCommitMachine}

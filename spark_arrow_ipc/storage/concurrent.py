@@ -1,14 +1,14 @@
-"""Call a function for many items: in one thread if it is fast, else in 32.
+"""Call a function for many items: in one thread if it is fast, else in many.
 
 Strategy
 --------
 On a local disk a rename takes microseconds, and threads only compete for the directory's lock; on network storage each
-call waits for milliseconds. The first calls are timed to tell the two apart.
+call waits for milliseconds. The first calls are timed to tell the two apart, unless the storage says that it waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from time import perf_counter
@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 __all__ = ["each"]
 
 _THREADS: Final = 32
+_THREADS_THAT_WAIT: Final = 64
 _SAMPLE: Final = 32
 """Number of calls that are timed before threads are considered."""
 
@@ -26,11 +27,23 @@ _SLOW_SECONDS: Final = 0.0005
 _Item = TypeVar("_Item")
 
 
-def each(call: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+def each(call: Callable[[_Item], None], items: Sequence[_Item], *, waits: bool = False) -> None:
     """Call a function for each item.
 
-    The first error is raised; the function may not be called for later items.
+    The first error is raised when all calls have ended that were begun; the function may not be called for later items.
+
+    Parameters
+    ----------
+    call
+        The function.
+    items
+        Its arguments.
+    waits
+        Whether every call is known to wait (`Traits.waits`): 64 are made at once, from the first one on.
     """
+    if waits:
+        _in_threads(call, items, min(_THREADS_THAT_WAIT, len(items)))
+        return
     begun = perf_counter()
     for item in items[:_SAMPLE]:
         call(item)
@@ -41,8 +54,16 @@ def each(call: Callable[[_Item], None], items: Sequence[_Item]) -> None:
         return
     if len(items) <= _SAMPLE:
         return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        futures = [pool.submit(call, item) for item in rest]
+    _in_threads(call, rest, _THREADS)
+
+
+def _in_threads(call: Callable[[_Item], None], items: Iterable[_Item], threads: int) -> None:
+    if threads <= 1:
+        for item in items:
+            call(item)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(call, item) for item in items]
         try:
             for future in futures:
                 future.result()

@@ -27,7 +27,7 @@ from typing import Final
 
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["POINTS", "VARIABLE", "Failpoint", "hit"]
+__all__ = ["OF_COPIES", "POINTS", "VARIABLE", "Failpoint", "hit"]
 
 VARIABLE: Final = "ARROWIPC_FAILPOINT"
 
@@ -48,6 +48,9 @@ POINTS: Final[Mapping[str, str]] = {
     "C3.synced": "that name is durable",
     "C4.directories": "the partitions' directories exist",
     "C4.renamed": "a file has its final name (each)",
+    "C4.proven": "copies only: all files have their final names",
+    "C4.sources": "copies only: the staged files are deleted",
+    "C4.waited": "copies only: those of other processes have ended",
     "C4.synced": "the final names are durable",
     "C5.unlinked": "an old file is deleted (each)",
     "C5.synced": "the deletions are durable",
@@ -55,6 +58,7 @@ POINTS: Final[Mapping[str, str]] = {
     "C6.done": "the record is marked as done",
     "C6.pruned": "older records are deleted",
     "C6.cleaned": "the staging directory is deleted",
+    "H.announced": "copies only: a process that found a job pending says that it helps",
     "G.claimed": "the old files of a pending job are claimed, to take it back",
     "G.recorded": "the record that takes it back is in the chain",
     "A.looked": "a withdrawal found no record of the job",
@@ -62,6 +66,9 @@ POINTS: Final[Mapping[str, str]] = {
     "A.removed": "the staging directory is deleted",
 }
 """Every point, with the state of the write when it is passed."""
+
+OF_COPIES: Final = frozenset({"C4.proven", "C4.sources", "C4.waited", "H.announced"})
+"""The points that are passed only where a storage publishes by copies."""
 
 _SYNTAX: Final = re.compile(
     r"(?P<name>[^:]+):(?:(?P<fault>kill|raise|enospc)|delay=(?P<delay>\d+(?:\.\d+)?))(?:@(?P<nth>[1-9]\d*))?"

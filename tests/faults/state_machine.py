@@ -1,6 +1,6 @@
 """Drive writers, readers, crashes and vacuum over a memory storage, many times.
 
-    python tests/faults/state_machine.py --examples 10000 [--seed 1]
+    python tests/faults/state_machine.py --examples 10000 [--seed 1] [--publishing copies]
 
 Ends with 0 if no example broke a promise; Hypothesis prints the steps of one that did.
 """
@@ -15,7 +15,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from commit_machine import CommitMachine  # noqa: E402 - found by the path above
+from commit_machine import MACHINES  # noqa: E402 - found by the path above
 
 
 def main():
@@ -23,20 +23,23 @@ def main():
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--publishing", choices=MACHINES, default="renames")
+    parser.add_argument("--grace", type=float, default=30.0, help="0 must find a file that comes back")
     chosen = parser.parse_args()
     begun, examples = time.monotonic(), []
-    teardown = CommitMachine.teardown
+    machine_class = MACHINES[chosen.publishing]
+    teardown, machine_class.grace_seconds = machine_class.teardown, chosen.grace
 
     def counting(machine):
         teardown(machine)
         examples.append(machine.head)
 
-    CommitMachine.teardown = counting
+    machine_class.teardown = counting
     many = settings(
         max_examples=chosen.examples, stateful_step_count=chosen.steps, deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    run_state_machine_as_test(seed(chosen.seed)(CommitMachine), settings=many)
+    run_state_machine_as_test(seed(chosen.seed)(machine_class), settings=many)
     print(f"{len(examples):,} examples, {sum(examples):,} records, 0 violations, {time.monotonic() - begun:.0f} s")
 
 

@@ -24,6 +24,15 @@ def test_each_item_once(monkeypatch, slow, number):
     assert (threads - {threading.get_ident()} != set()) == (slow and number > 32)
 
 
+def test_calls_that_wait_are_made_at_once_from_the_first_one_on():
+    together = threading.Barrier(8, timeout=20)
+    each(lambda _: together.wait(), range(8), waits=True)
+    alone = []
+    each(lambda _: alone.append(threading.get_ident()), [1], waits=True)
+    assert [threading.get_ident()] == alone
+    each(lambda _: 1 / 0, [], waits=True)
+
+
 @pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
 @pytest.mark.parametrize("bad", [0, 40, 499])
 def test_an_error_is_raised(monkeypatch, slow, bad):

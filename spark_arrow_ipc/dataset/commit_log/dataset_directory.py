@@ -27,7 +27,7 @@ STAGING_DIRECTORY: Final = "_ipc_stage"
 COMMITS_DIRECTORY: Final = "_ipc_commits"
 """Directory inside a dataset that holds the newest records."""
 
-_NAME: Final = re.compile(r"([0-9]{20})\.(json|done|claim)")
+_NAME: Final = re.compile(r"([0-9]{20})\.(?:(json|done|claim)|(help)-[0-9a-f]{32})")
 
 MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 1
 """Names with larger numbers are foreign; no chain of commits gets there."""
@@ -92,6 +92,10 @@ class DatasetDirectory:
         """
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.claim")
 
+    def help_mark(self, seq: int, uid: str) -> str:
+        """Return the path of the empty file by which a process says that it helps to apply a record; `uid` is its own."""
+        return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.help-{uid}")
+
     @property
     def all_staging(self) -> str:
         """The directory that holds the staging directories of all jobs."""
@@ -108,6 +112,7 @@ class NameKind(StrEnum):
     RECORD = "json"
     DONE = "done"
     CLAIM = "claim"
+    HELP = "help"
 
 
 def parse_name(name: str) -> tuple[int, NameKind] | None:
@@ -115,7 +120,7 @@ def parse_name(name: str) -> tuple[int, NameKind] | None:
     match = _NAME.fullmatch(name)
     if match is None or int(match[1]) > MAX_SEQUENCE_NUMBER:
         return None
-    return int(match[1]), NameKind(match[2])
+    return int(match[1]), NameKind(match[2] or match[3])
 
 
 def sequence_number(name: str) -> int | None:

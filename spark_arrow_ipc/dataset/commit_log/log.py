@@ -45,6 +45,7 @@ __all__ = [
     "Pending",
     "PendingFile",
     "State",
+    "is_applied",
     "is_committed",
     "newest_record",
     "old_records",
@@ -177,6 +178,18 @@ def read_head(dataset: DatasetDirectory) -> Head:
             return Head(mark)
         _log.warning("%s marks a record that is not there, and counts for nothing", printable(dataset.done_mark(mark)))
     return Head(seq, done=not seq or seq in numbers[NameKind.DONE])
+
+
+def is_applied(dataset: DatasetDirectory, seq: int) -> bool:
+    """Return whether the record of a number is applied, or taken back by the next one. Lists one small directory.
+
+    Raises
+    ------
+    CommitError, OSError
+        As `read_head`.
+    """
+    head = read_head(dataset)
+    return head.seq > seq or head.done
 
 
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:

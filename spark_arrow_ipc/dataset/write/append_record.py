@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
@@ -10,6 +11,9 @@ from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.errors import CommitError, error_context, printable
 
 __all__ = ["append_record"]
+
+_ATTEMPTS: Final = 3
+"""How often a storage is asked to make a record, where it does not answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,31 +32,41 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
     OSError
         A call of the storage fails, and the record is not in the chain.
     """
-    storage, path = dataset.storage, dataset.record(record.seq)
+    storage = dataset.storage
     data = _encoded(dataset, record)
-    if storage.status(dataset.commits) is None:
+    if storage.traits.directories and storage.status(dataset.commits) is None:
         storage.make_directory(dataset.commits)
         if record.durable:
             storage.sync(dataset.root)
     _delete_marks(dataset, record.seq)
-    try:
-        with error_context(path=dataset.root):
-            made = storage.put_if_absent(path, data, durable=record.durable)
-        if made and read_head(dataset).seq == record.seq:
-            return True
-    except OSError as error:
-        # Over a network the reply may be lost although the record was written.
-        if _is_in(dataset, record):
-            return True
-        if isinstance(error, FileNotFoundError):  # vacuum deleted the temporary file of a job that it withdrew
-            return False
-        raise
+    # Over a network a request may be carried out although its reply is lost, and even later: only the chain, or another
+    # answer, tells what became of it. A local call has its effect before it returns.
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _put(dataset, record, data)
+        except OSError as error:
+            if _is_in(dataset, record):
+                return True
+            if isinstance(error, FileNotFoundError):  # vacuum deleted the temporary file of a job that it withdrew
+                return False
+            if storage.traits.renames or attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError  # the loop returns or raises
+
+
+def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
+    """Make the file of a record, and return whether the record is in the chain."""
+    path = dataset.record(record.seq)
+    with error_context(path=dataset.root):
+        made = dataset.storage.put_if_absent(path, data, durable=record.durable)
+    if made and read_head(dataset).seq == record.seq:
+        return True
     if _is_in(dataset, record):
         return True
     if made:
         # Others had applied and pruned the record of this number before ours was written: it is among the pruned
         # records, which are never read.
-        storage.delete(path)
+        dataset.storage.delete(path)
     return False
 
 

@@ -41,9 +41,11 @@ from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
+from spark_arrow_ipc.dataset.write.file_limit import check_copied
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.present_files import present
 from spark_arrow_ipc.dataset.write.roll_forward import (
     SUCCESS_FILE,
     CommitSummary,
@@ -129,7 +131,7 @@ def _put_in_place(staging: Staging, record: Record) -> None:
     """Apply the job's record; where that fails and all rows are safe, only warn: the job is committed."""
     for is_last in (False, True):
         try:
-            roll_forward(staging.dataset, record)
+            roll_forward(staging.dataset, record, alone=not is_last)
         except (OSError, CommitError) as error:
             if not is_last:  # a second attempt does what is left
                 continue
@@ -200,13 +202,22 @@ def _checked_files(staging: Staging, files: Sequence[StagedFile]) -> tuple[Stage
         _check_not_withdrawn(staging)
     for file in files:
         _check_staged(staging, file, sizes.get(file.staged))
-        if staging.storage.status(staging.dataset.path(file.final), follow_links=False) is not None:
-            raise CommitError(
-                f"{file.final} exists already and is not replaced; nothing is published", path=staging.root
-            )
+    _check_absent(staging, [file.final for file in files])
     if files:
         staging.storage.check_publish(staging.directory, [staging.dataset.path(file.final) for file in files])
     return tuple(files)
+
+
+def _check_absent(staging: Staging, finals: Sequence[str]) -> None:
+    """Raise if a file has the name of a new one."""
+    storage, dataset = staging.storage, staging.dataset
+    if storage.traits.renames:
+        there = [final for final in finals if storage.status(dataset.path(final), follow_links=False) is not None]
+    else:
+        statuses = present(storage, map(dataset.path, finals))
+        there = [final for final in finals if dataset.path(final) in statuses]
+    if there:
+        raise CommitError(f"{there[0]} exists already and is not replaced; nothing is published", path=staging.root)
 
 
 def _check_not_withdrawn(staging: Staging) -> None:
@@ -239,6 +250,8 @@ def _check_staged(staging: Staging, file: StagedFile, nbytes: int | None) -> Non
             found=f"{nbytes:,}; nothing is published",
             path=staging.path(file.staged),
         )
+    if not staging.storage.traits.renames:
+        check_copied(file.final, nbytes, staging.root)
 
 
 def _is_left_empty(job: JobPlan) -> bool:
@@ -274,7 +287,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             )
         if checked is None or not _is_only_added(job, checked, fits):
             removes = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
-            staging.storage.check_delete([staging.dataset.path(file.path) for file in removes])
+            _check_removes(job, removes)
         checked = head.seq
         failpoint.hit("C3.checked")
         record = Record.after(
@@ -292,6 +305,15 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
         if append_record(staging.dataset, record):
             return record
+
+
+def _check_removes(job: JobPlan, removes: Sequence[LiveFile]) -> None:
+    """Raise if old files cannot be deleted or, where that is asked for, kept elsewhere."""
+    staging = job.staging
+    staging.storage.check_delete([staging.dataset.path(file.path) for file in removes])
+    if job.intent.keep_replaced and not staging.storage.traits.renames:
+        for file in removes:
+            check_copied(file.path, file.nbytes, staging.root)
 
 
 def _placeholder(job: JobPlan, adds: Sequence[StagedFile], newest: Record | None) -> LiveFile | None:

@@ -18,6 +18,7 @@ from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
+from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import finish, latest
@@ -93,6 +94,7 @@ def plan_job(
     partition_by: tuple[Field, ...] | None = None,
     check_existing: Callable[[DataFile], None] | None = None,
     keep_replaced: int = 0,
+    file_nbytes: int | None = None,
     storage: Storage | None = None,
 ) -> JobPlan:
     """Plan a write and make its directories (step P0).
@@ -116,14 +118,16 @@ def plan_job(
         Called with the newest file that the job keeps, to raise if new files do not fit beside it.
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
+    file_nbytes
+        The largest size of a file that is asked for, None for none: only checked here (`file_limit`).
     storage
         The storage that holds the path; by default chosen by the path.
 
     Raises
     ------
     OptionError
-        The path is a file or a dangling link, `if_exists` is given for a mode other than append, or the partition columns differ from
-        those of the files that the job keeps.
+        The path is a file or a dangling link, `if_exists` is given for a mode other than append, the partition columns
+        differ from those of the files that the job keeps, or the storage cannot publish files of `file_nbytes`.
     UnsupportedError
         No storage has the path's scheme, or an overwrite finds a partition that is a link.
     CommitError
@@ -133,6 +137,7 @@ def plan_job(
         A directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
+    max_file_nbytes(storage.traits, file_nbytes)
     status = storage.status(root)
     if status is not None and status.kind is not Kind.DIRECTORY:
         raise OptionError("a dataset is written into a directory, and this is a file; give another path", path=root)

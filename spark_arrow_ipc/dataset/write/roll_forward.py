@@ -3,12 +3,13 @@
 Strategy
 --------
 `finish` applies the pending record. Any number of processes may do so at once, and stop at any step: every step does
-nothing if it is done already, and the mark comes last. Old files are deleted only after the final names of all new
+nothing if it is done already, and the mark comes last. Where a storage copies, a process waits for the one that
+committed the job before it helps (`helping`). Old files are deleted only after the final names of all new
 files are durable.
 
 ==== ===================================================================================================
 C3   make the record's name durable, which a process that died may have left to chance
-C4   make the partitions' directories, give each staged file its final name, make the names durable
+C4   make the partitions' directories, give each staged file its final name (`publish`), make the names durable
 C5   claim the files that the record removes (`claim`), delete them (or move them to the replaced ones), and the partitions' directories that are empty then
 C6   write ``_SUCCESS``, mark the record as done, delete its claim, old records and the staging directory
 ==== ===================================================================================================
@@ -22,22 +23,25 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.log import Head, is_applied, newest_record, old_records
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired, kept_directory, kept_path
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
+from spark_arrow_ipc.dataset.write.helping import may_help
+from spark_arrow_ipc.dataset.write.present_files import present
+from spark_arrow_ipc.dataset.write.publish import publish_files, wait_for_copies
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import join, parent
-from spark_arrow_ipc.storage.storage import Kind
+from spark_arrow_ipc.storage.paths import parent
+from spark_arrow_ipc.storage.storage import Kind, Status
 
 __all__ = [
     "SUCCESS_FILE",
@@ -56,7 +60,10 @@ SUCCESS_FILE: Final = "_SUCCESS"
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
-"""How often a record is applied, and a file of it published, where other processes interfere each time."""
+"""How often a record is applied, where other processes interfere each time."""
+
+_DELETED_AT_ONCE: Final = 1000
+"""Files that one request deletes; a step of the faults' tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,8 @@ def _newest_done(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
             raise CommitError("the record is applied, and its mark does not stay", path=dataset.done_mark(head.seq))
         applied[head.seq] += 1
         try:
-            roll_forward(dataset, record)
+            if may_help(dataset, record):
+                roll_forward(dataset, record)
         except (OSError, CommitError) as error:
             raise _cannot_finish(dataset, record, error) from error
 
@@ -146,8 +154,17 @@ def _cannot_finish(dataset: DatasetDirectory, record: Record, error: Exception) 
     )
 
 
-def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
+def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = False) -> None:
     """Apply a record of the chain; steps that are done already do nothing.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    record
+        Its newest record, or one that was that until a moment ago.
+    alone
+        As in `publish_files`.
 
     Raises
     ------
@@ -165,15 +182,16 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
     for directory in sorted(directories):
         storage.make_directory(dataset.path(directory))
     failpoint.hit("C4.directories")
-    each(partial(_publish, dataset, record), record.adds)
+    publish_files(dataset, record, alone=alone)
     _sync(dataset, record, directories)
     failpoint.hit("C4.synced")
-    if _is_done(dataset, record.seq):
+    if is_applied(dataset, record.seq):
         # Another process finished this job, and later jobs may have changed its files.
         return
     if record.mode == TAKEN_BACK:
         for jobid in record.withdraws:  # a process that still applies the job can publish nothing more
             storage.delete_tree(dataset.staging(jobid))
+        wait_for_copies(dataset, record)
     elif record.removes and not _may_delete(dataset, record):
         return
     _delete_old(dataset, record, directories)
@@ -183,7 +201,8 @@ def roll_forward(dataset: DatasetDirectory, record: Record) -> None:
     storage.put(dataset.done_mark(record.seq), b"")
     if record.durable:
         storage.sync(dataset.commits)
-    storage.delete(dataset.claim(record.seq))
+    if record.removes:
+        storage.delete(dataset.claim(record.seq))
     failpoint.hit("C6.done")
     _prune(dataset, record.seq)
     failpoint.hit("C6.pruned")
@@ -218,6 +237,8 @@ def check_directories(dataset: DatasetDirectory, directories: Iterable[str]) -> 
     CommitError
         The error has the path.
     """
+    if not dataset.storage.traits.directories:
+        return
     for directory in sorted(_with_parents(directories) - {""}):
         path = dataset.path(directory)
         status = dataset.storage.status(path, follow_links=False)
@@ -227,42 +248,6 @@ def check_directories(dataset: DatasetDirectory, directories: Iterable[str]) -> 
                 "or removed from it",
                 path=path,
             )
-
-
-def _publish(dataset: DatasetDirectory, record: Record, file: StagedFile) -> None:
-    staged = join(dataset.staging(record.jobid), file.staged)
-    try:
-        dataset.storage.publish(staged, dataset.path(file.final))
-    except FileNotFoundError:
-        _publish_again(dataset, record, file, staged)
-    failpoint.hit("C4.renamed")
-
-
-def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, staged: str) -> None:
-    """Publish a file again, unless another process has published it."""
-    storage, final = dataset.storage, dataset.path(file.final)
-    for _ in range(_ATTEMPTS):
-        # Staged first: if it is renamed between the two calls, the second one finds it.
-        is_staged = storage.status(staged, follow_links=False) is not None
-        status = storage.status(final)
-        if (status is not None and status.nbytes == file.nbytes) or _is_done(dataset, record.seq):
-            return
-        if not is_staged:
-            break
-        # A late process of the job before may have deleted a partition's directory that it emptied.
-        storage.make_directory(parent(final))
-        with suppress(FileNotFoundError):  # another process renames it at the same time
-            storage.publish(staged, final)
-            return
-    raise CommitError(
-        f"the file {file.final} is committed, and is neither there nor staged: somebody removed it; restore it",
-        path=dataset.root,
-    )
-
-
-def _is_done(dataset: DatasetDirectory, seq: int) -> bool:
-    head = read_head(dataset)
-    return head.seq > seq or head.done
 
 
 def _mark_success(dataset: DatasetDirectory, record: Record) -> None:
@@ -278,7 +263,7 @@ def _mark_success(dataset: DatasetDirectory, record: Record) -> None:
 def _may_delete(dataset: DatasetDirectory, record: Record) -> bool:
     """Return whether this process may delete the old files; if the record is to be taken back, do that."""
     purpose = claim(dataset, record.seq, Claim.APPLY)
-    if _is_done(dataset, record.seq):
+    if is_applied(dataset, record.seq):
         dataset.storage.delete(dataset.claim(record.seq))
         return False
     if purpose is Claim.TAKE_BACK:
@@ -294,7 +279,10 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
     replaced = None if not record.kept_until else kept_directory(dataset, record.kept_until, record.jobid)
     if replaced is not None:
         dataset.storage.make_directory(replaced)
-    each(partial(_delete, dataset, replaced), record.removes)
+    if dataset.storage.traits.renames:
+        each(partial(_delete, dataset, replaced), record.removes)
+    else:
+        _delete_many(dataset, replaced, record.removes)
     directories = {parent(file.path) for file in record.removes}
     _sync(dataset, record, directories)
     failpoint.hit("C5.synced")
@@ -306,23 +294,48 @@ def _delete(dataset: DatasetDirectory, replaced: str | None, file: RemovedFile) 
     """Delete an old file, or move it to the replaced ones, unless something else has its name now."""
     path = dataset.path(file.path)
     status = dataset.storage.status(path)
-    if status is not None:
-        if status.kind is Kind.FILE and file.is_same(status):
-            try:
-                if replaced is not None:
-                    dataset.storage.publish(path, kept_path(replaced, file.path))
-            except FileNotFoundError:  # another process has moved it, or its time is over already
-                replaced = None
-            if replaced is None:
-                dataset.storage.delete(path)
-        else:
-            _log.warning("%s was replaced since the commit that removes it, and stays", printable(path))
+    if status is not None and _is_due(file, status):
+        try:
+            if replaced is not None:
+                dataset.storage.publish(path, kept_path(replaced, file.path))
+        except FileNotFoundError:  # another process has moved it, or its time is over already
+            replaced = None
+        if replaced is None:
+            dataset.storage.delete(path)
     failpoint.hit("C5.unlinked")
 
 
+def _is_due(file: RemovedFile, status: Status) -> bool:
+    """Return whether what lies at an old file's path is that file; if not, warn."""
+    if status.kind is Kind.FILE and file.is_same(status):
+        return True
+    _log.warning("%s was replaced since the commit that removes it, and stays", printable(status.path))
+    return False
+
+
+def _delete_many(dataset: DatasetDirectory, replaced: str | None, files: Sequence[RemovedFile]) -> None:
+    """Do as `_delete` for all files, in as few requests as that takes."""
+    storage = dataset.storage
+    there = present(storage, [dataset.path(file.path) for file in files])
+    states = [(file, there.get(dataset.path(file.path))) for file in files]
+    due = [file.path for file, status in states if status is not None and _is_due(file, status)]
+
+    def keep(path: str) -> None:
+        assert replaced is not None
+        with suppress(FileNotFoundError):  # another process has moved it
+            storage.publish(dataset.path(path), kept_path(replaced, path))
+
+    if replaced is not None:
+        each(keep, due, waits=storage.traits.waits)
+    for first in range(0, len(due), _DELETED_AT_ONCE):
+        storage.delete_all([dataset.path(path) for path in due[first : first + _DELETED_AT_ONCE]])
+        failpoint.hit("C5.unlinked")
+
+
 def _prune(dataset: DatasetDirectory, head: int) -> None:
-    for status in old_records(dataset, head):
-        dataset.storage.delete(status.path)
+    old = [status.path for status in old_records(dataset, head)]
+    if old:
+        dataset.storage.delete_all(old)
 
 
 def delete_expired(dataset: DatasetDirectory) -> None:

@@ -24,6 +24,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX, StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
+from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
 from spark_arrow_ipc.errors import CommitError, error_context
 from spark_arrow_ipc.storage import failpoint
@@ -57,7 +58,8 @@ class SinkOptions:
     record_batch_rows, record_batch_nbytes
         Maximum number of rows, and approximate maximum size, of a record batch before compression.
     max_file_rows, max_file_nbytes
-        Maximum number of rows and bytes of a file, None for no limit. A file has at least one record batch.
+        Maximum number of rows and bytes of a file, None for no limit of ours (`file_limit`). A file has at least one
+        record batch.
     custom_metadata
         Pairs for the footer of every file; a stream has no footer.
     statistics
@@ -87,6 +89,7 @@ class StagedWriter:
         attempt = uuid.uuid4().hex
         self._staging = staging
         self._options = options
+        self._max_nbytes = max_file_nbytes(staging.storage.traits, options.max_file_nbytes)
         self._schema = schema
         self._staged = attempt + STAGED_SUFFIX
         name = f"part-{partition_id:05d}-{attempt}{_EXTENSIONS[options.write.format]}"
@@ -110,7 +113,7 @@ class StagedWriter:
     def write(self, batch: RecordBatch) -> bool:
         """Append a record batch, or return False if the file would become too long."""
         with self._removed_on_error():
-            if not self._writer.write(batch, within=self._options.max_file_nbytes if self._blocks else None):
+            if not self._writer.write(batch, within=self._max_nbytes if self._blocks else None):
                 return False
             self._blocks += 1
             self.rows += batch.num_rows

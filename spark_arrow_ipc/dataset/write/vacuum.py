@@ -208,7 +208,7 @@ def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterat
 
 def _is_meaningless(dataset: DatasetDirectory, head: Head, number: int, kind: NameKind) -> bool:
     """Return whether a claim is of a record that is done, or a mark or claim of a record that is not there."""
-    if kind is NameKind.CLAIM and (number < head.seq or (number == head.seq and head.done)):
+    if kind in (NameKind.CLAIM, NameKind.HELP) and (number < head.seq or (number == head.seq and head.done)):
         return True
     is_later = kind is not NameKind.RECORD and number > head.seq
     return is_later and dataset.storage.status(dataset.record(number), follow_links=False) is None

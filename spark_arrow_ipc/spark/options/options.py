@@ -263,7 +263,8 @@ class SparkWriteOptions:
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
-        "How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one.",
+        "How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. "
+        "In an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000.",
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.option(
         parsers.column_list_or(DictionaryColumns),

@@ -79,6 +79,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             keep_replaced=options.keep_replaced,
             check_existing=schema_checker(plan.file_schema, options.schema_check, storage),
             storage=storage,
+            file_nbytes=options.max_file_bytes,
         )
         return cls(job, plan, options.schema_check)
 

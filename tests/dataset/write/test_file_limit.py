@@ -1,0 +1,38 @@
+"""How large a file may be: as asked for where a storage renames, what it copies at once elsewhere."""
+
+import pytest
+
+from spark_arrow_ipc.dataset.write.file_limit import (
+    DEFAULT_COPIED_NBYTES,
+    MAX_COPIED_NBYTES,
+    check_copied,
+    max_file_nbytes,
+)
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.storage.memory import MemoryStorage
+from spark_arrow_ipc.storage.storage import Traits
+
+CASES = [
+    (True, None, None), (True, 7, 7), (True, MAX_COPIED_NBYTES + 1, MAX_COPIED_NBYTES + 1),
+    (False, None, DEFAULT_COPIED_NBYTES), (False, 7, 7), (False, MAX_COPIED_NBYTES, MAX_COPIED_NBYTES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("renames", "asked", "expected"), CASES)
+def test_the_limit_of_a_storage(renames, asked, expected):
+    assert expected == max_file_nbytes(Traits(directories=False, renames=renames), asked)
+
+
+def test_what_cannot_be_copied_is_refused_before_any_work():
+    storage = MemoryStorage(renames=False)
+    with pytest.raises(OptionError, match=r"maxFileBytes of at most 5,000,000,000 in an object store.*5,000,000,001"):
+        plan_job("memory:/data", WriteMode.APPEND, file_nbytes=MAX_COPIED_NBYTES + 1, storage=storage)
+    assert storage.status("memory:/data") is None
+
+
+def test_a_file_that_became_too_large_is_not_committed():
+    check_copied("part-0.arrow", MAX_COPIED_NBYTES, "memory:/data")
+    with pytest.raises(CommitError, match=r"part-0.arrow has 5,000,000,001 bytes.*nothing is published"):
+        check_copied("part-0.arrow", MAX_COPIED_NBYTES + 1, "memory:/data")
