@@ -104,6 +104,28 @@ _S3_FINDS: Final = (
 )  # fmt: skip
 """Variables of the environment by which the library finds credentials without asking the machine's role."""
 
+_OTHERS_GIVE: Final = {
+    Kind.GCS: re.compile(r"service_account|credential|token|skip_signature"),
+    Kind.AZURE: re.compile(r"key|token|client|credential|sas|msi|azure_cli|emulator|fabric|skip_signature"),
+}
+"""Options that name credentials, or say where they are; generous, as the library has the last word."""
+
+_OTHERS_FIND: Final = {
+    Kind.GCS: re.compile(r"GOOGLE_|GCE_METADATA|SERVICE_ACCOUNT"),
+    Kind.AZURE: re.compile(r"AZURE_|IDENTITY_|MSI_"),
+}
+"""How variables of the environment begin that do so."""
+
+_GCLOUD_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
+
+_REMEDY: Final = {
+    Kind.S3: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on every machine, give storage.access_key_id and "
+    "storage.secret_access_key or storage.profile (with boto3)",
+    Kind.GCS: "set GOOGLE_APPLICATION_CREDENTIALS on every machine, give storage.application_credentials or "
+    "storage.service_account",
+    Kind.AZURE: "set AZURE_STORAGE_ACCOUNT_KEY on every machine, give storage.account_key or storage.sas_key",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
@@ -190,7 +212,10 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
         return made
 
     if kind is not Kind.S3:
-        return _made(make, options, kind)
+        store = _made(make, options, kind)
+        if not _others_know(groups.store, kind):
+            _check_role(kind)
+        return store
     if not _given(groups.store, "region", "default_region") and (region := _region()) is not None:
         groups.store["region"] = region
     store = _made(make, options, kind)  # first, as it finds misspelt options
@@ -274,13 +299,34 @@ def _credential_provider(groups: _Groups) -> Any:
                 f"the profile {wants_profile!r} is not in ~/.aws/config or ~/.aws/credentials of this machine, "
                 "or has no credentials"
             )
-    if os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true" or not _has_role():
-        raise OptionError(
-            "no credentials for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on every machine, give "
-            f"{PREFIX}access_key_id and {PREFIX}secret_access_key or {PREFIX}profile (with boto3), give the machines a "
-            f"role, or {PREFIX}skip_signature=true for a public bucket"
-        )
+    _check_role(Kind.S3)
     return None
+
+
+def _others_know(store: Mapping[str, str], kind: Kind) -> bool:
+    """Return whether options, the environment or a file name credentials of Google or Azure."""
+    return (
+        any(map(_OTHERS_GIVE[kind].search, store))
+        or any(map(_OTHERS_FIND[kind].match, os.environ))
+        or (kind is Kind.GCS and os.path.exists(os.path.expanduser(_GCLOUD_FILE)))
+    )
+
+
+def _check_role(kind: Kind) -> None:
+    """Raise unless something answers where a machine of a cloud asks for its role.
+
+    Without it the library would ask for minutes.
+
+    Raises
+    ------
+    OptionError
+        Nothing does.
+    """
+    if (kind is Kind.S3 and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true") or not _has_role():
+        raise OptionError(
+            f"no credentials for {kind.value} were found: {_REMEDY[kind]}, give the machines a role, or "
+            f"{PREFIX}skip_signature=true for a public bucket"
+        )
 
 
 def _has_role() -> bool:

@@ -19,7 +19,7 @@ def nothing_known(monkeypatch, tmp_path):
     import os
 
     for name in os.environ:
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_")):
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCE_", "SERVICE_ACCOUNT", "IDENTITY_", "MSI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(object_options, "_METADATA_ADDRESS", ("127.0.0.1", 9))
@@ -63,8 +63,9 @@ def test_options_make_a_connection(url, options):
         ("s3://b", (*KEYS, ("max_retries", "-1")), "storage.max_retries must be a whole number"),
         ("s3://b", (*KEYS, ("retry_timeout", "soon")), "storage.retry_timeout must be a number of seconds"),
         ("gs://b", (("profile", "p"),), "names a profile of ~/.aws, and the path is of Google Cloud Storage"),
-        ("s3://b", (("profile", "p"),), "the profile 'p' is not in ~/.aws/config"),
         ("s3://b", (), "no credentials for S3 were found: set AWS_ACCESS_KEY_ID"),
+        ("gs://b", (("base_url", "http://127.0.0.1:9"),), "no credentials for Google Cloud Storage were found: set GOOGLE_APP"),
+        ("az://c", (("account_name", "acc"),), "no credentials for Azure Blob Storage were found: set AZURE_STORAGE_ACC"),
         ("az://c", (("account_key", "a2V5"),), "do not make a connection: .*Account must be specified"),
         ("az://c", (("account_name", "acc"), ("account_key", "hunter2!")), "do not make a connection: .*Invalid Access Key"),
     ],
@@ -74,6 +75,12 @@ def test_wrong_options_are_one_sentence_without_a_value(url, options, message):
         connect(url, options)
     for name, value in options:
         assert not (is_secret(name) and len(value) > 3 and value in str(caught.value))
+
+
+def test_a_profile_that_is_not_there_is_named():
+    pytest.importorskip("boto3")
+    with pytest.raises(OptionError, match=r"the profile 'p' is not in ~/.aws/config"):
+        connect("s3://b", (("profile", "p"),))
 
 
 def test_a_machine_without_a_role_is_told_so_soon(monkeypatch):
@@ -94,21 +101,34 @@ def test_a_machine_without_a_role_is_told_so_soon(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "environment",
+    ("url", "environment"),
     [
-        {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "S"},
-        {"AWS_SKIP_SIGNATURE": "true"},
-        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"},
+        ("s3://b", {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "S"}),
+        ("s3://b", {"AWS_SKIP_SIGNATURE": "true"}),
+        ("s3://b", {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"}),
+        ("gs://b", {"GOOGLE_SKIP_SIGNATURE": "true"}),
+        ("gs://b", {"GCE_METADATA_HOST": "127.0.0.1:9"}),
+        ("abfss://c@acc.dfs.core.windows.net", {"AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}),
     ],
 )
-def test_the_environment_is_enough(monkeypatch, environment):
+def test_the_environment_is_enough(monkeypatch, url, environment):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert connect("s3://b", ()) is not None
+    assert connect(url, ()) is not None
+
+
+def test_the_file_of_gcloud_is_enough(nothing_known):
+    file = nothing_known / ".config" / "gcloud" / "application_default_credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        '{"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r", "quota_project_id": "p"}'
+    )
+    assert connect("gs://b", ()) is not None
 
 
 @pytest.mark.parametrize(("environment", "options"), [({}, (("profile", "me"),)), ({"AWS_PROFILE": "me"}, ())])
 def test_a_profile_is_read_by_boto3(nothing_known, monkeypatch, environment, options):
+    pytest.importorskip("boto3")
     profile(nothing_known, "[me]\naws_access_key_id = AKIDME\naws_secret_access_key = S\n")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
