@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from xxhash import xxh3_64, xxh3_64_intdigest
+from xxhash import xxh3_64, xxh3_64_digest, xxh3_64_intdigest
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
@@ -33,6 +33,7 @@ from spark_arrow_ipc.ipc.metadata.footer import Block
 __all__ = [
     "CHECKSUMS_KEY",
     "FileChecksums",
+    "ManyChecksums",
     "MessageChecksums",
     "RunningChecksums",
     "check_buffer",
@@ -57,11 +58,15 @@ _HEAD: Final = struct.Struct("<4sQQII")
 _TAG: Final = b"XXH3"
 
 Blocks: TypeAlias = Sequence[Block]
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _CHANGED: Final = (
     "the file was changed after it was written; copy or write it again, or read it with verifyChecksums=false "
     "(in Python verify_checksums=False)"
 )
+
+_COPIED_NBYTES: Final = 400
+"""Bytes of a buffer, on average, that are copied rather than viewed (measured)."""
 
 checksum = xxh3_64_intdigest
 """Checksum of bytes, as an integer of 64 bits."""
@@ -168,6 +173,56 @@ class RunningChecksums:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ManyChecksums:
+    """The checksums of neighbouring messages with as many buffers each.
+
+    Each buffer has a checksum of its own, so that one call for many of them is impossible; but they are compared at
+    once, and no object is made for a message.
+
+    Parameters
+    ----------
+    headers
+        Of their metadata: uint64, shape (messages,).
+    buffers
+        Of their buffers: uint64, shape (messages, buffers).
+    """
+
+    headers: npt.NDArray[np.uint64]
+    buffers: npt.NDArray[np.uint64]
+
+    def fit(self, data: memoryview, starts: Int64s, metadata_nbytes: int, buffers: Int64s) -> bool:
+        """Return whether the first messages have these checksums.
+
+        Parameters
+        ----------
+        data
+            The bytes of the messages.
+        starts
+            The position of each of them: int64, shape (messages,), at most as many as there are checksums.
+        metadata_nbytes
+            Of each message.
+        buffers
+            Byte offset inside the body and bytes of each buffer, which lie inside `data`: int64, shape (messages,
+            buffers, 2).
+        """
+        count = len(starts)
+        bodies = starts + metadata_nbytes
+        if self.buffers.shape[1] != buffers.shape[1] or not _fit(data, starts, bodies, self.headers[:count]):
+            return False
+        filled = buffers[..., 1] > 0
+        firsts = (bodies[:, None] + buffers[..., 0])[filled]
+        return _fit(data, firsts, firsts + buffers[..., 1][filled], self.buffers[:count][filled])
+
+
+def _fit(data: memoryview, starts: Int64s, stops: Int64s, expected: npt.NDArray[np.uint64]) -> bool:
+    # Slices of bytes are copies, and cheaper than views of little.
+    small = len(starts) * _COPIED_NBYTES > int((stops - starts).sum())
+    source = bytes(data) if small else data
+    pieces = [source[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    return b"".join(map(xxh3_64_digest, pieces)) == expected.astype(">u8").tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FileChecksums:
     """The checksums in the footer of a file.
 
@@ -202,6 +257,15 @@ class FileChecksums:
     def record_batch(self, i: int) -> MessageChecksums:
         """Return the checksums of a record batch."""
         return self._message(i)
+
+    def record_batches(self, start: int, stop: int) -> ManyChecksums | None:
+        """Return the checksums of neighbouring record batches; None if they have different numbers of buffers."""
+        ends = self.buffer_ends[start : stop + 1]
+        counts = np.diff(ends)
+        if not (counts == counts[0]).all():
+            return None
+        buffers = self.buffers[ends[0] : ends[-1]].reshape(len(counts), -1)
+        return ManyChecksums(self.headers[start:stop], buffers)
 
     def dictionary(self, i: int) -> MessageChecksums:
         """Return the checksums of a dictionary batch."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.checksums import MessageChecksums, check_buffer, check_header
+from spark_arrow_ipc.ipc.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary
@@ -56,14 +56,14 @@ class Run:
     body_nbytes
         The bytes of their bodies by the footer, or None for a stream.
     checksums
-        Of each message, or None if they are not verified.
+        Of all of them, or None if they are not verified.
     """
 
     data: memoryview
     starts: Int64s
     shape: MessageShape
     body_nbytes: Int64s | None = None
-    checksums: Sequence[MessageChecksums] | None = None
+    checksums: ManyChecksums | None = None
 
 
 class Shapes:
@@ -111,8 +111,11 @@ def coalesce(
     count = len(headers.lengths)
     if count < 2 or not _is_sound(columns, run, headers):
         return None
+    if run.checksums is not None:
+        metadata_nbytes = len(run.shape.metadata)
+        if not run.checksums.fit(run.data, run.starts[:count], metadata_nbytes, headers.buffers):
+            return None
     try:
-        _check_checksums(run, headers)
         codec = header.compression
         decompressor = None if codec is None else Decompressor(codec, min(columns.limits.max_batch_bytes, _MOST_NBYTES))
         joining = _Joining(plan, run, headers, decompressor)
@@ -142,18 +145,6 @@ def _is_sound(columns: SelectedColumns, run: Run, headers: Headers) -> bool:
     starts, nbytes = headers.buffers[..., 0], headers.buffers[..., 1]
     within = (starts >= 0) & (nbytes >= 0) & (nbytes <= bodies[:, None]) & (starts <= bodies[:, None] - nbytes)
     return bool(within.all()) and not (starts % BODY_ALIGNMENT).any()
-
-
-def _check_checksums(run: Run, headers: Headers) -> None:
-    metadata_nbytes = len(run.shape.metadata)
-    for expected, start, buffers in zip(
-        run.checksums or (), run.starts.tolist(), headers.buffers.tolist(), strict=False
-    ):
-        body_start = start + metadata_nbytes
-        check_header(run.data[start:body_start], expected)
-        _demand(len(expected.buffers) == len(buffers))
-        for (first, nbytes), of_buffer in zip(buffers, expected.buffers, strict=True):
-            check_buffer(run.data[body_start + first : body_start + first + nbytes], of_buffer)
 
 
 class _Unfit(Exception):  # noqa: N818 - no error: `coalesce` catches it

@@ -318,13 +318,17 @@ class FileReader(BatchReader):
         # The window may begin with earlier blocks; the run takes its data from here on.
         origin = blocks[0].byte_offset
         data = window.read_at(origin, blocks[-1].byte_offset + blocks[-1].nbytes - origin)
-        checksums = self.checksums if self._verifies else None
+        checksums = None
+        if self._verifies and self.checksums is not None:
+            checksums = self.checksums.record_batches(numbers.start, numbers.start + len(alike))
+            if checksums is None:
+                return None
         run = Run(
             data,
             np.array([block.byte_offset - origin for block in alike]),
             shape,
             np.array([block.body_nbytes for block in alike]),
-            None if checksums is None else [checksums.record_batch(i) for i in numbers[: len(alike)]],
+            checksums,
         )
         return coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
 

@@ -14,6 +14,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError
 from spark_arrow_ipc.ipc.checksums import (
     CHECKSUMS_KEY,
+    FileChecksums,
+    ManyChecksums,
     RunningChecksums,
     checksum,
     checksum_of_pieces,
@@ -203,6 +205,39 @@ def test_pairs_that_are_none_are_ignored():
 def test_pieces_have_the_checksum_of_the_whole():
     assert 0 == checksum_of_pieces(()) == checksum_of_pieces((b"",))
     assert checksum(b"ab") == checksum_of_pieces((b"a", b"b")) == checksum_of_pieces((b"ab",))
+
+
+@pytest.mark.parametrize("nbytes", [8, 2000], ids=["copied", "viewed"])
+def test_many_messages_are_compared_at_once(nbytes):
+    """Two messages of 16 bytes of metadata and three buffers, the second of them empty; one changed byte each time."""
+    body, message = 2 * nbytes, 16 + 2 * nbytes
+    data = bytearray(np.arange(2 * message, dtype=np.uint64).astype(np.uint8))
+    starts = np.array([0, message])
+    buffers = np.array([[[0, nbytes], [nbytes, 0], [nbytes, nbytes]]] * 2)
+    headers = [checksum(data[start : start + 16]) for start in (0, message)]
+    pieces = [[data[s + 16 : s + 16 + nbytes], b"", data[s + 16 + nbytes : s + 16 + body]] for s in (0, message)]
+    expected = [[checksum(piece) if piece else 0 for piece in of_one] for of_one in pieces]
+    many = ManyChecksums(np.array([*headers, 7], np.uint64), np.array([*expected, [7, 7, 7]], np.uint64))
+    assert many.fit(memoryview(data), starts, 16, buffers)
+    assert not many.fit(memoryview(data), starts, 16, buffers[:, :2])
+    for i in range(len(data)):
+        data[i] ^= 1
+        assert not many.fit(memoryview(data), starts, 16, buffers), i
+        data[i] ^= 1
+
+
+def test_neighbours_of_unlike_numbers_of_buffers_are_verified_one_by_one():
+    counts = np.array([0, 2, 4, 7])
+    checksums = FileChecksums(0, 0, np.zeros(3, np.uint64), np.arange(7, dtype=np.uint64), counts, 3)
+    assert [[2, 3]] == checksums.record_batches(1, 2).buffers.tolist()
+    assert [[0, 1], [2, 3]] == checksums.record_batches(0, 2).buffers.tolist()
+    assert checksums.record_batches(0, 3) is None
+
+
+def test_verified_neighbours_are_joined():
+    """What did not fit would be read one by one, with the same rows."""
+    with ipc.open(written()) as reader:
+        assert [120] == [found.num_rows for found in joined(reader)]
 
 
 PIECES = {
