@@ -19,18 +19,18 @@ from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.batch_reader import Window, expect
-from spark_arrow_ipc.ipc.body import WAITING_GAP_NBYTES, join_ranges
+from spark_arrow_ipc.ipc.body import GAP_NBYTES, WAITING_GAP_NBYTES, join_ranges
 from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.prefetch import PIECE_NBYTES, Fetch, Prefetch
+from spark_arrow_ipc.ipc.prefetch import AHEAD_NBYTES, PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.storage.byte_source import ExactReads
 
-__all__ = ["BatchesAhead", "small_neighbours", "with_blocks"]
+__all__ = ["BatchesAhead", "small_neighbours", "with_blocks", "with_headers"]
 
 _HEADER_NBYTES: Final = 16 << 10
 """Bytes that are read of a batch to know where its columns are."""
@@ -150,8 +150,21 @@ def with_blocks(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
         return source
     places = join_ranges([(block.byte_offset, block.nbytes) for block in blocks], WAITING_GAP_NBYTES)
     if sum(stop - start for start, stop in places) > PIECE_NBYTES:
-        places = sorted((block.byte_offset, block.byte_offset + min(block.nbytes, _HEADER_NBYTES)) for block in blocks)
-    if not places or len(places) * _HEADER_NBYTES > PIECE_NBYTES:
+        return with_headers(source, blocks)
+    return _with_ranges(source, places)
+
+
+def with_headers(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
+    """Return a source with the headers of blocks in memory; `source` if it does not wait, or they are very large."""
+    if not source.waits:
+        return source
+    return _with_ranges(
+        source, join_ranges([(block.byte_offset, block.metadata_nbytes) for block in blocks], GAP_NBYTES)
+    )
+
+
+def _with_ranges(source: ByteSource, places: Sequence[tuple[int, int]]) -> ByteSource:
+    if not places or sum(stop - start for start, stop in places) > AHEAD_NBYTES:
         return source
     parts = source.read_ranges([(start, stop - start) for start, stop in places])
     return _Fetched(source, [start for start, _ in places], parts)
@@ -159,6 +172,8 @@ def with_blocks(source: ByteSource, blocks: Sequence[Block]) -> ByteSource:
 
 class _Fetched(ExactReads):
     """A `ByteSource` over ranges of another one that are in memory; what lies in none is read from it."""
+
+    waits = True
 
     def __init__(self, source: ByteSource, starts: Sequence[int], parts: Sequence[memoryview]) -> None:
         self.path, self.nbytes = source.path, source.nbytes

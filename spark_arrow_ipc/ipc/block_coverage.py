@@ -17,13 +17,14 @@ import struct
 from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc.constants import CONTINUATION, EOS, FILE_HEADER, MessageHeader
+from spark_arrow_ipc.ipc.constants import CONTINUATION, EOS, FILE_HEADER, MAGIC, Format, MessageHeader
 from spark_arrow_ipc.ipc.first_message import LEAST_FLATBUFFER_NBYTES, first_batch, message_kind
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import LEAST_MESSAGE_NBYTES, Footer
+from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource
 
-__all__ = ["check_covered"]
+__all__ = ["check_covered", "check_start"]
 
 _PREFIX: Final = struct.Struct("<Ii")
 _LEGACY_PREFIX: Final = struct.Struct("<i")
@@ -31,6 +32,27 @@ _MOST_PADDING_NBYTES: Final = 1 << 16
 """Longer zeros are not padding."""
 _MOST_RANGES: Final = 1_000
 """So many ranges of padding are looked at, one small read each; sound files have none."""
+
+
+def check_start(source: ByteSource, footer: Footer, limits: Limits) -> None:
+    """Refuse a file that does not begin as one, or that `check_covered` refuses. Reads its first bytes.
+
+    Raises
+    ------
+    InvalidFramingError
+        The first bytes are those of something else, or as `check_covered`.
+    LimitError
+        As `check_covered`.
+    """
+    head = read_head(source)
+    if sniff(head, source.nbytes) is not Format.FILE:
+        raise InvalidFramingError(
+            expected=f"the magic {MAGIC.decode()} at the start of a file that ends with it",
+            found="the start of a stream",
+            byte_offset=0,
+            spec='Columnar.rst "IPC File Format"',
+        )
+    check_covered(source, head, footer, limits)
 
 
 def check_covered(source: ByteSource, head: memoryview, footer: Footer, limits: Limits) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import takewhile
 from weakref import WeakSet
@@ -20,12 +20,12 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
-from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, with_blocks
-from spark_arrow_ipc.ipc.block_coverage import check_covered
+from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, with_blocks, with_headers
+from spark_arrow_ipc.ipc.block_coverage import check_start
 from spark_arrow_ipc.ipc.body import BodyPlace, gap_nbytes
 from spark_arrow_ipc.ipc.checksums import FileChecksums, MessageChecksums, check_header, checksum, decode_checksums
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
-from spark_arrow_ipc.ipc.constants import FILE_HEADER, MAGIC, Format, MessageHeader
+from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.first_message import read_first_message
 from spark_arrow_ipc.ipc.framing import split_block
@@ -38,7 +38,6 @@ from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
-from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource
 
 
@@ -80,17 +79,10 @@ class FileReader(BatchReader):
         LimitError
             The schema message exceeds the limits.
         """
-        if not self._checks_start:
-            return
-        with error_context(path=self.path):
-            head = read_head(self._source)
-            if sniff(head, self._source.nbytes) is not Format.FILE:
-                raise InvalidFramingError(
-                    expected=f"the magic {MAGIC.decode()} at the start of a file that ends with it",
-                    found="the start of a stream", byte_offset=0, spec='Columnar.rst "IPC File Format"',
-                )  # fmt: skip
-            check_covered(self._source, head, self._footer, self._columns.limits)
-        self._checks_start = False
+        if self._checks_start:
+            with error_context(path=self.path):
+                check_start(self._source, self._footer, self._columns.limits)
+            self._checks_start = False
 
     @property
     def custom_metadata(self) -> CustomMetadata:
@@ -145,8 +137,9 @@ class FileReader(BatchReader):
         if checksums is None:
             return False
         try:
+            source = self._with_headers(numbers)
             return all(
-                checksum(self._read_metadata(self._source, self.blocks[i])) == checksums.record_batch(i).header
+                checksum(self._read_metadata(source, self.blocks[i])) == checksums.record_batch(i).header
                 for i in numbers
             )
         except (InvalidArrowError, LimitError):
@@ -159,6 +152,11 @@ class FileReader(BatchReader):
         if not self._source.waits:
             return map(self.read_batch, range(len(self)))
         return (batch for batch, _ in self.read_joined(0, len(self), below_rows=0))
+
+    @property
+    def waits(self) -> bool:
+        """Whether reads wait for a network (`ByteSource.waits`)."""
+        return self._source.waits
 
     def read_ahead(self, numbers: Sequence[int]) -> BatchesAhead | None:
         """Begin to read record batches in threads, for `read_joined`; None where reads do not wait.
@@ -338,16 +336,22 @@ class FileReader(BatchReader):
         with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
             return expect(self._read_message(self._source, block), MessageHeader.RecordBatch, RecordBatchHeader)
 
-    def row_counts(self, numbers: Iterable[int]) -> list[int]:
+    def _with_headers(self, numbers: Sequence[int]) -> ByteSource:
+        """Return the source with the headers of record batches in memory, where reads wait and they are not large."""
+        blocks = [self._block(i) for i in numbers] if self._source.waits else ()
+        return with_headers(self._source, blocks)
+
+    def row_counts(self, numbers: Sequence[int]) -> list[int]:
         """Return the rows of record batches by their headers. Faster than `read_header` where these are alike."""
         shapes = Shapes(self._columns.limits)
         counts = []
+        source = self._with_headers(numbers)
         for i in numbers:
             block = self._block(i)
             with error_context(
                 path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset
             ):
-                metadata = self._read_metadata(self._source, block)
+                metadata = self._read_metadata(source, block)
             shape = shapes.of(metadata)
             rows = -1 if shape is None else shape.rows(metadata)
             counts.append(rows if rows >= 0 else self.read_header(i).length)  # which raises the errors

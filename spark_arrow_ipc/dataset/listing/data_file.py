@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
-__all__ = ["DataFile", "Located", "open_where_it_lies"]
+__all__ = ["DataFile", "Located", "known_status", "open_where_it_lies"]
 
 
 class Located(Protocol):
@@ -27,6 +27,18 @@ class Located(Protocol):
     @property
     def staged(self) -> str | None:
         """Path of a committed file until it is renamed; None for all others."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size, when it was listed."""
+
+    @property
+    def mtime_ns(self) -> int:
+        """Time of its last modification, when it was listed."""
+
+    @property
+    def version(self) -> str:
+        """Text that differs whenever the bytes do, or an empty one."""
 
 
 class DataFile(NamedTuple):
@@ -60,11 +72,13 @@ class DataFile(NamedTuple):
         Raises
         ------
         FileNotFoundError
-            It was deleted after it was listed.
+            It was deleted after it was listed. Where a storage waits the first read raises it.
         OSError
             It cannot be opened.
         """
-        return open_where_it_lies(self, storage.open, storage)
+        return open_where_it_lies(
+            self, lambda path: storage.open(path, known=known_status(self, path, storage)), storage
+        )
 
     def place(self, storage: Storage = LOCAL) -> str:
         """Return the path at which the file lies now; a file without a staged place is not looked for.
@@ -89,6 +103,13 @@ class DataFile(NamedTuple):
         if self.version:
             return DataFile, self[:]
         return DataFile, self[:5] if self.staged is not None else self[:4] if self.partition else self[:3]
+
+
+def known_status(file: Located, place: str, storage: Storage) -> Status | None:
+    """Return what the listing said of a file, where that saves a request and a change is noticed all the same."""
+    if not storage.traits.waits or not file.version or file.staged is not None:
+        return None
+    return Status(place, Kind.FILE, file.nbytes, file.mtime_ns, version=file.version)
 
 
 _Opened = TypeVar("_Opened")

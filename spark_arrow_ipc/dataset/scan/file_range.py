@@ -1,6 +1,7 @@
 """`FileRange`: the part of a file that one task reads.
 
-A range names its file by path, size and modification time, so that a task notices a file that changed since planning.
+A range names its file by path, size, modification time and version, so that a task notices a file that changed since
+planning.
 A range of a stream also names the dictionary batches in force at its first record batch, which the task replays.
 """
 
@@ -34,6 +35,8 @@ class FileRange(NamedTuple):
         Position in a stream at which the range starts; None for a file, and for a whole stream.
     rows
         Start and stop of the rows, in a range of one record batch; None for all rows.
+    version
+        Text that differs whenever the bytes of the file do (`Status.version`); empty where a storage has no such thing.
     """
 
     path: str
@@ -45,14 +48,17 @@ class FileRange(NamedTuple):
     staged: str | None = None
     stream_start: StreamStart | None = None
     rows: tuple[int, int] | None = None
+    version: str = ""
 
     def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
         # Without the defaults at its end: a driver holds and sends one for every file.
         end = len(self)
-        while end > _REQUIRED and self[end - 1] in {None, ()}:
+        while end > _REQUIRED and self[end - 1] in _DEFAULTS:
             end -= 1
         return FileRange, self[:end]
 
+
+_DEFAULTS: Final = frozenset({None, (), ""})
 
 _REQUIRED: Final = 3
 """Fields of a `FileRange` that have no default."""

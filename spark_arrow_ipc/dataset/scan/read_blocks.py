@@ -6,7 +6,8 @@ faults for all of it; if its rows can be read separately it is read in pieces th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -14,13 +15,26 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead
 from spark_arrow_ipc.ipc.body import GAP_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
 
-__all__ = ["LARGE_NBYTES", "PIECE_NBYTES", "BlockRows", "Blocks", "read_run", "whole_batches"]
+__all__ = [
+    "LARGE_NBYTES",
+    "PIECE_NBYTES",
+    "WAITING_LARGE_NBYTES",
+    "BlockRows",
+    "Blocks",
+    "read_ahead",
+    "read_run",
+    "whole_batches",
+]
 
 LARGE_NBYTES: Final = 32 << 20
 """A record batch with a larger body is read in pieces."""
+
+WAITING_LARGE_NBYTES: Final = 128 << 20
+"""The same where reads wait, and a piece is many of them: a whole batch is read in fewer and longer ones."""
 
 PIECE_NBYTES: Final = 4 << 20
 """Approximate bytes of a piece. A piece of very many columns is larger, so that no read is tiny."""
@@ -49,7 +63,43 @@ Blocks: TypeAlias = Iterator[BlockRows]
 """The rows of neighbouring blocks, in order."""
 
 
-def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None, *, below_rows: int) -> Blocks:
+def _in_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> bool:
+    most = WAITING_LARGE_NBYTES if reader.waits else LARGE_NBYTES
+    return rows is not None or reader.blocks[i].body_nbytes > most
+
+
+@contextmanager
+def read_ahead(
+    reader: ipc.FileReader, numbers: Sequence[int], rows: tuple[int, int] | None
+) -> Iterator[BatchesAhead | None]:
+    """Read record batches ahead that `read_run` will read, and end that; None where reads do not wait.
+
+    Parameters
+    ----------
+    reader
+        The open file.
+    numbers
+        Of the record batches, rising.
+    rows
+        As for `read_run`.
+    """
+    whole = [i for i in numbers if not _in_pieces(reader, i, rows)] if reader.waits else ()
+    ahead = reader.read_ahead(whole)
+    try:
+        yield ahead
+    finally:
+        if ahead is not None:
+            ahead.close()
+
+
+def read_run(
+    reader: ipc.FileReader,
+    blocks: range,
+    rows: tuple[int, int] | None,
+    *,
+    below_rows: int,
+    ahead: BatchesAhead | None = None,
+) -> Blocks:
     """Yield neighbouring record batches in order.
 
     Parameters
@@ -62,19 +112,23 @@ def read_run(reader: ipc.FileReader, blocks: range, rows: tuple[int, int] | None
         Start and stop of the rows, if `blocks` is one record batch; None for all rows.
     below_rows
         Batches of fewer rows are joined if possible.
+    ahead
+        From `read_ahead`, of these record batches and others.
 
     Raises
     ------
     ArrowIpcError
         As `ipc.FileReader.read_batch`, after all batches before the broken one.
     """
-    for in_pieces, run in groupby(blocks, lambda i: rows is not None or reader.blocks[i].body_nbytes > LARGE_NBYTES):
+    for in_pieces, run in groupby(blocks, lambda i: _in_pieces(reader, i, rows)):
         numbers = list(run)
         if in_pieces:
             for i in numbers:
                 yield from _read_pieces(reader, i, rows)
         else:
-            yield from whole_batches(reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=below_rows))
+            yield from whole_batches(
+                reader.read_joined(numbers[0], numbers[-1] + 1, below_rows=below_rows, ahead=ahead)
+            )
 
 
 def whole_batches(batches: Iterator[tuple[RecordBatch, tuple[int, ...]]]) -> Blocks:

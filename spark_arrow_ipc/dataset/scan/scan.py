@@ -4,8 +4,9 @@ Strategy
 --------
 A task opens the files of its ranges one after the other, each once. Size and modification time are compared with the
 plan's before the first byte is used; after the last, they are compared again, and with them the time of the last
-change of any kind, which no program can set back. A file that is gone or differs is a `FileChangedError`, never other
-data in silence. Errors name the file and the block.
+change of any kind, which no program can set back. Where files have versions, every read names the one that was planned,
+and nothing is compared. A file that is gone or differs is a `FileChangedError`, never other data in silence. Errors
+name the file and the block.
 
 `scan` yields a `ScannedFile` for each range, so that the caller can compile its plan once per schema and not once per
 batch. Batches are read lazily. `read_blocks` reads them, `join_small` joins those of few rows, `partition_columns` adds
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import known_status, open_where_it_lies
 from spark_arrow_ipc.dataset.scan.error_policy import (
     CORRUPT,
     STRICT,
@@ -39,7 +40,7 @@ from spark_arrow_ipc.dataset.scan.error_policy import (
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_run, whole_batches
+from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_ahead, read_run, whole_batches
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows, Validation
@@ -207,10 +208,11 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
     """Open the planned file, staged or renamed; FileNotFoundError if it is gone."""
 
     def open_at(place: str) -> _Opened | None:
-        status = options.storage.status(place)
+        known = known_status(part, place, options.storage)
+        status = options.storage.status(place) if known is None else known
         if status is None:
             raise FileNotFoundError(place)
-        change = _change(part, status)
+        change = _change(part, status, options.storage)
         if change is not None:
             raise _OtherFileError(change)
         return _open_at(place, status, columns, options)
@@ -219,6 +221,8 @@ def _open_planned(part: FileRange, columns: Columns | None, options: ScanOptions
         return open_where_it_lies(part, open_at, options.storage)
     except _OtherFileError as error:
         raise _changed(part, str(error), options) from None
+    except FileChangedError as error:  # a request named the version that was planned
+        raise _changed(part, "another version is there now", options) from error
 
 
 def _open_at(place: str, status: Status, columns: Columns | None, options: ScanOptions) -> _Opened | None:
@@ -287,11 +291,16 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
         return _go_on(opened, part, number, error, options)
 
     first_row = 0
-    with error_context(path=part.path):
-        for number, rows in read_on(read, part.start or 0, policy):
-            if rows.batch is not None:
-                yield ScannedBatch(rows.batch, number, first_row, rows.counts)
-            first_row += sum(rows.counts)
+    try:
+        with error_context(path=part.path):
+            for number, rows in read_on(read, part.start or 0, policy):
+                if rows.batch is not None:
+                    yield ScannedBatch(rows.batch, number, first_row, rows.counts)
+                first_row += sum(rows.counts)
+    except FileChangedError as error:
+        if not opened.before.version:
+            raise
+        raise _changed(part, "another version is there now", options) from error
     if opened.recovered is not None:
         assert opened.recovered.lost is not None
         report_rest(part.path, range(0), None, opened.recovered.lost, "recover")
@@ -323,16 +332,19 @@ def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -
 
 def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options: ScanOptions) -> Blocks:
     keeps = options.select_blocks(reader, part) if options.select_blocks is not None else None
-    if keeps is None:
-        yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows)
-        return
-    for kept, neighbours in groupby(blocks, keeps):
-        numbers = list(neighbours)
-        if kept:
-            run = range(numbers[0], numbers[-1] + 1)
-            yield from read_run(reader, run, part.rows, below_rows=options.joined_rows)
-        else:
-            yield BlockRows(None, tuple(reader.row_counts(numbers)), len(numbers))
+    kept = list(blocks if keeps is None else filter(keeps, blocks))
+    with read_ahead(reader, kept, part.rows) as ahead:
+        if keeps is None:
+            yield from read_run(reader, blocks, part.rows, below_rows=options.joined_rows, ahead=ahead)
+            return
+        known = frozenset(kept)
+        for is_kept, neighbours in groupby(blocks, known.__contains__):
+            numbers = list(neighbours)
+            if is_kept:
+                run = range(numbers[0], numbers[-1] + 1)
+                yield from read_run(reader, run, part.rows, below_rows=options.joined_rows, ahead=ahead)
+            else:
+                yield BlockRows(None, tuple(reader.row_counts(numbers)), len(numbers))
 
 
 def _read_from(reader: ipc.StreamReader, start: StreamStart, most: int, below_rows: int) -> Blocks:
@@ -385,9 +397,13 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
     return 0
 
 
-def _change(part: FileRange, status: Status) -> str | None:
+def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
     if status.nbytes != part.nbytes:
         return f"it has {status.nbytes:,} bytes, it had {part.nbytes:,}"
+    if part.staged is not None and not storage.traits.renames:
+        return None  # it may have been copied to its final name since, with a time and a version of its own
+    if part.version and status.version:
+        return None if status.version == part.version else "another version is there now"
     if status.mtime_ns != part.mtime_ns:
         return "its modification time differs"
     return None

@@ -139,9 +139,7 @@ def plan_splits(
         is_large = known is None and nbytes > split_bytes
         sizes = _sizes(outlines[file.path], skips_broken=skips_broken) if is_large else known
         if sizes is None:
-            weighed.append(
-                (nbytes, FileRange(file.path, file.nbytes, file.mtime_ns, None, None, file.partition, file.staged))
-            )
+            weighed.append((nbytes, _whole(file)))
             continue
         outline = outlines.get(file.path, _UNKNOWN)
         parts = -(-(nbytes + options.open_cost_bytes) // split_bytes) if nbytes > split_bytes else 1
@@ -156,6 +154,11 @@ def plan_splits(
 
 
 _UNKNOWN: Final = Outline()
+
+
+def _whole(file: DataFile) -> FileRange:
+    path, nbytes, mtime_ns, partition, staged, version = file
+    return FileRange(path, nbytes, mtime_ns, None, None, partition, staged, None, None, version)
 
 
 def _sizes(outline: Outline, *, skips_broken: bool) -> Sequence[int] | None:
@@ -176,12 +179,13 @@ def _ranges(file: DataFile, sizes: Sequence[int], parts: int, stream: StreamInde
     start = next((i for i, nbytes in enumerate(sizes) if nbytes), 0)
     stop = next((i + 1 for i in reversed(range(len(sizes))) if sizes[i]), 0)
     return [
-        FileRange(
-            file.path, file.nbytes, file.mtime_ns, start + first, start + end, file.partition, file.staged,
-            stream.start(start + first) if stream and first < end else None,
+        _whole(file)._replace(
+            start=start + first,
+            stop=start + end,
+            stream_start=stream.start(start + first) if stream and first < end else None,
         )
         for first, end in _cut(sizes[start:stop], parts)
-    ]  # fmt: skip
+    ]
 
 
 def _cut_batches(
