@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
+from spark_arrow_ipc.errors import FileChangedError
 from spark_arrow_ipc.storage.byte_source import ExactReads
+from spark_arrow_ipc.storage.memory import MemoryStorage
+from spark_arrow_ipc.storage.storage import Traits
 
 
 @dataclass
@@ -72,3 +75,55 @@ class WaitingSource(ExactReads):
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class WaitingStorage(MemoryStorage):
+    """Files in memory, with versions; each call waits and is counted as the request that it is."""
+
+    def __init__(self, seconds: float = 0.002) -> None:
+        super().__init__(renames=False)
+        self.asked = Asked(seconds)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(directories=False, renames=False, waits=True)
+
+    def status(self, path, *, follow_links=True):
+        with self.asked.request("HEAD"):
+            return super().status(path, follow_links=follow_links)
+
+    def list(self, directory):
+        with self.asked.request("LIST"):
+            return iter(list(super().list(directory)))
+
+    def open(self, path, *, memory_map=False, known=None):
+        if known is None:
+            known = self.status(path)
+            if known is None:
+                raise FileNotFoundError(2, "No such file", path)
+        return _VersionedSource(self, path, known)
+
+    def read(self, path, max_nbytes):
+        with self.asked.request("GET"):
+            return super().read(path, max_nbytes)
+
+    def data(self, path, version):
+        file = self._file(path)
+        if version != f"{file.identity[1]:x}":
+            raise FileChangedError("another version is there", path=path)
+        return file.data
+
+
+class _VersionedSource(WaitingSource):
+    """A file of a `WaitingStorage`; each read asks for the version that was opened."""
+
+    def __init__(self, storage, path, known):
+        super().__init__(b"", storage.asked, path)
+        self.nbytes = known.nbytes
+        self._read = lambda: memoryview(storage.data(path, known.version))
+
+    def read_up_to(self, byte_offset, nbytes):
+        with self.asked.request("GET"):
+            data = self._read()[byte_offset : byte_offset + nbytes]
+            self.asked.read(self.path, byte_offset, len(data))
+            return data

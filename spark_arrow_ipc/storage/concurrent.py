@@ -27,7 +27,7 @@ _SLOW_SECONDS: Final = 0.0005
 _Item = TypeVar("_Item")
 
 
-def each(call: Callable[[_Item], None], items: Sequence[_Item], *, waits: bool = False) -> None:
+def each(call: Callable[[_Item], object], items: Sequence[_Item], *, waits: bool = False) -> None:
     """Call a function for each item.
 
     The first error is raised when all calls have ended that were begun; the function may not be called for later items.
@@ -57,7 +57,7 @@ def each(call: Callable[[_Item], None], items: Sequence[_Item], *, waits: bool =
     _in_threads(call, rest, _THREADS)
 
 
-def _in_threads(call: Callable[[_Item], None], items: Iterable[_Item], threads: int) -> None:
+def _in_threads(call: Callable[[_Item], object], items: Iterable[_Item], threads: int) -> None:
     if threads <= 1:
         for item in items:
             call(item)

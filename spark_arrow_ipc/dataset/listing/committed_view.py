@@ -9,11 +9,15 @@ Jobs may be committed while directories are listed. So after listing, `catch_up`
 and the caller lists again: each directory is listed by the storage only once, and corrected by all changes since. That
 is the state of the newest record: a file that was there before and was not removed is in its listing, whenever that was
 made; one that came or went is in a record. Only if such a record was deleted already is everything listed anew.
+
+Where each call of the storage waits for a network, a caller says what it will ask for next (`look_ahead`, `look_up`),
+and threads ask for all of it at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
 
@@ -22,8 +26,9 @@ from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_h
 from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, look
+from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Status, Storage
 
 __all__ = ["CommittedView", "Progress"]
 
@@ -121,6 +126,52 @@ class CommittedView:
         self._corrections: dict[str, _Correction | None] = {}
         self._datasets: dict[str, str | None] = dict.fromkeys(("", SEPARATOR))
         """The dataset that contains each directory, or None."""
+        self._looked: dict[str, Listing] = {}
+        self._looked_up: dict[str, Status | None] = {}
+        """What was asked for ahead and is not used yet."""
+
+    def look_ahead(self, directories: Iterable[str]) -> None:
+        """List directories at once that `list` will be asked for, if each call waits.
+
+        Raises
+        ------
+        OSError
+            A directory cannot be listed.
+        """
+        if not self.storage.traits.waits:
+            return
+
+        def look_at(directory: str) -> None:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self._looked[directory] = look(self.storage, directory)
+
+        directories = list(dict.fromkeys(directories))
+        for above in dict.fromkeys(map(parent, directories)):
+            self._dataset(above, is_known=False)  # whose head is read before the names
+        known = self._listings.keys() | self._looked.keys()
+        each(look_at, [path for path in directories if path not in known], waits=True)
+
+    def look_up(self, paths: Iterable[str]) -> None:
+        """Ask at once for the states of paths that `status` will be asked for, if each call waits.
+
+        Raises
+        ------
+        OSError
+            The storage cannot be read.
+        """
+        if not self.storage.traits.waits:
+            return
+
+        def ask(path: str) -> None:
+            self._looked_up[path] = self.storage.status(path)
+
+        each(ask, list(dict.fromkeys(paths)), waits=True)
+
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:
+        """Return the state of a path as the storage has it, or None if nothing is there."""
+        if path in self._looked_up:  # there are no links where calls wait
+            return self._looked_up.pop(path)
+        return self.storage.status(path, follow_links=follow_links)
 
     def list(self, directory: str) -> Listing:
         """Return the listing of a directory; an empty one if it does not exist.
@@ -151,7 +202,8 @@ class CommittedView:
             return Listing()  # a job made it after that: all its files are in records
         self.listed += 1
         try:
-            listing = look(self.storage, directory)
+            looked = self._looked.pop(directory, None)
+            listing = look(self.storage, directory) if looked is None else looked
             if listing.committed and directory not in self._heads:  # a dataset inside a dataset, or a new one
                 self._add_dataset(directory)
                 listing = look(self.storage, directory)
@@ -193,14 +245,14 @@ class CommittedView:
                 return Progress.LOST
             progress = Progress.MOVED
             self._apply(dataset, changes[-1].record.seq, (*self._changes[dataset], *changes))
-        if any(self._has_records(directory) for directory in directories if self._datasets.get(directory) is None):
-            return Progress.LOST
-        return progress
+        strangers = [directory for directory in directories if self._datasets.get(directory) is None]
+        return Progress.LOST if any(self._have_records(strangers)) else progress
 
     def _add_dataset(self, dataset: str) -> None:
         state = read_state(self._directory(dataset))
         self._apply(dataset, state.head.seq, () if state.pending is None else (state.pending,))
         self._datasets[dataset] = dataset
+        self._looked.pop(dataset, None)  # its names are listed after its head was read
 
     def _apply(self, dataset: str, seq: int, changes: tuple[Pending, ...]) -> None:
         self._heads[dataset] = seq
@@ -216,19 +268,35 @@ class CommittedView:
 
         `is_known` says that the directory itself need not be checked.
         """
-        unknown = []
+        unknown: list[str] = []
         while directory not in self._datasets:
-            if not is_known and self._has_records(directory):
-                self._add_dataset(directory)
-                break
-            is_known = False
             unknown.append(directory)
             if directory == parent(directory):
                 break
             directory = parent(directory)
+        first = 1 if is_known else 0
+        for i, has_records in enumerate(self._have_records(unknown[first:]), first):
+            if has_records:
+                directory = unknown[i]
+                self._add_dataset(directory)
+                del unknown[i:]
+                break
         dataset = self._datasets.get(directory)
         self._datasets.update(dict.fromkeys(unknown, dataset))
         return dataset
+
+    def _have_records(self, directories: Sequence[str]) -> Iterator[bool]:
+        """Yield whether directories have commit records, asked for one by one, or at once if each call waits."""
+        if not self.storage.traits.waits:
+            return map(self._has_records, directories)
+        have: dict[str, bool] = {}
+
+        def ask(directory: str) -> None:
+            looked = self._looked.get(directory)
+            have[directory] = self._has_records(directory) if looked is None else looked.committed
+
+        each(ask, directories, waits=True)
+        return map(have.__getitem__, directories)
 
     def _has_records(self, directory: str) -> bool:
         commits = join(directory, COMMITS_DIRECTORY)

@@ -215,7 +215,9 @@ def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
     for _ in range(_CORRECTIONS):
         listed = view.listed
         try:
+            view.look_up(path for path in wanted if not is_pattern(path))
             roots = tuple(root for path in wanted for root in _roots(view, path))
+            view.look_ahead(root for root in roots if isinstance(root, str))
             found = roots, *_leaves(view, roots)
         except (ArrowIpcError, FileNotFoundError):
             progress = view.catch_up()
@@ -257,6 +259,11 @@ def _leaves(
 
 def _walk(view: CommittedView, root: str, seen: set[str]) -> Iterator[tuple[str, Listing]]:
     """Yield the directories of a tree that are not in `seen`: sorted, parents first."""
+    if view.storage.traits.waits:
+        level = [root]
+        while level:  # of each level all directories at once
+            view.look_ahead(level)
+            level = [inner for directory in level for inner in _inner(view, directory, view.list(directory))]
     waiting = [root]
     while waiting:
         directory = waiting.pop()
@@ -265,10 +272,17 @@ def _walk(view: CommittedView, root: str, seen: set[str]) -> Iterator[tuple[str,
         seen.add(directory)
         listing = view.list(directory)
         yield directory, listing
-        for name in reversed(listing.directories):
-            path = join(directory, name)
-            if name not in listing.links or not is_loop(view.storage, path):
-                waiting.append(path)
+        waiting.extend(reversed(_inner(view, directory, listing)))
+
+
+def _inner(view: CommittedView, directory: str, listing: Listing) -> list[str]:
+    """Return the directories in a directory, without links that lead to one above it."""
+    paths = []
+    for name in listing.directories:
+        path = join(directory, name)
+        if name not in listing.links or not is_loop(view.storage, path):
+            paths.append(path)
+    return paths
 
 
 def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
@@ -282,7 +296,7 @@ def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
 def _root(view: CommittedView, path: str) -> DataFile | str:
     if any(map(is_staging, path.split(SEPARATOR))):
         raise NoFilesError("this is a staged file of a write that has not committed; it is never read", path=path)
-    status = view.storage.status(path)
+    status = view.status(path)
     if status is None:
         coming = view.file(path)
         if coming is None and not view.has_directory(path):
@@ -323,11 +337,12 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
             matches = _matches_of_parts(view, root, parts)
             matched.update((_path(match), match) for match in sorted(matches, key=_path))
     except OptionError:
-        if not _exists(view.storage, pattern):
+        if not _exists(view, pattern):
             raise
     if matched:
+        view.look_up(match for match in matched.values() if isinstance(match, str))
         return [match if isinstance(match, DataFile) else _root(view, match) for match in matched.values()]
-    if _exists(view.storage, pattern):
+    if _exists(view, pattern):
         return [_root(view, pattern)]
     raise NoFilesError("no file or directory matches the pattern", path=pattern)
 
@@ -344,7 +359,9 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
         if not part:
             continue
         if name is not None:
-            paths = (join(directory, name) for directory in directories)
+            paths = [join(directory, name) for directory in directories]
+            if i < len(parts) - 1 or len(paths) > 1:
+                view.look_up(paths)
             matched = [path for path in paths if _exists_or_pending(view, path)]
         elif part == ANY_DIRECTORIES:
             seen: set[str] = set()
@@ -352,17 +369,18 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
         else:
             is_last = i == len(parts) - 1
             matches = compile_name(part)
+            view.look_ahead(directories)
             matched = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
     return matched
 
 
-def _exists(storage: Storage, path: str) -> bool:
+def _exists(view: CommittedView, path: str) -> bool:
     """Return whether a path exists, even as a dangling link."""
-    return storage.status(path, follow_links=False) is not None
+    return view.status(path, follow_links=False) is not None
 
 
 def _exists_or_pending(view: CommittedView, path: str) -> bool:
-    return _exists(view.storage, path) or view.has_directory(path) or view.file(path) is not None
+    return _exists(view, path) or view.has_directory(path) or view.file(path) is not None
 
 
 def _names(

@@ -43,7 +43,9 @@ def check_no_foreign_files(files: Sequence[DataFile], outlines: Outlines, policy
         _, dot, ending = name_of(file.path).rpartition(".")
         if ending.lower() not in _ENDINGS or not dot:
             unusual.setdefault(ending if dot else "", file)
-    for file in islice(unusual.values(), _MOST_OPENED):
+    opened = list(islice(unusual.values(), _MOST_OPENED))
+    outlines.read_all(opened)
+    for file in opened:
         error = outlines.read(file).error
         if isinstance(error, NotArrowError) and not policy.skips(error):
             raise advised(error) if len(files) > 1 else error

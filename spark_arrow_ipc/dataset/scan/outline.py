@@ -24,11 +24,13 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
+from spark_arrow_ipc.ipc.batches_ahead import with_headers
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows
+from spark_arrow_ipc.ipc.kept_ends import keep_ends
 from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -37,7 +39,7 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["Outline", "OutlineOptions", "Outlines", "each_file", "read_outline"]
+__all__ = ["Outline", "OutlineOptions", "Outlines", "read_outline"]
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
@@ -124,11 +126,13 @@ class Outlines:
 
     def __init__(self, options: OutlineOptions) -> None:
         self._options = options
+        self._waits = options.storage.traits.waits
+        self._without_share: set[str] = set()
         self._schemas: dict[Schema, Schema] = {}
         self.by_path: dict[str, Outline] = {}
         """All outlines that were read."""
 
-    def read(self, file: DataFile, *, cut_above: float | None = None) -> Outline:
+    def read(self, file: DataFile, *, cut_above: float | None = None, with_share: bool = False) -> Outline:
         """Return the outline of a file, and remember it.
 
         Parameters
@@ -137,10 +141,17 @@ class Outlines:
             As it was listed.
         cut_above
             In place of that of the options, if a better one is known by now.
+        with_share
+            Whether `Outline.wanted_share` is needed. It takes a read, which is left out where reads wait and it is not;
+            so the file is opened again if it turns out to be needed.
         """
         outline = self.by_path.get(file.path)
-        if outline is None:
+        if outline is None or (with_share and file.path in self._without_share):
             options = self._options if cut_above is None else replace(self._options, cut_above=cut_above)
+            self._without_share.discard(file.path)
+            if self._waits and not with_share:
+                options = replace(options, share_above=math.inf)
+                self._without_share.add(file.path)
             outline = read_outline(file, options)
             if outline.schema is not None:  # most files have the same schema: keep it once
                 schema = self._schemas.setdefault(outline.schema, outline.schema)
@@ -154,13 +165,13 @@ class Outlines:
         def read(file: DataFile) -> None:
             self.read(file, cut_above=cut_above)
 
-        each_file(read, files)
+        self.each_file(read, files)
 
-
-def each_file(call: Callable[[DataFile], None], files: Sequence[DataFile]) -> None:
-    """Call for each file once, in parallel on slow storage; raise the first error."""
-    # A path that was given twice is listed twice, and two threads would open it.
-    each(call, list({file.path: file for file in files}.values()))
+    def each_file(self, call: Callable[[DataFile], None], files: Sequence[DataFile]) -> None:
+        """Call for each file once, in parallel on slow storage; raise the first error."""
+        # A path that was given twice is listed twice, and two threads would open it.
+        distinct = list({file.path: file for file in files}.values())
+        each(call, distinct, waits=self._waits)
 
 
 def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
@@ -173,9 +184,16 @@ def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
     options
         What the outline is read with.
     """
+    storage = options.storage
+
+    def outline_at(place: str) -> Outline:
+        # Where reads wait, the first read says that the file is gone.
+        source = storage.open(place, known=known_status(file, place, storage))
+        with error_context(path=file.path), closing(keep_ends(source)) as kept:
+            return _outline(_Shared(kept), file, options)
+
     try:
-        with error_context(path=file.path), closing(file.open(options.storage)) as source:
-            return _outline(_Shared(source), file, options)
+        return open_where_it_lies(file, outline_at, storage)
     except FileNotFoundError as error:
         gone = FileChangedError("the file was listed a moment ago and is gone now; read the path again", path=file.path)
         gone.__cause__ = error
@@ -216,7 +234,9 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
     large = [] if options.recover else [i for i, size in enumerate(nbytes) if size > options.cut_above]
     share, rows = 1.0, dict[int, int]()
     if wants_share or large:
-        share, rows = _wanted(source, options, large, wants_share=wants_share)
+        numbers = [0, *large] if wants_share else large
+        headers = with_headers(source, [reader.blocks[i] for i in numbers])
+        share, rows = _wanted(headers, options, large, wants_share=wants_share)
     statistics = None
     if options.with_statistics:
         statistics = file_statistics(reader)

@@ -9,7 +9,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised
-from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines, each_file
+from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
@@ -61,7 +61,7 @@ def distinct_schemas(
         if outline.schema is None:
             errors.append(_skipped(outline, policy, len(files)))
 
-    each_file(read, files)  # which stops at the first error
+    outlines.each_file(read, files)  # which stops at the first error
     first: dict[Schema, DataFile] = {}
     for file in files:
         schema = outlines.read(file).schema

@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
-from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines, each_file
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
@@ -105,7 +105,7 @@ def _splits(
     split = _split_options(options)
     kept: Mapping[str, Sequence[int]] = {}
     if selection is not None and len(partitioning.files) <= _MOST_OPENED:
-        share = _share(partitioning.files, outlines, 0, options)
+        share = _share(partitioning.files, outlines, cut_above(split.split_bytes(0)), options)
         kept = _kept(partitioning, selection, outlines, split, share)
     else:
         large, most = larger_than_split(partitioning.files, split)
@@ -165,7 +165,7 @@ def _share(files: Sequence[DataFile], outlines: Outlines, cut_above: int, option
     largest = max(files, key=lambda file: file.nbytes, default=None)
     if largest is None or largest.nbytes <= options.open_cost_in_bytes:
         return 1.0
-    return max(_LEAST_SHARE, outlines.read(largest, cut_above=cut_above).wanted_share)
+    return max(_LEAST_SHARE, outlines.read(largest, cut_above=cut_above, with_share=True).wanted_share)
 
 
 def _kept(
@@ -187,5 +187,5 @@ def _kept(
         if nbytes:
             total += nbytes + split.open_cost_bytes
 
-    each_file(read, partitioning.files)
+    outlines.each_file(read, partitioning.files)
     return kept
