@@ -27,9 +27,9 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.kernels.slice import split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal
+from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal, tensors
 from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound, slot_prices
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
@@ -202,7 +202,10 @@ def _compile(
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = arrow_to_spark.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
-    if isinstance(field.type, t.Null):
+    tensor = arrow_to_spark.tensor_column_of(field, options, path)
+    if tensor is not None:
+        conversion = tensors.tensor(field, tensor, target, site)
+    elif isinstance(field.type, t.Null):
         # A column of nulls has any type.
         conversion = LEAVES[t.Null](field.type, target, site)
     elif row is None:
@@ -258,7 +261,7 @@ def _not_null(conversion: Conversion, path: str) -> Conversion:
 def _mismatch(field: t.Field, target: s.DataType, site: Site) -> SchemaMismatchError:
     try:
         natural = arrow_to_spark.spark_type(field, site.options, site.path).simpleString()
-    except (SchemaMismatchError, UnsupportedError) as error:
+    except ArrowIpcError as error:
         natural = f"not readable ({error})"
     return SchemaMismatchError(
         f"the schema asks for {target.simpleString()}, and the file's {field.type} is {natural} in Spark, "
@@ -272,7 +275,7 @@ def _hint(field: t.Field, target: s.DataType, site: Site) -> str:
     for name, options in _alternatives(site.options):
         try:
             natural = arrow_to_spark.spark_type(field, options, site.path)
-        except (SchemaMismatchError, UnsupportedError):
+        except ArrowIpcError:
             continue
         if natural == target or widens(natural, target):
             return f"; read it with {name}"

@@ -60,6 +60,7 @@ class ExtensionTypes(StrEnum):
 
     CONVERT = "convert"
     STORAGE = "storage"
+    TENSOR = "tensor"
 
 
 class Durability(StrEnum):

@@ -129,7 +129,8 @@ class ReadOptions:
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
         "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
-        "gives that of their storage.",
+        "gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor "
+        "to a struct of the shape and the values.",
     )
     recursive_file_lookup: bool = d.flag(
         "false", "Whether files in subdirectories of any depth are read; names of directories are then not columns."

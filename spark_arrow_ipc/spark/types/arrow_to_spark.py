@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow
+from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, tensor_columns
 
 MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
@@ -94,6 +94,10 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     extension = extension_of(field, options)
     if extension is not None:
         return extension.spark_type
+    tensor = tensor_column_of(field, options, path)
+    if tensor is not None:
+        value = tensor_columns.value_field(field)
+        return tensor_columns.spark_tensor(spark_type(value, options, f"{path}.{tensor_columns.DATA}[]"))
     return MAPPINGS[type(field.type)].spark_type(field, options, path)
 
 
@@ -103,6 +107,18 @@ def extension_of(field: t.Field, options: ReadOptions) -> Extension | None:
         return None
     extension = EXTENSIONS.get(field.extension_name)
     return extension if extension is not None and extension.is_storage(field.type) else None
+
+
+def tensor_column_of(field: t.Field, options: ReadOptions, path: str) -> tensor_columns.TensorColumn | None:
+    """Return what a field says of its tensors, or None if it has none or they are read as their storage.
+
+    Raises
+    ------
+    InvalidMetadataError
+        As `tensor_of`.
+    """
+    is_read = options.extension_types is ExtensionTypes.TENSOR
+    return tensor_columns.tensor_of(field, path) if is_read else None
 
 
 def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
@@ -135,6 +151,9 @@ def normal_decimal(type_: t.Decimal) -> tuple[int, int] | None:
 
 def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> s.StructField:
     type_ = spark_type(field, options, path)
+    tensor = tensor_column_of(field, options, path)
+    if tensor is not None:
+        field = tensor_columns.logical_field(field, tensor)
     written = spark_to_arrow.arrow_field(name, type_, {}, path).type
     return s.StructField(name, type_, nullable=True, metadata=field_metadata.to_spark(field, written))
 
@@ -370,9 +389,15 @@ def types_table() -> str:
     return _table([line for row in MAPPINGS.values() for line in row.lines])
 
 
+_TENSORS = (
+    DocLine("arrow.fixed_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The logical shape, and the values in its order."),
+    DocLine("arrow.variable_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The same, with a shape for each row; a shape that does not fit its values is an error."),
+)  # fmt: skip
+
+
 def extensions_table() -> str:
-    """Return the Markdown table of `EXTENSIONS`, for ``docs/types.md``."""
-    return _table([row.line for row in EXTENSIONS.values()])
+    """Return the Markdown table of `EXTENSIONS` and of tensors, for ``docs/types.md``."""
+    return _table([*(row.line for row in EXTENSIONS.values()), *_TENSORS])
 
 
 def _table(lines: Sequence[DocLine]) -> str:

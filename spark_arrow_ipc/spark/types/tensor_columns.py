@@ -1,0 +1,230 @@
+"""Tensor columns: ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor`` of CanonicalExtensions.rst.
+
+Strategy
+--------
+`tensor_of` reads what a field's metadata say and holds it against the storage. A tensor has a *physical* shape, in
+which its values are stored by rows, and a *logical* one, which a permutation makes of it. Spark sees the logical one: a
+struct of a shape and of the values by rows of that shape, so that ``reshape`` of what a row has is right whatever the
+file does. The metadata of the Spark field are those of the logical tensor, which has no permutation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final, NoReturn
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import InvalidMetadataError
+from spark_arrow_ipc.ipc.metadata.tensor import MOST_DIMENSIONS
+
+__all__ = [
+    "DATA",
+    "FIXED",
+    "NAMES",
+    "SHAPE",
+    "VARIABLE",
+    "TensorColumn",
+    "logical_field",
+    "parse_tensor",
+    "spark_tensor",
+    "tensor_of",
+]
+
+FIXED: Final = "arrow.fixed_shape_tensor"
+VARIABLE: Final = "arrow.variable_shape_tensor"
+NAMES: Final = (FIXED, VARIABLE)
+"""The names of the extension types."""
+
+SHAPE: Final = "shape"
+DATA: Final = "data"
+"""The fields of the Spark struct, and of the storage of a tensor of variable shape."""
+
+NAME_KEY: Final = "ARROW:extension:name"
+METADATA_KEY: Final = "ARROW:extension:metadata"
+_SPEC: Final = "CanonicalExtensions.rst"
+_MOST_TEXT: Final = 1 << 16
+"""Characters of an extension's metadata that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorColumn:
+    """What the metadata of a tensor column say.
+
+    Parameters
+    ----------
+    shape
+        The physical size of each dimension; None where it differs from row to row.
+    permutation
+        The physical dimension of each logical one; None where they are the same.
+    dim_names
+        Of the physical dimensions; None without names.
+    """
+
+    shape: tuple[int | None, ...]
+    permutation: tuple[int, ...] | None = None
+    dim_names: tuple[str, ...] | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every row has the same shape."""
+        return None not in self.shape
+
+    @property
+    def size(self) -> int:
+        """The values of a row of a fixed shape."""
+        return prod(size or 0 for size in self.shape)
+
+    @property
+    def logical_shape(self) -> tuple[int | None, ...]:
+        """The shape that the permutation makes."""
+        return self.shape if self.permutation is None else tuple(self.shape[d] for d in self.permutation)
+
+    def logical(self) -> TensorColumn:
+        """Return the same tensors as they are once their values are in the logical order."""
+        names = self.dim_names
+        if self.permutation is not None and names is not None:
+            names = tuple(names[d] for d in self.permutation)
+        return TensorColumn(self.logical_shape, None, names)
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """Return the custom metadata of a field of this extension."""
+        values: dict[str, Any] = {}
+        if name == FIXED:
+            values["shape"] = list(self.shape)
+        elif any(size is not None for size in self.shape):
+            values["uniform_shape"] = list(self.shape)
+        if self.dim_names is not None:
+            values["dim_names"] = list(self.dim_names)
+        if self.permutation is not None:
+            values["permutation"] = list(self.permutation)
+        return {NAME_KEY: name, METADATA_KEY: json.dumps(values, separators=(",", ":"))}
+
+    def text(self) -> str:
+        """Return the shape for people, as the option `tensorColumns` takes it: ``2x?x3``."""
+        return "x".join("?" if size is None else str(size) for size in self.shape)
+
+
+def tensor_of(field: t.Field, path: str) -> TensorColumn | None:
+    """Return what the metadata of a field say of its tensors; None if it has none.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The metadata are broken, or the storage is not that of such tensors.
+    """
+    name = field.extension_name
+    if name not in NAMES or isinstance(field.type, t.Dictionary | t.RunEndEncoded):
+        return None
+    dimensions = None if name == FIXED else _dimensions(field, path)
+    tensor = parse_tensor(str(name), dict(field.custom_metadata).get(METADATA_KEY, ""), dimensions, path)
+    if name == FIXED:
+        wanted = f"a fixed-size list of {tensor.size:,} elements, for the shape {list(tensor.shape)}"
+        if not isinstance(field.type, t.FixedSizeList) or field.type.list_size != tensor.size:
+            _invalid(path, wanted, str(field.type))
+    return tensor
+
+
+def _dimensions(field: t.Field, path: str) -> int:
+    """Return the number of dimensions of a tensor of variable shape, by its storage."""
+    children = {child.name: child.type for child in field.type.children} if isinstance(field.type, t.Struct) else {}
+    shape = children.get(SHAPE)
+    is_sound = isinstance(children.get(DATA), _LISTS) and isinstance(shape, t.FixedSizeList)
+    if not is_sound or len(children) != 2 or shape is None or shape.children[0].type != t.int32:
+        _invalid(path, "a struct of data, a list, and shape, a fixed-size list of int32", str(field.type))
+    assert isinstance(shape, t.FixedSizeList)
+    return shape.list_size
+
+
+_LISTS: Final = (t.List, t.LargeList)
+
+
+def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> TensorColumn:
+    """Parse the metadata of an extension.
+
+    Parameters
+    ----------
+    name
+        `FIXED` or `VARIABLE`.
+    text
+        The metadata, a JSON object; may be empty for tensors of variable shape.
+    dimensions
+        Of tensors of variable shape, by their storage; None for those of fixed shape, or if they are to be taken from
+        ``uniform_shape``.
+    path
+        Of the column, for errors.
+
+    Raises
+    ------
+    InvalidMetadataError
+        It is no JSON object, or its parts contradict each other.
+    """
+    try:
+        values = json.loads(text) if text and len(text) <= _MOST_TEXT else None if text else {}
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        _invalid(path, f"metadata of {name} that are a JSON object", _cut(text))
+    key = "shape" if name == FIXED else "uniform_shape"
+    shape = values.get(key)
+    if shape is None and name == VARIABLE and dimensions is not None:
+        shape = [None] * dimensions
+    known = (int,) if name == FIXED else (int, type(None))
+    if not isinstance(shape, list) or not all(type(n) in known and (n is None or 0 <= n < 1 << 31) for n in shape):
+        _invalid(path, f"{key}, a list of sizes", _cut(text))
+    if len(shape) > MOST_DIMENSIONS or dimensions not in {None, len(shape)}:
+        _invalid(path, f"{key} of {dimensions or f'at most {MOST_DIMENSIONS}'} dimensions", f"{len(shape)}")
+    return TensorColumn(tuple(shape), _permutation(values, len(shape), path), _dim_names(values, len(shape), path))
+
+
+def _permutation(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[int, ...] | None:
+    given = values.get("permutation")
+    if given is None:
+        return None
+    usual = list(range(dimensions))
+    if not isinstance(given, list) or not all(type(d) is int for d in given) or sorted(given) != usual:
+        _invalid(path, f"a permutation with each of the dimensions 0 to {dimensions - 1} once", _cut(str(given)))
+    return None if given == usual else tuple(given)
+
+
+def _dim_names(values: Mapping[str, Any], dimensions: int, path: str) -> tuple[str, ...] | None:
+    given = values.get("dim_names")
+    if given is None:
+        return None
+    if not isinstance(given, list) or len(given) != dimensions or not all(isinstance(name, str) for name in given):
+        _invalid(path, f"dim_names, a list of {dimensions} strings", _cut(str(given)))
+    return tuple(given)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def _invalid(path: str, expected: str, found: str) -> NoReturn:
+    raise InvalidMetadataError(expected=expected, found=found or "nothing", field_path=path, spec=_SPEC)
+
+
+def spark_tensor(value: s.DataType) -> s.StructType:
+    """Return the Spark type of tensors with these values."""
+    return s.StructType([
+        s.StructField(SHAPE, s.ArrayType(s.IntegerType())), s.StructField(DATA, s.ArrayType(value)),
+    ])  # fmt: skip
+
+
+def value_field(field: t.Field) -> t.Field:
+    """Return the field of the values of a tensor column."""
+    if isinstance(field.type, t.FixedSizeList):
+        return field.type.value
+    (data,) = (child for child in field.type.children if child.name == DATA)
+    assert isinstance(data.type, _LISTS)
+    return data.type.value
+
+
+def logical_field(field: t.Field, tensor: TensorColumn) -> t.Field:
+    """Return a field with the metadata of its logical tensors."""
+    pairs = tensor.logical().pairs(str(field.extension_name))
+    return replace(field, custom_metadata=tuple((key, pairs.get(key, value)) for key, value in field.custom_metadata))
