@@ -11,6 +11,7 @@ leaks the filters of one query into the next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
@@ -25,6 +26,9 @@ from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 from spark_arrow_ipc.storage.local_path import is_relative
 
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
+
 __all__ = ["ArrowIpcDataSource"]
 
 _NO_TABLE = (
@@ -33,6 +37,8 @@ _NO_TABLE = (
     "use CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '...') instead"
 )
 _NO_PATH = f"there is no path: give one to load(path) or save(path). {_NO_TABLE}"
+
+_NO_STREAM_PATH = "there is no path: give one to start(path) or option('path', ...)"
 
 _TABLE_KEY = "provider"
 """Spark passes this option only to infer the schema of a table that is being created."""
@@ -76,6 +82,19 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
             raise OptionError(_NO_PATH)
         _check_paths([options.path])
         writer = ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
+        tune_worker()
+        return writer
+
+    @short_errors
+    def streamWriter(self, schema: s.StructType, overwrite: bool) -> ArrowIpcStreamWriter:  # noqa: N802 - Spark's name
+        """Return the writer of a batch of a streaming query, or of its commit."""
+        from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter  # only streams need it
+
+        options = SparkWriteOptions.parse(self.options)
+        if options.path is None:
+            raise OptionError(_NO_STREAM_PATH)
+        _check_paths([options.path])
+        writer = ArrowIpcStreamWriter.plan(schema, options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
 

@@ -20,7 +20,7 @@ import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
@@ -31,6 +31,7 @@ __all__ = [
     "STAGED_SUFFIX",
     "TAKEN_BACK",
     "WITHDRAWN",
+    "Batch",
     "Record",
     "RemovedFile",
     "StagedFile",
@@ -47,7 +48,7 @@ TAKEN_BACK: Final = "taken back"
 """The mode of a record that takes back the one before it, which could not be applied."""
 
 REMEMBERED: Final = 1000
-"""Number of job ids, commit tokens and withdrawn jobs that each record takes over from the one before."""
+"""Number of job ids, commit tokens, queries and withdrawn jobs that each record takes over from the one before."""
 
 MAX_RECORD_NBYTES: Final = 256 << 20
 """Larger records are not read; a job of a million files makes one of about 150 MB."""
@@ -130,6 +131,13 @@ class RemovedFile:
         return (self.nbytes, self.mtime_ns) == (file.nbytes, file.mtime_ns)
 
 
+class Batch(NamedTuple):
+    """One batch of a streaming query: the query's id, and the batch's number from 0."""
+
+    query: str
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The changes of one job, and the ids and tokens of the jobs before it.
@@ -156,6 +164,11 @@ class Record:
         The job's own commit token.
     kept_until
         Until when removed files live on (`replaced_files`), in seconds since 1970; 0 deletes them.
+    query
+        The id of the streaming query whose batch this is, and the number of the batch; None of other jobs.
+    queries
+        The newest batch of each of the newest `REMEMBERED` streaming queries, oldest first, including its own. A query
+        commits its batches in order, so that one with a smaller number is committed too.
     """
 
     seq: int
@@ -170,6 +183,8 @@ class Record:
     withdrawn: tuple[str, ...] = ()
     token: str | None = None
     kept_until: int = 0
+    query: Batch | None = None
+    queries: tuple[Batch, ...] = ()
 
     @classmethod
     def after(
@@ -185,8 +200,9 @@ class Record:
         token: str | None = None,
         withdraws: tuple[str, ...] = (),
         kept_until: int = 0,
+        query: Batch | None = None,
     ) -> Record:
-        """Make the record that follows another one, taking over its ids and tokens."""
+        """Make the record that follows another one, taking over its ids, tokens and queries."""
         jobs, tokens, withdrawn = ((), (), ()) if before is None else (before.jobs, before.tokens, before.withdrawn)
         return cls(
             seq,
@@ -201,6 +217,8 @@ class Record:
             (*withdrawn, *withdraws)[-REMEMBERED:],
             token,
             kept_until,
+            query,
+            _with_query(() if before is None else before.queries, query),
         )
 
     def taken_back(self, jobid: str) -> Record:
@@ -216,6 +234,7 @@ class Record:
             self.tokens if self.token is None else self.tokens[:-1],
             (self.jobid,),
             (*self.withdrawn, self.jobid)[-REMEMBERED:],
+            queries=self.queries if self.query is None else _without_query(self.queries, self.query),
         )
 
     @property
@@ -233,6 +252,8 @@ class Record:
         values = {name: getattr(self, name) for name in self.__slots__}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
         values["removes"] = [_removal(file) for file in self.removes]
+        if not self.queries:  # builds before streams read the records of data sets without them
+            del values["query"], values["queries"]
         body = json.dumps(values, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
@@ -253,7 +274,8 @@ class Record:
             )
         try:
             values = json.loads(body + b"}")
-            values.pop("queries", None)  # written, always empty, by earlier releases
+            values["queries"] = tuple(Batch(*batch) for batch in values.get("queries", ()))
+            values["query"] = None if values.get("query") is None else Batch(*values["query"])
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
             values["removes"] = tuple(map(_removed, values.get("removes", ())))
             for name in ("jobs", "tokens", "withdraws", "withdrawn"):
@@ -268,6 +290,18 @@ class Record:
         return record
 
 
+def _with_query(queries: tuple[Batch, ...], query: Batch | None) -> tuple[Batch, ...]:
+    if query is None:
+        return queries
+    return (*(known for known in queries if known.query != query.query), query)[-REMEMBERED:]
+
+
+def _without_query(queries: tuple[Batch, ...], query: Batch) -> tuple[Batch, ...]:
+    """Return the queries without a batch that is taken back: the one before it is the newest again."""
+    before = (Batch(query.query, query.number - 1),) if query.number else ()
+    return tuple(known for known in queries if known.query != query.query) + before
+
+
 def _removal(file: RemovedFile) -> list[str | int | None]:
     """Encode a removed file; builds before versions read the records of storages that have none."""
     state = [file.path, file.nbytes, file.mtime_ns]
@@ -280,14 +314,17 @@ def _removed(item: object) -> RemovedFile:
 
 
 def _is_sound(record: Record) -> bool:
+    batches = (*record.queries, *(() if record.query is None else (record.query,)))
     strings = (
         record.mode,
+        *(batch.query for batch in batches),
         *record.tokens,
         *(() if record.token is None else (record.token,)),
         *(string for file in record.removes for string in (file.path, file.version)),
         *(name for f in record.adds for name in (f.staged, f.final)),
     )
-    numbers = (record.seq, record.kept_until, *(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32)))
+    numbers = (record.seq, record.kept_until, *(b.number for b in batches))
+    numbers += tuple(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32))
     states = [(file.nbytes, file.mtime_ns) for file in record.removes if file.nbytes is not None]
     ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn)
     return (
@@ -297,6 +334,7 @@ def _is_sound(record: Record) -> bool:
         and all(type(nbytes) is type(mtime_ns) is int for nbytes, mtime_ns in states)
         and type(record.durable) is bool
         and (record.token is None or record.tokens[-1:] == (record.token,))
+        and (record.query is None or record.queries[-1:] == (record.query,))
         and _remembers_itself(record)
     )
 

@@ -299,6 +299,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             removes=tuple(file.as_removed() for file in removes),
             durable=staging.durable,
             token=intent.commit_token,
+            query=intent.query,
             kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
         )
         if adds and staging.storage.status(staging.directory) is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
@@ -29,7 +29,7 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["CommitIntent", "JobPlan", "plan_job"]
+__all__ = ["CommitIntent", "JobPlan", "make_staging", "plan_batch", "plan_job"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class CommitIntent:
         The partition columns, outermost first; empty without partitions. None if existing files need not lie alike.
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
+    query
+        The batch of a streaming query that this is; it is committed once.
     """
 
     mode: WriteMode
@@ -58,10 +60,15 @@ class CommitIntent:
     commit_token: str | None = None
     partition_by: tuple[Field, ...] | None = None
     keep_replaced: int = 0
+    query: Batch | None = None
 
     def is_in(self, record: Record | None) -> bool:
-        """Return whether a record contains the commit token."""
-        return record is not None and self.commit_token is not None and self.commit_token in record.tokens
+        """Return whether a record contains the commit token, or this batch of the query or a later one."""
+        if record is None:
+            return False
+        if self.query is not None and dict(record.queries).get(self.query.query, -1) >= self.query.number:
+            return True
+        return self.commit_token is not None and self.commit_token in record.tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +145,17 @@ def plan_job(
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     max_file_nbytes(storage.traits, file_nbytes)
-    status = storage.status(root)
-    if status is not None and status.kind is not Kind.DIRECTORY:
-        raise OptionError("a dataset is written into a directory, and this is a file; give another path", path=root)
-    if status is None and storage.status(root, follow_links=False) is not None:
-        raise OptionError("the path is a link that leads nowhere; make what it names, or remove it", path=root)
+    is_there = _check_is_no_file(storage, root)
     if if_exists is not IfExists.APPEND and mode is not WriteMode.APPEND:
         raise OptionError(f"ifExists={if_exists.value} is for the mode append, and the mode is {mode.value}", path=root)
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
     staging.dataset.check()
     intent = CommitIntent(mode, (), if_exists, commit_token, partition_by, keep_replaced)
-    snapshot: tuple[LiveFile, ...] | None = () if status is None else _snapshot(staging.dataset, intent)
+    snapshot: tuple[LiveFile, ...] | None = _snapshot(staging.dataset, intent) if is_there else ()
     if snapshot is None:
         return JobPlan(staging, intent, skip=True)
-    if status is not None and mode is not WriteMode.OVERWRITE:
+    if is_there and mode is not WriteMode.OVERWRITE:
         _check_existing(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     staging.storage.check_writable(root)
@@ -168,9 +171,72 @@ def plan_job(
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
 
+def plan_batch(
+    staging: Staging,
+    mode: WriteMode,
+    query: Batch,
+    *,
+    partition_by: tuple[Field, ...] | None = None,
+    check_existing: Callable[[DataFile], None] | None = None,
+    keep_replaced: int = 0,
+) -> JobPlan:
+    """Plan the commit of a batch of a streaming query, whose tasks have staged its files already.
+
+    Spark gives the tasks and the commit of a batch no object in common, so nothing is planned before the tasks run.
+
+    Parameters
+    ----------
+    staging
+        Of the attempt, from the reports of its tasks.
+    mode
+        Append, or overwrite: what a reader sees now is replaced.
+    query
+        The batch, which is committed once.
+    partition_by, check_existing, keep_replaced
+        As for `plan_job`.
+
+    Raises
+    ------
+    OptionError, UnsupportedError, CommitError, OSError
+        As `plan_job`.
+    """
+    _check_is_no_file(staging.storage, staging.root)
+    staging.dataset.check()
+    intent = CommitIntent(mode, (), partition_by=partition_by, keep_replaced=keep_replaced, query=query)
+    # If the batch is committed, `commit` finds that too, and removes what is staged.
+    snapshot = _snapshot(staging.dataset, intent) or ()
+    if mode is not WriteMode.OVERWRITE:
+        _check_existing(staging.dataset, partition_by, check_existing)
+    if not read_head(staging.dataset).seq:
+        _check_storage(staging)
+    return JobPlan(staging, replace(intent, snapshot=snapshot))
+
+
+def make_staging(staging: Staging) -> None:
+    """Make the directories of the dataset and of a job's staged files, if they are not there.
+
+    Raises
+    ------
+    OSError
+        One cannot be made.
+    """
+    _make_directory(staging.storage.inside(None), staging.root, durable=staging.durable)
+    staging.storage.make_directory(staging.directory)
+
+
+def _check_is_no_file(storage: Storage, root: str) -> bool:
+    """Return whether the dataset's directory is there; raise if something else is."""
+    status = storage.status(root)
+    if status is not None and status.kind is not Kind.DIRECTORY:
+        raise OptionError("a dataset is written into a directory, and this is a file; give another path", path=root)
+    if status is None and storage.status(root, follow_links=False) is not None:
+        raise OptionError("the path is a link that leads nowhere; make what it names, or remove it", path=root)
+    return status is not None
+
+
 def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile, ...] | None:
     """Return the files that the job replaces, or None if it has nothing to do."""
-    if intent.commit_token is not None and intent.is_in(latest(dataset)[1]):
+    if (intent.commit_token is not None or intent.query is not None) and intent.is_in(latest(dataset)[1]):
         return None
     if intent.mode is WriteMode.APPEND and intent.if_exists is IfExists.APPEND:
         return ()

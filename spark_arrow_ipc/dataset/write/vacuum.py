@@ -149,6 +149,18 @@ def vacuum(
     )
 
 
+def staged_job_ids(dataset: DatasetDirectory) -> list[str]:
+    """Return the ids of the jobs that have staging directories. One listing.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be read.
+    """
+    names = (name_of(entry.path) for entry in _entries(dataset, dataset.all_staging))
+    return [name for name in names if len(name) == _JOBID_LENGTH and _JOBID.fullmatch(name)]
+
+
 def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> DatasetDirectory:
     """Return the dataset of a directory.
 

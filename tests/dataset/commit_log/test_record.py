@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_head,
     read_record,
 )
-from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, Batch, Record, RemovedFile, StagedFile
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status
 
@@ -30,7 +30,8 @@ REMOVED = RemovedFile("k=1/old.arrow", 10, 1_000)
 
 
 RECORD = Record(
-    7, JOBID, "append", (ADD,), (REMOVED,), jobs=(JOBID[::-1], JOBID), tokens=("s", "t"), token="t"
+    7, JOBID, "append", (ADD,), (REMOVED,), jobs=(JOBID[::-1], JOBID), tokens=("s", "t"), token="t",
+    query=Batch("q", 4), queries=(Batch("p", 0), Batch("q", 4)),
 )  # fmt: skip
 
 
@@ -62,6 +63,12 @@ def sealed(**changes):
 
 
 UNSOUND = [
+    ("a batch has no number", {"queries": [["p"], ["q", 4]]}),
+    ("a batch is a string", {"query": "q"}),
+    ("a batch has a string for its number", {"query": ["q", "4"], "queries": [["q", "4"]]}),
+    ("a batch has a negative number", {"query": ["q", -4], "queries": [["q", -4]]}),
+    ("a query has a number for its id", {"query": [1, 4], "queries": [[1, 4]]}),
+    ("own batch is not the last", {"queries": [["q", 4], ["p", 0]]}),
     ("no number", {"seq": "7"}),
     ("negative number", {"seq": -7}),
     ("number is a boolean", {"seq": True}),
@@ -168,3 +175,25 @@ def test_tokens_and_jobs_are_remembered_for_a_thousand_jobs(tmp_path, monkeypatc
     assert ("b", "c", "d") == record.tokens
     assert 3 == len(record.jobs)
     assert 1000 == REMEMBERED
+
+
+def test_each_query_is_known_by_its_newest_batch():
+    record = None
+    for seq, (query, number) in enumerate([("p", 0), ("q", 0), ("p", 1), (None, 0), ("p", 2)], 1):
+        batch = None if query is None else Batch(query, number)
+        record = Record.after(record, seq, f"{seq:032x}", "append", query=batch)
+        assert record == Record.from_bytes(record.to_bytes())
+    assert (Batch("q", 0), Batch("p", 2)) == record.queries
+    assert (Batch("q", 0), Batch("p", 1)) == record.taken_back(JOBID).queries
+    first = Record.after(None, 1, JOBID, "append", query=Batch("q", 0))
+    assert () == first.taken_back(JOBID[::-1]).queries
+
+
+def test_only_the_newest_queries_are_remembered():
+    record = Record(1, JOBID, "append", jobs=(JOBID,), queries=tuple(Batch(str(i), 0) for i in range(REMEMBERED)))
+    after = Record.after(record, 2, JOBID[::-1], "append", query=Batch("new", 0))
+    assert (REMEMBERED, Batch("1", 0), Batch("new", 0)) == (len(after.queries), after.queries[0], after.queries[-1])
+
+
+def test_without_streams_a_record_is_as_builds_before_them_wrote_it():
+    assert {"query", "queries"}.isdisjoint(json.loads(Record(1, JOBID, "append", jobs=(JOBID,)).to_bytes()))

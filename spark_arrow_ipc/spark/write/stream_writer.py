@@ -1,0 +1,190 @@
+"""The streaming writer: stage the rows of a batch on executors, publish them once on the driver.
+
+Strategy
+--------
+Spark makes a new writer for every batch, and another one for its commit, in other processes: nothing is shared but the
+reports of the tasks. So nothing is done before the tasks run. A task learns from Spark which query and batch it is of;
+its staging directory is named by the query and by the attempt, of which the writer of the tasks has chosen a number.
+
+The record of a batch names the query and the batch, and a batch that a record names is not committed again: that is
+what a query does after a restart, when it does not know whether its last batch was committed. Whatever else of the same
+query is staged then is of earlier attempts, and withdrawn.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, Self
+
+from pyspark import TaskContext
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import Batch
+from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
+from spark_arrow_ipc.dataset.write.job_plan import make_staging, plan_batch
+from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
+from spark_arrow_ipc.dataset.write.withdraw import withdraw
+from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
+from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.worker_tuning import tune_worker
+from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.schema_check import has_schema, schema_checker
+from spark_arrow_ipc.storage.open import storage_of
+
+__all__ = ["ArrowIpcStreamMessage", "ArrowIpcStreamWriter"]
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+"""Local properties of a task of a streaming query."""
+
+_HALF_ID: Final = 16
+"""Hexadecimal digits of a job's id that stand for the query; as many stand for the attempt."""
+
+
+@dataclass(frozen=True)
+class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """The result of one task, and the batch that it is of."""
+
+    output: TaskOutput
+    batch: Batch
+
+
+class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+    """Writes the batches of a streaming query, each exactly once.
+
+    Parameters
+    ----------
+    dataset
+        The directory.
+    plan
+        The columns and files that tasks write.
+    options
+        Of the write.
+    overwrite
+        Whether each batch replaces all before it (output mode ``complete``).
+    """
+
+    def __init__(self, dataset: DatasetDirectory, plan: WritePlan, options: SparkWriteOptions, mode: WriteMode) -> None:
+        self._dataset = dataset
+        self._plan = plan
+        self._options = options
+        self._mode = mode
+        self._attempt = uuid.uuid4().hex[:_HALF_ID]
+
+    @classmethod
+    def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
+        """Return a writer. Touches no storage: Spark calls this several times a batch.
+
+        Raises
+        ------
+        UnsupportedError
+            A column's type cannot be written, or the path's scheme.
+        OptionError
+            Options do not fit each other, the columns or a stream.
+        """
+        _check_options(options)
+        plan = plan_write(schema, options)
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        storage, root = storage_of(path, options.storage)
+        max_file_nbytes(storage.traits, options.max_file_bytes)
+        return cls(DatasetDirectory(storage, root), plan, options, mode)
+
+    @short_errors
+    def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
+        """Stage the rows of one task. A task without rows stages nothing."""
+        tune_worker()
+        context = TaskContext.get()
+        query, number = (None, None) if context is None else map(context.getLocalProperty, (_QUERY, _BATCH))
+        if context is None or query is None or number is None:
+            raise CommitError(
+                "this task is of no streaming query that Spark names, so that a batch could be written twice; write with "
+                "foreachBatch and the option commitToken"
+            )
+        staging = self._staging(_of_query(query) + self._attempt)
+        make_staging(staging)
+        return ArrowIpcStreamMessage(
+            self._plan.write(staging, iterator, context.partitionId()), Batch(query, int(number))
+        )
+
+    @short_errors
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's signature
+        """Publish the files of a batch, unless it was committed before."""
+        reported = [message for message in messages if isinstance(message, ArrowIpcStreamMessage)]
+        if not reported:  # a batch without any task
+            return
+        first = reported[0]
+        ours = {(message.output.jobid, message.batch) for message in reported}
+        if len(ours) > 1 or first.batch.number != batchId:
+            raise CommitError(
+                expected=f"reports of one attempt of batch {batchId}",
+                found=", ".join(f"batch {batch.number} of the attempt {jobid}" for jobid, batch in sorted(ours)),
+                path=self._dataset.root,
+            )
+        staging = self._staging(first.output.jobid)
+        job = plan_batch(
+            staging,
+            self._mode,
+            first.batch,
+            partition_by=self._plan.partition_fields,
+            check_existing=schema_checker(self._plan.file_schema, self._options.schema_check, staging.storage),
+            keep_replaced=self._options.keep_replaced,
+        )
+        commit.commit(
+            job,
+            [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
+            write_empty=lambda: self._plan.write_empty(staging),
+            fits=lambda file: has_schema(file, self._plan.file_schema, self._options.schema_check, staging.storage),
+        )
+        self._withdraw_earlier_attempts(staging)
+
+    @short_errors
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
+        """Remove the staged files of an attempt, if any of its tasks has reported, unless it is committed.
+
+        What a failed task leaves the next batch that is committed removes.
+        """
+        for jobid in {message.output.jobid for message in messages if isinstance(message, ArrowIpcStreamMessage)}:
+            commit.abort(self._staging(jobid))
+
+    def _staging(self, jobid: str) -> Staging:
+        return Staging(self._dataset, jobid, self._options.durability is Durability.FSYNC)
+
+    def _withdraw_earlier_attempts(self, staging: Staging) -> None:
+        """Withdraw what else the query has staged: it runs one batch at a time."""
+        of_query = staging.jobid[:_HALF_ID]
+        earlier = [
+            jobid for jobid in staged_job_ids(self._dataset) if jobid.startswith(of_query) and jobid != staging.jobid
+        ]
+        if earlier:
+            withdraw(self._dataset, earlier, durable=staging.durable)
+
+
+def _of_query(query: str) -> str:
+    return blake2b(query.encode(), digest_size=_HALF_ID // 2).hexdigest()
+
+
+def _check_options(options: SparkWriteOptions) -> None:
+    """Refuse what has no meaning where every batch is a job."""
+    if options.commit_token is not None:
+        raise OptionError(
+            "commitToken is for single jobs: a stream commits each batch once by itself, and foreachBatch gives the number "
+            "of the batch for a token; remove it"
+        )
+    if options.if_exists is not IfExists.APPEND:
+        raise OptionError("ifExists is for single jobs, and a stream goes on where it was; remove it")
+    if options.partition_overwrite_mode is PartitionOverwriteMode.DYNAMIC:
+        raise OptionError(
+            "partitionOverwriteMode=dynamic is for single jobs; to replace partitions batch by batch use foreachBatch"
+        )

@@ -1,0 +1,199 @@
+"""Batches of a streaming query, from the tasks' rows to the commit, without a session, and once with one."""
+
+import pickle
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.write import stream_writer
+from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
+
+SCHEMA = s.StructType([s.StructField("n", s.LongType())])
+
+
+def writer(path, *, overwrite=False, schema=SCHEMA, **options):
+    """Return the writer of one of Spark's processes: each has its own."""
+    made = ArrowIpcStreamWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
+    return pickle.loads(pickle.dumps(made))
+
+
+@pytest.fixture
+def task(monkeypatch):
+    """Return a function that runs one task of a batch."""
+
+    def run(own, values, batch, query="q1", partition=0):
+        properties = {"sql.streaming.queryId": query, "streaming.sql.batchId": None if batch is None else str(batch)}
+        context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: partition)
+        with monkeypatch.context() as patched:
+            patched.setattr(stream_writer.TaskContext, "get", lambda: context)
+            batches = [pa.record_batch([pa.array(values, pa.int64())], ["n"])] if values else []
+            return own.write(iter(batches))
+
+    return run
+
+
+def visible(path):
+    """Return the rows that a reader sees."""
+    rows = []
+    for file in list_tree([str(path)]).all_files():
+        with ipc.open(file.path) as reader:
+            rows += [value for batch in reader for value in batch.columns[0].to_pylist()]
+    return sorted(rows)
+
+
+def staged(path):
+    return sorted(found.name for found in path.glob("_ipc_stage/*"))
+
+
+def test_a_batch_is_visible_after_its_commit_and_its_tasks_may_be_many(tmp_path, task):
+    path = tmp_path / "data"
+    own = writer(path)
+    messages = [task(own, [1, 2], 0), task(own, [3], 0, partition=1), task(own, [], 0, partition=2)]
+    assert [] == list(path.glob("*.arrow"))
+    writer(path).commit(messages, 0)
+    assert [1, 2, 3] == visible(path)
+    assert [] == staged(path)
+
+
+@pytest.mark.parametrize("overwrite", [False, True], ids=["append", "complete"])
+def test_a_batch_that_is_committed_is_not_committed_again(tmp_path, task, overwrite):
+    path = tmp_path / "data"
+    for batch, rows in enumerate([[1], [2], [3]]):
+        for _ in range(2):  # the second time after a restart, by another attempt
+            writer(path, overwrite=overwrite).commit([task(writer(path, overwrite=overwrite), rows, batch)], batch)
+    assert ([3] if overwrite else [1, 2, 3]) == visible(path)
+    writer(path, overwrite=overwrite).commit([task(writer(path, overwrite=overwrite), [9], 0)], 0)
+    assert ([3] if overwrite else [1, 2, 3]) == visible(path)
+    assert [] == staged(path)
+
+
+def test_queries_that_write_into_one_directory_are_told_apart(tmp_path, task):
+    path = tmp_path / "data"
+    for query, rows in (("q1", [1]), ("q2", [2]), ("q1", [9]), ("q2", [9])):
+        writer(path).commit([task(writer(path), rows, 0, query)], 0)
+    assert [1, 2] == visible(path)
+
+
+def test_what_earlier_attempts_of_the_query_have_staged_is_removed(tmp_path, task):
+    path = tmp_path / "data"
+    task(writer(path), [7], 0)
+    of_other = task(writer(path), [8], 0, "q2")
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    assert [of_other.output.jobid] == staged(path)
+    writer(path).commit([of_other], 0)
+    assert [1, 8] == visible(path)
+    assert [] == staged(path)
+
+
+def test_an_earlier_attempt_cannot_commit_after_a_later_one(tmp_path, task):
+    path = tmp_path / "data"
+    late = task(writer(path), [7], 1)
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    with pytest.raises(CommitError):
+        writer(path).commit([late], 1)
+    assert [1] == visible(path)
+
+
+def test_an_aborted_attempt_leaves_nothing_and_the_next_one_commits(tmp_path, task):
+    path = tmp_path / "data"
+    writer(path).abort([task(writer(path), [7], 0), None], 0)
+    writer(path).abort([None], 0)
+    assert [] == staged(path)
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    assert [1] == visible(path)
+
+
+def test_an_abort_after_the_commit_changes_nothing(tmp_path, task):
+    path = tmp_path / "data"
+    message = task(writer(path), [1], 0)
+    writer(path).commit([message], 0)
+    writer(path).abort([message], 0)
+    assert [1] == visible(path)
+
+
+@pytest.mark.parametrize("overwrite", [False, True], ids=["append", "complete"])
+def test_a_first_batch_without_rows_leaves_a_file_with_the_schema(tmp_path, task, overwrite):
+    path = tmp_path / "data"
+    writer(path, overwrite=overwrite).commit([task(writer(path, overwrite=overwrite), [], 0)], 0)
+    (file,) = path.glob("*.arrow")
+    assert ("n",) == ipc.read_schema(file).names
+    writer(path, overwrite=overwrite).commit([], 1)
+    writer(path, overwrite=overwrite).commit([task(writer(path, overwrite=overwrite), [1], 2)], 2)
+    assert [1] == visible(path)
+
+
+def test_the_newest_batch_survives_many_other_jobs_and_vacuum(tmp_path, task):
+    path = tmp_path / "data"
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    for batch in range(12):
+        writer(path).commit([task(writer(path), [2 + batch], batch, "q2")], batch)
+    vacuum(str(path), older_than_seconds=0)
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    assert list(range(1, 14)) == visible(path)
+
+
+def test_reports_of_two_attempts_or_of_another_batch_are_refused(tmp_path, task):
+    path = tmp_path / "data"
+    first, second = task(writer(path), [1], 0), task(writer(path), [1], 0)
+    for messages, batch in (([first, second], 0), ([first], 1)):
+        with pytest.raises(CommitError, match=f"expected reports of one attempt of batch {batch}"):
+            writer(path).commit(messages, batch)
+    assert [] == list(path.glob("*.arrow"))
+
+
+@pytest.mark.parametrize("query", [None, "q1"])
+def test_a_task_that_knows_no_query_and_batch_is_refused(tmp_path, task, query):
+    with pytest.raises(CommitError, match="foreachBatch and the option commitToken"):
+        task(writer(tmp_path / "data"), [1], None if query else 0, query)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"commitToken": "a"}, "commitToken is for single jobs"),
+        ({"ifExists": "ignore"}, "ifExists is for single jobs"),
+        ({"partitionOverwriteMode": "dynamic", "partitionBy": "n"}, "use foreachBatch"),
+    ],
+)
+def test_options_of_single_jobs_are_refused(tmp_path, options, message):
+    with pytest.raises(OptionError, match=message):
+        writer(tmp_path / "data", **options)
+
+
+def test_files_of_another_schema_are_refused(tmp_path, task):
+    path = tmp_path / "data"
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    other = s.StructType([s.StructField("n", s.StringType())])
+    message = task(writer(path), [2], 1)
+    with pytest.raises(Exception, match="n"):
+        writer(path, schema=other).commit([message], 1)
+    assert [1] == visible(path)
+
+
+@pytest.mark.exhaustive
+def test_a_stream_of_files_is_written_once_though_its_last_batch_is_run_again(spark, tmp_path):
+    source, out, checkpoint = (str(tmp_path / name) for name in ("in", "out", "checkpoint"))
+    for i in range(2):
+        spark.range(i * 10, i * 10 + 10).selectExpr("id", "id % 3 AS k").write.mode("append").parquet(source)
+
+    def run():
+        stream = spark.readStream.schema("id long, k long").option("maxFilesPerTrigger", 2).parquet(source)
+        started = stream.writeStream.format("arrowipc").option("checkpointLocation", checkpoint)
+        query = started.option("partitionBy", "k").trigger(availableNow=True).start(out)
+        query.awaitTermination()
+        return [progress["batchId"] for progress in query.recentProgress]
+
+    batches = run()
+    last = tmp_path / "checkpoint" / "commits" / str(batches[-1])
+    for file in (last, last.with_name(f".{last.name}.crc")):
+        file.unlink(missing_ok=True)
+    assert batches[-1:] == run()
+    rows = spark.read.format("arrowipc").load(out)
+    assert [(i, i % 3) for i in range(20)] == sorted(map(tuple, rows.collect()))
