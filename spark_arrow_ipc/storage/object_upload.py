@@ -89,7 +89,9 @@ class ObjectUpload(io.RawIOBase):
         else:
             with self._errors(self.name):
                 self._begin()
-                self._writer.write(view)
+                # The library keeps what it is given until it is sent, and encoders write the next batch into the same
+                # buffer.
+                self._writer.write(bytes(view))
         self._nbytes += len(view)
         return len(view)
 

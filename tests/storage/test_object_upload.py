@@ -37,3 +37,15 @@ def test_a_long_object_is_uploaded_in_parts(place):
         file.write(b"")
     with pytest.raises(FileExistsError), storage.create(f"{root}/a") as file:
         file.write(b"x" * (9 << 20))
+
+
+def test_a_buffer_may_be_used_again_once_it_was_written(place):
+    storage, root = place
+    buffer = bytearray(1 << 20)
+    with storage.create(f"{root}/a") as file:
+        for i in range(20):
+            buffer[:] = bytes([i]) * len(buffer)
+            file.write(buffer)
+            buffer[:] = b"\xff" * len(buffer)
+    source = storage.open(f"{root}/a")
+    assert [bytes([i]) * 2 for i in range(20)] == [bytes(source.read_at((i << 20) + 9, 2)) for i in range(20)]
