@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -70,32 +70,6 @@ class BatchReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Window:
-    """A `ByteSource` over bytes of another one that are already in memory."""
-
-    waits = False
-
-    def __init__(self, source: ByteSource, byte_offset: int, data: memoryview) -> None:
-        self.path = source.path
-        self.nbytes = source.nbytes
-        self._byte_offset = byte_offset
-        self._data = data
-
-    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return a view of the bytes from `byte_offset` on, which must lie inside the window."""
-        start = byte_offset - self._byte_offset
-        return self._data[start : start + nbytes]
-
-    read_at = read_up_to
-
-    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return a view of each range of (byte offset, bytes)."""
-        return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
-
-    def close(self) -> None:
-        """Do nothing: the source belongs to the reader."""
 
 
 def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:

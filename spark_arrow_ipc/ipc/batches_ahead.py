@@ -18,8 +18,8 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.batch_reader import Window, expect
-from spark_arrow_ipc.ipc.body import GAP_NBYTES, WAITING_GAP_NBYTES, join_ranges
+from spark_arrow_ipc.ipc.batch_reader import expect
+from spark_arrow_ipc.ipc.body import GAP_NBYTES, WAITING_GAP_NBYTES, Window, join_ranges
 from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.metadata.footer import Block

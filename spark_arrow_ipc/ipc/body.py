@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.source import ByteSource
@@ -20,8 +20,26 @@ WHOLE_SHARE: Final = 0.8
 """A body of which more than this share is wanted is read whole."""
 
 
+class Body(Protocol):
+    """The bytes of a body, by its buffers."""
+
+    @property
+    def byte_offset(self) -> int:
+        """The place of the first byte in the file or stream; 0 where it has none."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole body."""
+
+    def buffer(self, number: int, start: int, nbytes: int) -> memoryview:
+        """Return a view of the buffer `number`, which the metadata says has `nbytes` from `start` on."""
+
+    def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
+        """Return views of all buffers, given (start, nbytes) of each."""
+
+
 @dataclass(frozen=True, slots=True)
-class Body:
+class BodyRanges:
     """Byte ranges of a body, ascending and disjoint; usually one range of all bytes.
 
     `starts` count from the body's first byte, which lies at `byte_offset` of the file or stream.
@@ -33,7 +51,7 @@ class Body:
     nbytes: int
 
     @classmethod
-    def whole(cls, data: memoryview, byte_offset: int) -> Body:
+    def whole(cls, data: memoryview, byte_offset: int) -> BodyRanges:
         """Return `data` as a body of one range."""
         return cls((0,), (data,), byte_offset, len(data))
 
@@ -47,6 +65,83 @@ class Body:
         start -= self.starts[i]
         return self.ranges[i][start : start + nbytes]
 
+    def buffer(self, _: int, start: int, nbytes: int) -> memoryview:
+        """Return a view of a buffer, which must lie inside the body and its ranges."""
+        return self.slice(start, nbytes)
+
+    def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
+        """Return views of all buffers of a body that is whole."""
+        data = self.slice(0, self.nbytes)
+        return [data[start : start + nbytes] for start, nbytes in places]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferList:
+    """A body whose buffers lie anywhere in memory, and not where the metadata says (Dissociated IPC).
+
+    Each has at least the bytes that the metadata says.
+    """
+
+    views: tuple[memoryview, ...]
+    nbytes: int
+    byte_offset: int = 0
+
+    def buffer(self, number: int, _: int, nbytes: int) -> memoryview:
+        """Return the first `nbytes` bytes of a buffer."""
+        return self.views[number][:nbytes]
+
+    def buffers(self, places: Sequence[Sequence[int]]) -> list[memoryview]:
+        """Return all buffers, each as long as the metadata says."""
+        return [view[:nbytes] for view, (_, nbytes) in zip(self.views, places, strict=True)]
+
+    def read(self, _: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Return the body itself: it is in memory."""
+        return self
+
+    def held(self) -> BufferList:
+        """Return the body itself: it is in memory."""
+        return self
+
+
+class Window:
+    """A `ByteSource` over bytes of another one that are already in memory."""
+
+    waits = False
+
+    def __init__(self, source: ByteSource, byte_offset: int, data: memoryview) -> None:
+        self.path = source.path
+        self.nbytes = source.nbytes
+        self._byte_offset = byte_offset
+        self._data = data
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the bytes from `byte_offset` on, which must lie inside the window."""
+        start = byte_offset - self._byte_offset
+        return self._data[start : start + nbytes]
+
+    read_at = read_up_to
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Return a view of each range of (byte offset, bytes)."""
+        return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
+
+    def close(self) -> None:
+        """Do nothing: the source belongs to the reader."""
+
+
+class AnyPlace(Protocol):
+    """Where a body is, until it is read."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole body."""
+
+    def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Return the body: all of it, or only the `wanted` (start, nbytes)."""
+
+    def held(self) -> AnyPlace:
+        """Return a place that is in memory, for bodies that are decoded later than the next ones are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class BodyPlace:
@@ -56,8 +151,17 @@ class BodyPlace:
     byte_offset: int
     nbytes: int
 
+    def read(self, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
+        """Read the body, as `read_body`."""
+        return read_body(self, wanted)
 
-def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None) -> Body:
+    def held(self) -> BodyPlace:
+        """Read the whole body; return its place in memory."""
+        data = self.source.read_at(self.byte_offset, self.nbytes)
+        return BodyPlace(Window(self.source, self.byte_offset, data), self.byte_offset, self.nbytes)
+
+
+def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None) -> BodyRanges:
     """Read the body at a place: all of it, or only the `wanted` (start, nbytes).
 
     Raises
@@ -67,11 +171,11 @@ def read_body(place: BodyPlace, wanted: Sequence[tuple[int, int]] | None = None)
     """
     source, byte_offset, nbytes = place.source, place.byte_offset, place.nbytes
     if wanted is None:
-        return Body.whole(source.read_at(byte_offset, nbytes), byte_offset)
+        return BodyRanges.whole(source.read_at(byte_offset, nbytes), byte_offset)
     ranges = ranges_to_read(wanted, nbytes, gap_nbytes(source))
     starts = tuple(start for start, _ in ranges)
     parts = source.read_ranges([(byte_offset + start, stop - start) for start, stop in ranges])
-    return Body(starts, tuple(parts), byte_offset, nbytes)
+    return BodyRanges(starts, tuple(parts), byte_offset, nbytes)
 
 
 def gap_nbytes(source: ByteSource) -> int:

@@ -175,14 +175,13 @@ def _read_buffers(
 ) -> Sequence[memoryview]:
     """Return the decompressed buffers by number; those that no step uses are empty."""
     if compression is None and plan.is_whole:
-        data = body.slice(0, body.nbytes)
-        whole = [data[start : start + nbytes] for start, nbytes in layout.buffers]
+        whole = body.buffers(layout.buffers)
         _check_buffers(whole, checksums, plan, layout, body)
         return whole
     wanted = [(number, step.path) for step in plan.steps for number in layout.numbers(step)]
     regions = [NO_BYTES] * len(layout.buffers)
     for number, _ in wanted:
-        regions[number] = body.slice(*layout.buffers[number])
+        regions[number] = body.buffer(number, *layout.buffers[number])
     _check_buffers(regions, checksums, plan, layout, body)
     if compression is not None:
         decompressor = Decompressor(compression, limits.max_batch_bytes, (regions[number] for number, _ in wanted))
@@ -201,11 +200,11 @@ def held_nbytes(header: RecordBatchHeader, plan: Plan, layout: BatchLayout, body
     InvalidBodyError
         The declared length of a compressed buffer is impossible.
     """
-    wanted = [layout.buffers[number] for step in plan.steps for number in layout.numbers(step)]
+    wanted = [(number, *layout.buffers[number]) for step in plan.steps for number in layout.numbers(step)]
     if header.compression is None:
-        return body.nbytes + (sum(nbytes for _, nbytes in wanted) if swaps else 0)
+        return body.nbytes + (sum(nbytes for _, _, nbytes in wanted) if swaps else 0)
     # A buffer that is stored raw is a view that keeps the whole body.
-    return body.nbytes + sum(uncompressed_nbytes(body.slice(*place)) for place in wanted if place[1])
+    return body.nbytes + sum(uncompressed_nbytes(body.buffer(*place)) for place in wanted if place[2])
 
 
 def _check_buffers(

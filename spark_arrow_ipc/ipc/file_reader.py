@@ -19,10 +19,10 @@ from spark_arrow_ipc.errors import (
     LimitError,
     error_context,
 )
-from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
+from spark_arrow_ipc.ipc.batch_reader import BatchReader, expect, inside
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, with_blocks, with_headers
 from spark_arrow_ipc.ipc.block_coverage import check_start
-from spark_arrow_ipc.ipc.body import BodyPlace, gap_nbytes
+from spark_arrow_ipc.ipc.body import BodyPlace, Window, gap_nbytes
 from spark_arrow_ipc.ipc.checksums import FileChecksums, MessageChecksums, check_header, checksum, decode_checksums
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader

@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, re
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
-from spark_arrow_ipc.ipc.body import Body, BodyPlace, ranges_to_read, read_body
+from spark_arrow_ipc.ipc.body import AnyPlace, Body, ranges_to_read
 from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
 from spark_arrow_ipc.ipc.decode import (
     BatchLayout,
@@ -75,7 +75,7 @@ class SelectedColumns:
         return plan
 
     def read_batch(
-        self, message: Message, place: BodyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
+        self, message: Message, place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
     ) -> RecordBatch:
         """Read the selected columns of the batch whose body lies at `place`; compare buffers with `checksums`."""
         header = message.header
@@ -118,7 +118,7 @@ class SelectedColumns:
         self,
         header: RecordBatchHeader,
         plan: Plan,
-        place: BodyPlace,
+        place: AnyPlace,
         find: FindDictionary,
         *,
         held: int,
@@ -141,7 +141,7 @@ class SelectedColumns:
         what = "the sum of all dictionaries"
         layout = check_header(header, plan, place.nbytes, self.limits)
         self.limits.check("max_dictionary_bytes", held + place.nbytes, what)
-        body = read_body(place)
+        body = place.read()
         nbytes = held_nbytes(header, plan, layout, body, swaps=self.swaps)
         self.limits.check("max_dictionary_bytes", held + nbytes, what)
         (values,) = self._decode(header, plan, layout, body, find, checksums=checksums)
@@ -151,12 +151,12 @@ class SelectedColumns:
         self,
         header: RecordBatchHeader,
         plan: Plan,
-        place: BodyPlace,
+        place: AnyPlace,
         find: FindDictionary,
         checksums: Sequence[int] | None,
     ) -> tuple[Array, ...]:
         layout = check_header(header, plan, place.nbytes, self.limits)
-        body = read_body(place, None if plan.is_whole else wanted_ranges(plan, layout))
+        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
         return self._decode(header, plan, layout, body, find, checksums=checksums)
 
     def _decode(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,34 +16,21 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
     error_context,
 )
-from spark_arrow_ipc.ipc.batch_reader import BatchReader, Window, expect, inside
+from spark_arrow_ipc.ipc.batch_reader import BatchReader, inside
 from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
-from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
 
 _INT64: Final = struct.Struct("<q")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arrived:
-    """A dictionary batch of a stream, and its place."""
-
-    header: DictionaryBatchHeader
-    plan: Plan
-    place: BodyPlace
-    number: int
-    byte_offset: int
 
 
 class StreamReader(BatchReader):
@@ -67,9 +53,7 @@ class StreamReader(BatchReader):
         self._ends = StreamEnds(self._source, columns.message, concatenated_streams, columns.limits)
         self._first_offset = byte_offset
         self._byte_offset = byte_offset
-        self._dictionaries = StreamDictionaries()
-        self._early: list[_Arrived] = []
-        """Dictionary batches that wait for the inner ones they need: arrow-java writes the outer first."""
+        self._decoder = StreamDecoder(columns, self.path)
         self._ended = False
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
@@ -146,8 +130,8 @@ class StreamReader(BatchReader):
             run, ends = self._run(source.refill(self._byte_offset), shape, most)
         if len(ends) <= 1:
             return None
-        self._flush_early()
-        coalesced = coalesce(self._columns, run, self._dictionaries.find, below_rows=below_rows)
+        self._decoder.flush()
+        coalesced = coalesce(self._columns, run, self._decoder.find, below_rows=below_rows)
         if coalesced is not None:
             count = len(coalesced[1])
             self._counts[MessageHeader.RecordBatch] += count
@@ -264,7 +248,8 @@ class StreamReader(BatchReader):
             return None
         number = self._counts[kind]
         with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
-            batch = self._decode(message, body_offset)
+            place = BodyPlace(self._source, body_offset, message.body_nbytes)
+            batch = self._decoder.decode(message, place, number, self._byte_offset)
             self._skip_body(body_offset, message.body_nbytes)
         self._counts[kind] += 1
         end = body_offset + message.body_nbytes
@@ -275,8 +260,7 @@ class StreamReader(BatchReader):
 
     def _begin_stream(self, byte_offset: int) -> None:
         """Go on with the messages of another stream, which has dictionaries of its own."""
-        self._flush_early()
-        self._dictionaries = StreamDictionaries()
+        self._decoder.begin_stream()
         self._byte_offset = byte_offset
 
     def _skip_body(self, byte_offset: int, nbytes: int) -> None:
@@ -290,56 +274,6 @@ class StreamReader(BatchReader):
                 found=f"{known - byte_offset:,}: the file ends at byte {known:,}, it is truncated",
                 byte_offset=byte_offset,
             )
-
-    def _decode(self, message: Message, body_offset: int) -> RecordBatch | None:
-        place = BodyPlace(self._source, body_offset, message.body_nbytes)
-        if message.kind is MessageHeader.RecordBatch:
-            # A dictionary that is still missing has no slot that needs it, or its error is the right one.
-            self._flush_early()
-            return self._columns.read_batch(message, place, self._dictionaries.find)
-        header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
-        plan = self._columns.plan(message.version).dictionaries.get(header.id)
-        if plan is None:
-            # It belongs to a column that is not read, or to none: nothing refers to it.
-            return None
-        arrived = _Arrived(header, plan, place, self._counts[message.kind], self._byte_offset)
-        if not self._is_ready(arrived):
-            waiting = sum(other.place.nbytes for other in self._early) + message.body_nbytes
-            self._columns.limits.check("max_dictionary_bytes", waiting, "the sum of dictionaries that wait for others")
-            data = self._source.read_at(body_offset, message.body_nbytes)
-            window = Window(self._source, body_offset, data)
-            self._early.append(replace(arrived, place=replace(place, source=window)))
-            return None
-        self._take_in(arrived)
-        while (ready := next(filter(self._is_ready, self._early), None)) is not None:
-            self._early.remove(ready)
-            self._take_in(ready)
-        return None
-
-    def _flush_early(self) -> None:
-        while self._early:
-            self._take_in(self._early.pop(0))
-
-    def _is_ready(self, arrived: _Arrived) -> bool:
-        """Return whether nothing it depends on waits: its id's earlier batches, and inner dictionaries."""
-        early = {other.header.id for other in self._early[: self._position(arrived)]}
-        needed = arrived.plan.dictionaries
-        return arrived.header.id not in early and all(map(self._dictionaries.has, needed)) and early.isdisjoint(needed)
-
-    def _position(self, arrived: _Arrived) -> int:
-        return self._early.index(arrived) if arrived in self._early else len(self._early)
-
-    def _take_in(self, arrived: _Arrived) -> None:
-        header = arrived.header
-        with error_context(
-            path=self.path, block_kind="dictionary batch", block_number=arrived.number, byte_offset=arrived.byte_offset
-        ):
-            known = self._dictionaries
-            held = known.held_nbytes(header.id, is_delta=header.is_delta)
-            values, nbytes = self._columns.read_dictionary(
-                header.data, arrived.plan, arrived.place, known.find, held=held
-            )
-            known.bring(header.id, values, is_delta=header.is_delta, nbytes=nbytes)
 
     def __repr__(self) -> str:
         return f"<Arrow IPC stream {self.path or 'in memory'}>\n{self.schema}"

@@ -15,12 +15,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError
-from spark_arrow_ipc.ipc.batch_reader import Window, expect, inside
+from spark_arrow_ipc.ipc.batch_reader import expect, inside
 from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
-from spark_arrow_ipc.ipc.source import open_source
 
 
 def test_batches_outlive_their_reader(tmp_path):
@@ -62,11 +61,6 @@ def test_custom_metadata_is_kept_in_order_everywhere():
             assert pairs == (reader.read_schema_metadata() if kind == "file" else reader.custom_metadata)
             if kind == "file":
                 assert (("rows", "2"), ("end", "yes")) == reader.custom_metadata
-
-
-def test_a_window_reads_the_bytes_of_its_source():
-    window = Window(open_source(b"0123456789"), 4, memoryview(b"456789"))
-    assert ([b"56", b"9"], 10) == ([bytes(data) for data in window.read_ranges([(5, 2), (9, 1)])], window.nbytes)
 
 
 def test_a_header_of_another_kind_is_refused():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.ipc.body import GAP_NBYTES, BodyPlace, join_ranges, ranges_to_read, read_body
+from spark_arrow_ipc.ipc.body import GAP_NBYTES, BodyPlace, BufferList, Window, join_ranges, ranges_to_read, read_body
 from spark_arrow_ipc.ipc.source import open_source
 
 FAR = 10 * GAP_NBYTES
@@ -38,3 +38,22 @@ def test_every_wanted_buffer_is_there(wanted):
     body = read_body(place, wanted)
     assert (8, len(DATA)) == (body.byte_offset, body.nbytes)
     assert [DATA[start : start + nbytes] for start, nbytes in WANTED] == [bytes(body.slice(*each)) for each in WANTED]
+
+
+def test_a_window_reads_the_bytes_of_its_source():
+    window = Window(open_source(b"0123456789"), 4, memoryview(b"456789"))
+    assert ([b"56", b"9"], 10) == ([bytes(data) for data in window.read_ranges([(5, 2), (9, 1)])], window.nbytes)
+
+
+def test_a_body_that_is_held_outlives_its_source():
+    source = bytearray(b"prefix--01234567")
+    held = BodyPlace(open_source(bytes(source)), 8, 8).held()
+    assert b"01234567" == bytes(held.read().buffer(0, 0, 8))
+    assert b"23" == bytes(held.held().read().buffer(0, 2, 2))
+
+
+def test_a_list_of_buffers_is_found_by_number_and_cut_to_what_the_metadata_says():
+    body = BufferList((memoryview(b"abcd"), memoryview(b""), memoryview(b"xyz-----")), 12)
+    assert [b"abc", b"", b"xyz"] == [bytes(data) for data in body.buffers([[0, 3], [8, 0], [8, 3]])]
+    assert b"xy" == bytes(body.read([(0, 1)]).buffer(2, 999, 2))
+    assert body is body.held()
