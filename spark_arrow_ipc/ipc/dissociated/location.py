@@ -1,0 +1,164 @@
+"""The URIs of Dissociated IPC: where a server listens, and the numbers that its messages are tagged with."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
+
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT64
+
+__all__ = ["TCP", "UNIX", "Location", "parse_address", "parse_location"]
+
+TCP: Final = "dissociated+tcp"
+UNIX: Final = "dissociated+unix"
+_SCHEMES: Final = (TCP, UNIX)
+_SPEC: Final = 'Dissociated IPC, "URI Specification"'
+_MAX_DIGITS: Final = len(str(MAX_UINT64))
+_MAX_NBYTES: Final = 1 << 20
+"""The longest URI: a ticket of 64 KiB, each byte as three characters, and much else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A URI in parts.
+
+    Parameters
+    ----------
+    scheme
+        `TCP` or `UNIX`.
+    host, port
+        Of TCP.
+    path
+        Of the unix socket.
+    want_data, free_data
+        The tags of a request and of what may be freed; None if there is none.
+    remote_handle
+        What the shared memory is reached by.
+    ticket
+        The name of the data set, where the URI has it.
+    """
+
+    scheme: str
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    want_data: int | None = None
+    free_data: int | None = None
+    remote_handle: bytes | None = None
+    ticket: bytes | None = None
+
+    @property
+    def address(self) -> str:
+        """The URI without its query, which is all that an error or a log should show: its numbers are half a secret."""
+        if self.scheme == UNIX:
+            return f"{UNIX}://{quote(self.path)}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{TCP}://{host}:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        """The URI."""
+        pairs = []
+        if self.want_data is not None:
+            pairs.append(f"want_data={self.want_data}")
+        if self.free_data is not None:
+            pairs.append(f"free_data={self.free_data}")
+        if self.remote_handle is not None:
+            # Base64 has `+`, which a query reads as a blank.
+            pairs.append("remote_handle=" + quote(base64.b64encode(self.remote_handle), safe=""))
+        if self.ticket is not None:
+            pairs.append("ticket=" + quote(self.ticket, safe=""))
+        return f"{self.address}?{'&'.join(pairs)}" if pairs else self.address
+
+    def with_ticket(self, ticket: bytes) -> Location:
+        """Return the same location with a ticket."""
+        return replace(self, ticket=ticket)
+
+
+def parse_address(uri: str) -> Location:
+    """Return the location of a URI that may lack the query, as a server's ``listen`` does.
+
+    Raises
+    ------
+    OptionError
+        It has no host, port or path, or a parameter is wrong.
+    UnsupportedError
+        The scheme is not one of ours.
+    """
+    if len(uri) > _MAX_NBYTES:
+        raise OptionError(expected=f"a URI of at most {_MAX_NBYTES:,} characters", found=f"{len(uri):,}")
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise OptionError(expected="a URI", found=f"one that is broken: {error}") from error
+    if parts.scheme not in _SCHEMES:
+        raise UnsupportedError(
+            f"the scheme {parts.scheme + ':' if parts.scheme else '(none)'} of Dissociated IPC: this release knows "
+            f"{TCP}://host:port and {UNIX}:///path/of/socket"
+        )
+    query = _parse_query(parts.query)
+    if parts.scheme == UNIX:
+        path = unquote_to_bytes(parts.path).decode("utf-8", "surrogateescape")
+        if parts.netloc or not path.startswith("/") or "\0" in path:
+            raise OptionError(expected=f"{UNIX}:///path/of/socket with an absolute path", found=repr(uri[:200]))
+        return replace(query, scheme=UNIX, path=path)
+    if not parts.hostname or port is None or parts.username is not None:
+        raise OptionError(expected=f"{TCP}://host:port", found=repr(uri.partition("?")[0][:200]))
+    in_path = unquote_to_bytes(parts.path[1:])
+    if in_path and query.ticket is not None:
+        raise OptionError(expected="a ticket in the path or in the query", found="both")
+    return replace(query, host=parts.hostname, port=port, ticket=in_path or query.ticket)
+
+
+def parse_location(uri: str) -> Location:
+    """Return the location of a URI, which must say what a request is tagged with.
+
+    Raises
+    ------
+    OptionError, UnsupportedError
+        As `parse_address`; or there is no ``want_data``.
+    """
+    location = parse_address(uri)
+    if location.want_data is None:
+        raise OptionError(
+            expected="the parameter want_data in the URI, as the server prints it",
+            found="none",
+            path=location.address,
+            spec=_SPEC,
+        )
+    return location
+
+
+def _parse_query(query: str) -> Location:
+    # A blank is a `+` that was not escaped: no value of ours has blanks before they are decoded.
+    pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, encoding="latin-1")
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise OptionError(expected="each parameter of a URI once", found="one of them twice", spec=_SPEC)
+    return Location(
+        TCP,
+        want_data=_uint64("want_data", values.get("want_data")),
+        free_data=_uint64("free_data", values.get("free_data")),
+        remote_handle=_base64(values.get("remote_handle")),
+        ticket=values["ticket"].encode("latin-1") if "ticket" in values else None,
+    )
+
+
+def _uint64(name: str, digits: str | None) -> int | None:
+    if digits is None:
+        return None
+    if digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS and int(digits) <= MAX_UINT64:
+        return int(digits)
+    raise OptionError(expected=f"{name} to be a number of 0 to {MAX_UINT64}", found=repr(digits[:40]), spec=_SPEC)
+
+
+def _base64(value: str | None) -> bytes | None:
+    try:
+        return None if value is None else base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise OptionError(expected="remote_handle in base64", found=str(error), spec=_SPEC) from error

@@ -1,0 +1,257 @@
+"""The bytes of the Dissociated IPC protocol, without any input or output.
+
+Untagged messages carry metadata: a type, a sequence number, a flatbuffer. Tagged messages carry a request, a body, or
+addresses that may be freed; the tag says which. Sections named here are those of the document "Dissociated IPC Protocol".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
+from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
+
+__all__ = [
+    "MAX_UINT32",
+    "MAX_UINT64",
+    "PAIRS_HEAD_NBYTES",
+    "PREFIX_NBYTES",
+    "BodyTag",
+    "BodyType",
+    "EndOfStream",
+    "Metadata",
+    "decode_body_tag",
+    "decode_freed",
+    "decode_pairs",
+    "decode_untagged",
+    "encode_body_tag",
+    "encode_end",
+    "encode_freed",
+    "encode_metadata_prefix",
+    "encode_pairs",
+]
+
+_METADATA_SPEC: Final = 'Dissociated IPC, "Metadata Stream Sequence"'
+_DATA_SPEC: Final = 'Dissociated IPC, "Data Stream Sequence"'
+_CLIENT_SPEC: Final = 'Dissociated IPC, "Client Sequence"'
+
+_PREFIX: Final = struct.Struct("<BI")
+PREFIX_NBYTES: Final = _PREFIX.size
+"""The type and the sequence number before each flatbuffer; all of an end of stream."""
+
+_PAIRS_HEAD: Final = struct.Struct("<QQ")
+PAIRS_HEAD_NBYTES: Final = _PAIRS_HEAD.size
+"""The bytes of all buffers, and their number, before the pairs; also the bytes of one pair."""
+
+MAX_UINT32: Final = 2**32 - 1
+MAX_UINT64: Final = 2**64 - 1
+
+_TYPE_SHIFT: Final = 56
+_SHIFT_55: Final = 1 << 55
+"""The diagrams of the document and the reference shift the type by 55; its text, and this module, by 56."""
+
+_END, _METADATA = 0, 1
+
+
+class BodyType(IntEnum):
+    """What the body of a tagged message is."""
+
+    PACKED = 0
+    """The bytes, as a stream has them."""
+    BUFFERS = 1
+    """The place and length of each buffer in memory that both sides can reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """An untagged message with the flatbuffer of an IPC message."""
+
+    sequence: int
+    flatbuffer: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfStream:
+    """An untagged message that ends a stream; its number is one more than that of the last message."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTag:
+    """The tag of a body: the number of its metadata message, and its type."""
+
+    sequence: int
+    body_type: BodyType
+
+
+def encode_metadata_prefix(sequence: int) -> bytes:
+    """Return the bytes before the flatbuffer of a metadata message."""
+    return _PREFIX.pack(_METADATA, sequence & MAX_UINT32)
+
+
+def encode_end(sequence: int) -> bytes:
+    """Return the message that ends a stream."""
+    return _PREFIX.pack(_END, sequence & MAX_UINT32)
+
+
+def decode_untagged(data: memoryview) -> Metadata | EndOfStream:
+    """Return an untagged message.
+
+    Raises
+    ------
+    InvalidFramingError
+        It is shorter than its prefix, an end of stream is longer, or a metadata message is empty.
+    UnsupportedError
+        The type is neither metadata nor the end of the stream.
+    """
+    if len(data) < PREFIX_NBYTES:
+        raise InvalidFramingError(
+            expected=f"a message of at least {PREFIX_NBYTES} bytes", found=f"{len(data)}", spec=_METADATA_SPEC
+        )
+    kind, sequence = _PREFIX.unpack_from(data)
+    if kind == _METADATA:
+        if len(data) == PREFIX_NBYTES:
+            raise InvalidFramingError(
+                expected=f"a flatbuffer in message {sequence}", found="no byte", spec=_METADATA_SPEC
+            )
+        return Metadata(sequence, data[PREFIX_NBYTES:])
+    if kind == _END:
+        if len(data) != PREFIX_NBYTES:
+            raise InvalidFramingError(
+                expected=f"an end of stream of {PREFIX_NBYTES} bytes", found=f"{len(data):,}", spec=_METADATA_SPEC
+            )
+        return EndOfStream(sequence)
+    raise UnsupportedError(f"untagged messages of type {kind}: this release knows 0 (end of stream) and 1 (metadata)")
+
+
+def encode_body_tag(sequence: int, body_type: BodyType) -> int:
+    """Return the tag of a body."""
+    return body_type << _TYPE_SHIFT | sequence & MAX_UINT32
+
+
+def decode_body_tag(tag: int, *, lenient: bool = False) -> BodyTag:
+    """Return what the tag of a body says.
+
+    Parameters
+    ----------
+    tag
+        An unsigned integer of 64 bits.
+    lenient
+        Whether a type that is shifted by 55 bits, as in the document's diagrams, is read as well.
+
+    Raises
+    ------
+    InvalidFramingError
+        A reserved bit is set.
+    UnsupportedError
+        The type of the body is unknown.
+    """
+    sequence, reserved, number = tag & MAX_UINT32, tag & ~(0xFF << _TYPE_SHIFT | MAX_UINT32), tag >> _TYPE_SHIFT
+    if reserved == _SHIFT_55 and number == 0 and lenient:
+        reserved, number = 0, 1
+    if reserved:
+        hint = "; this peer shifts the type by 55 bits: connect(lenient=True) reads it" if reserved == _SHIFT_55 else ""
+        raise InvalidFramingError(
+            expected="bits 32 to 55 of a body's tag to be 0", found=f"tag 0x{tag:016x}{hint}", spec=_DATA_SPEC
+        )
+    if number not in tuple(BodyType):
+        raise UnsupportedError(f"bodies of type {number}: this release knows 0 (packed) and 1 (buffers)")
+    return BodyTag(sequence, BodyType(number))
+
+
+def encode_pairs(pairs: Int64s) -> bytes:
+    """Return a body of type 1.
+
+    Parameters
+    ----------
+    pairs
+        int64, shape (buffers, 2): offset and bytes of each buffer.
+    """
+    return _PAIRS_HEAD.pack(int(pairs[:, 1].sum()), len(pairs)) + pairs.astype("<u8").tobytes()
+
+
+def decode_pairs(data: memoryview, expected: Sequence[int], region_nbytes: int) -> Int64s:
+    """Return offset and bytes of each buffer of a body of type 1. O(buffers).
+
+    Parameters
+    ----------
+    data
+        The body.
+    expected
+        The bytes of each buffer, as the metadata has them: a pair may have more, for padding.
+    region_nbytes
+        The size of the memory that the offsets are in.
+
+    Returns
+    -------
+    Int64s
+        int64, shape (buffers, 2). An empty buffer is (0, 0), whatever its pair.
+
+    Raises
+    ------
+    InvalidBodyError
+        The number of pairs, their sum or a length is wrong, or a buffer is not at a multiple of 8 inside the memory.
+    """
+    if len(data) < PAIRS_HEAD_NBYTES:
+        raise InvalidBodyError(
+            expected=f"a list of buffers of at least {PAIRS_HEAD_NBYTES} bytes", found=f"{len(data)}", spec=_DATA_SPEC
+        )
+    total, count = _PAIRS_HEAD.unpack_from(data)
+    nbytes = PAIRS_HEAD_NBYTES * (1 + len(expected))
+    # The number of buffers is compared before it is used for anything.
+    if count != len(expected) or len(data) != nbytes:
+        raise InvalidBodyError(
+            expected=f"a list of {len(expected)} buffers, as the metadata has them, in {nbytes:,} bytes",
+            found=f"{count:,} buffers in {len(data):,} bytes",
+            spec=_DATA_SPEC,
+        )
+    # Python's integers: a sum of numbers of 64 bits cannot overflow.
+    words = np.frombuffer(data, "<u8", offset=PAIRS_HEAD_NBYTES).tolist()
+    starts, lengths = words[::2], words[1::2]
+    if sum(lengths) != total:
+        raise InvalidBodyError(
+            expected=f"buffers of {total:,} bytes together", found=f"{sum(lengths):,}", spec=_DATA_SPEC
+        )
+    pairs = np.zeros((len(expected), 2), np.int64)
+    for i, (start, length, least) in enumerate(zip(starts, lengths, expected, strict=True)):
+        if length < least:
+            raise InvalidBodyError(expected=f"buffer {i} of at least {least:,} bytes", found=f"{length:,}")
+        if not length:
+            continue
+        if length > region_nbytes or start > region_nbytes - length or start % BODY_ALIGNMENT:
+            raise InvalidBodyError(
+                expected=f"buffer {i} at a multiple of 8 inside the {region_nbytes:,} bytes of shared memory",
+                found=f"{length:,} bytes at {start:,}",
+                spec=_DATA_SPEC,
+            )
+        pairs[i] = start, length
+    return pairs
+
+
+def encode_freed(offsets: Iterable[int]) -> bytes:
+    """Return the body of a free_data message."""
+    return np.fromiter(offsets, "<u8").tobytes()
+
+
+def decode_freed(data: memoryview) -> list[int]:
+    """Return the offsets that a free_data message gives back.
+
+    Raises
+    ------
+    InvalidFramingError
+        It is empty, or no list of numbers of 64 bits.
+    """
+    if not data or len(data) % 8:
+        raise InvalidFramingError(
+            expected="one or more numbers of 8 bytes to free", found=f"{len(data):,} bytes", spec=_CLIENT_SPEC
+        )
+    offsets: list[int] = np.frombuffer(data, "<u8").tolist()
+    return offsets
