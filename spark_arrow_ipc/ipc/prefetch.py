@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import Condition
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -170,11 +171,7 @@ class Prefetch(Generic[_Result]):
             self._executor = ThreadPoolExecutor(THREADS, "arrow-ipc-read")
         job.wanted = None
         job.parts = [NO_BYTES if nbytes <= PIECE_NBYTES else new_buffer(nbytes) for _, nbytes in ranges]
-        pieces = [
-            (i, start, min(PIECE_NBYTES, nbytes - start))
-            for i, (_, nbytes) in enumerate(ranges)
-            for start in range(0, nbytes, PIECE_NBYTES)
-        ]
+        pieces = [(i, start, stop - start) for i, (_, nbytes) in enumerate(ranges) for start, stop in _cut(nbytes)]
         assert pieces, "a job wants bytes"
         job.pieces_left = len(pieces)
         for i, start, nbytes in pieces:
@@ -229,3 +226,9 @@ class Prefetch(Generic[_Result]):
                 return
             job.result, job.error, job.is_done, job.parts = result, error, True, []
             self._changed.notify_all()
+
+
+def _cut(nbytes: int) -> Iterator[tuple[int, int]]:
+    """Yield start and stop of pieces of about the same size: a short last one would leave its thread idle sooner."""
+    count = -(-nbytes // PIECE_NBYTES)
+    return pairwise(i * nbytes // count for i in range(count + 1))
