@@ -135,7 +135,7 @@ class ObjectStorage:
             status = self._file_status(store, path, key) if key else None
             if status is None:
                 raise missing(path)
-        return ObjectSource(self._fetch(path, status.version), path, status.nbytes)
+        return ObjectSource(self._fetch(path, status.nbytes, status.version), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small object whole. One request."""
@@ -324,18 +324,20 @@ class ObjectStorage:
 
         return Status(path, Kind.DIRECTORY) if repeated(is_prefix) else None
 
-    def _fetch(self, path: str, version: str) -> Callable[[int, int], memoryview]:
+    def _fetch(self, path: str, nbytes: int, version: str) -> Callable[[int, int], memoryview]:
         store, key = self._at(path)
         obstore = load_obstore()
         if_match: dict[str, Any] = {"if_match": version} if version else {}
 
         def fetch(start: int, stop: int) -> memoryview:
             with self._errors(path):
-                data = memoryview(obstore.get(store, key, options={"range": (start, stop), **if_match}).bytes())
-            if len(data) != stop - start:
+                reply = obstore.get(store, key, options={"range": (start, stop), **if_match})
+                found = reply.meta["size"]
+                data = memoryview(reply.bytes())
+            if found != nbytes or len(data) != stop - start:
                 raise FileChangedError(
-                    f"expected {stop - start:,} bytes at byte offset {start:,}, found {len(data):,}: the object was "
-                    "replaced by a shorter one after it was listed; read the path again",
+                    f"expected an object of {nbytes:,} bytes, found {found:,}: it was replaced after it was listed; read "
+                    "the path again",
                     path=path,
                 )
             return data

@@ -59,6 +59,8 @@ class DatasetDirectory:
         CommitError
             The error has the path. A link could lead out of the dataset, where nothing may be written or removed.
         """
+        if not self.storage.traits.directories:  # neither links nor anything else can stand in their place
+            return
         for path in (self.commits, self.all_staging):
             status = self.storage.status(path, follow_links=False)
             if status is not None and status.kind is not Kind.DIRECTORY:

@@ -9,6 +9,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NU
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.errors import CommitError, error_context, printable
+from spark_arrow_ipc.storage.paths import name_of
 
 __all__ = ["append_record"]
 
@@ -94,12 +95,13 @@ def _delete_marks(dataset: DatasetDirectory, seq: int) -> None:
     Somebody removed the record, or made them. If it is made by another writer meanwhile, and the mark is that
     writer's, the record is applied once more, which changes nothing.
     """
-    storage = dataset.storage
+    there = {name_of(status.path) for status in dataset.storage.list(dataset.commits)}
+    if name_of(dataset.record(seq)) in there:
+        return
     for path in (dataset.done_mark(seq), dataset.claim(seq)):
-        there = storage.status(path, follow_links=False) is not None
-        if there and storage.status(dataset.record(seq), follow_links=False) is None:
+        if name_of(path) in there:
             _log.warning("%s is of a record that is not there, and is removed", printable(path))
-            storage.delete(path)
+            dataset.storage.delete(path)
 
 
 def _is_in(dataset: DatasetDirectory, record: Record) -> bool:

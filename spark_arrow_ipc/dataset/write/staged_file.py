@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
@@ -26,11 +26,12 @@ from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
-from spark_arrow_ipc.errors import CommitError, error_context
+from spark_arrow_ipc.errors import CommitError, FileChangedError, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.storage.storage import Kind, Status
 
 __all__ = [
     "SinkOptions",
@@ -150,19 +151,19 @@ class StagedWriter:
 
     def _verified(self, nbytes: int) -> StagedFile:
         """Open the file again, compare it with what was written, and return its report."""
-        path = self._staging.path(self._staged)
+        path, storage = self._staging.path(self._staged), self._staging.storage
+        # Where every read waits there is one, of the footer, which says the size as well; to count the rows of the headers
+        # would take a request for each.
+        waits = storage.traits.waits
+        known, rows = (Status(path, Kind.FILE, nbytes), None) if waits else (None, self.rows)
         try:
-            source = self._staging.storage.open(path)
+            with closing(storage.open(path, known=known)) as source:
+                crc32 = tail_crc32(source)
+                _verify(source, path, nbytes, self._blocks, rows)
         except FileNotFoundError as error:  # the job was withdrawn meanwhile
             raise missing_staging(self._staging.directory) from error
-        try:
-            crc32 = tail_crc32(source)
-            # Where every read waits, the rows of the headers are not counted: a request for each would take longer than
-            # writing did.
-            rows = None if self._staging.storage.traits.waits else self.rows
-            _verify(source, path, nbytes, self._blocks, rows)
-        finally:
-            source.close()
+        except FileChangedError as error:
+            raise CommitError(f"a file that was written is another one by now: {error}", path=path) from error
         return StagedFile(self._staged, self._final, nbytes, self.rows, crc32)
 
     @contextmanager
