@@ -275,6 +275,13 @@ class SparkWriteOptions:
         "The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the "
         "strings and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
     )
+    tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
+        parsers.tensor_columns,
+        "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
+        "image:224x224x3, text:?x768",
+        "The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with "
+        "a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error.",
+    )
     metadata: tuple[tuple[str, str], ...] = d.pairs(
         "metadata.*",
         "a string",

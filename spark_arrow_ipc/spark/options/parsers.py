@@ -132,6 +132,30 @@ def column_list_or(enum: type[_E]) -> Callable[[str], _E | tuple[ColumnPath, ...
     return parse
 
 
+_SHAPED = re.compile(r"\s*((?:`(?:[^`]|``)+`|[^,:`])+):\s*((?:\?|[0-9]{1,10})(?:\s*x\s*(?:\?|[0-9]{1,10}))*)\s*(,|$)")
+
+
+def tensor_columns(string: str) -> tuple[tuple[ColumnPath, tuple[int | None, ...]], ...]:
+    """Parse columns with shapes: ``image:224x224x3, text:?x768``; ``?`` is a size that differs from row to row."""
+    found = []
+    at = 0
+    while True:
+        match = _SHAPED.match(string, at)
+        if match is None:
+            _refuse(string)
+        (path,) = parse_paths(match[1])
+        sizes = [None if size.strip() == "?" else int(size) for size in match[2].split("x")]
+        if isinstance(path, tuple) or any(size is not None and size > _MOST_SIZE for size in sizes) or len(sizes) > 64:
+            _refuse(string)
+        found.append((path, tuple(sizes)))
+        if not match[3]:
+            return tuple(found)
+        at = match.end()
+
+
+_MOST_SIZE = 2**31 - 1
+
+
 def _is_boolean(string: str) -> bool:
     return string.strip().lower() in ("true", "false")
 

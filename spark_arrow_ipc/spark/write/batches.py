@@ -27,6 +27,7 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
 from spark_arrow_ipc.spark.write.restore_values import restore
+from spark_arrow_ipc.spark.write.tensors import TensorTarget
 
 __all__ = ["WrittenColumns", "session_time_zone", "written_batch", "written_batches"]
 
@@ -46,11 +47,14 @@ class WrittenColumns:
         The written schema, with restored types and requested dictionaries.
     sampled
         Positions of the columns that each task samples for ``dictionaryColumns=auto``.
+    tensors
+        By position: the columns that are written as tensors.
     """
 
     usual: Schema
     schema: Schema
     sampled: tuple[int, ...] = ()
+    tensors: Mapping[int, TensorTarget] = field(default_factory=dict)
 
 
 def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
@@ -77,6 +81,8 @@ class _Columns:
 
     columns: WrittenColumns
     dictionaries: TaskDictionaries = field(default_factory=TaskDictionaries)
+    rows: int = 0
+    """Rows of the batches before."""
 
     def written(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         sample = list(_first_rows(batches, SAMPLE_ROWS)) if self.columns.sampled else []
@@ -99,9 +105,14 @@ class _Columns:
 
     def _as(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
         made = []
-        for array, written in zip(batch.columns, schema.fields, strict=True):
+        for i, (array, written) in enumerate(zip(batch.columns, schema.fields, strict=True)):
+            tensor = self.columns.tensors.get(i)
             with error_context(field_path=written.name):
-                made.append(restore(array, written.type, written.name, self.dictionaries))
+                if tensor is not None:
+                    made.append(tensor.convert(array, self.rows, self.dictionaries))
+                else:
+                    made.append(restore(array, written.type, written.name, self.dictionaries))
+        self.rows += batch.num_rows
         return RecordBatch(schema, tuple(made), batch.num_rows)
 
 

@@ -34,6 +34,7 @@ from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zon
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema
 from spark_arrow_ipc.spark.write.schema_check import check_names
+from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
 
 __all__ = ["WritePlan", "plan_write"]
 
@@ -116,9 +117,13 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     positions = _positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
-    written = restored_schema(schema) if options.restore_types else usual
+    tensors = plan_tensors(schema, options.tensor_columns or (), restore_types=options.restore_types)
+    tensors = {i: target for i, target in tensors.items() if i not in positions}
+    written = restored_schema(without_notes(schema, tensors)) if options.restore_types else usual
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
+    for i, target in tensors.items():
+        fields[i] = target.field
     sampled: tuple[int, ...] = ()
     if options.dictionary_columns is DictionaryColumns.AUTO:
         sampled = tuple(i for i, f in enumerate(fields) if i not in positions and can_encode(f, sampled=True))
@@ -126,7 +131,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
             fields[i] = _encoded(fields[i], is_partition=i in positions)
     unchanged = not sampled and not options.metadata and tuple(fields) == usual.fields
-    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled)
+    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled, tensors)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
     plan = WritePlan(columns, sink, partition)

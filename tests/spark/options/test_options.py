@@ -8,7 +8,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.ipc import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import CompressionType, Format, Validation
+from spark_arrow_ipc.ipc.constants import CompressionType, Format, TensorRows, Validation
 from spark_arrow_ipc.spark.options.enums import (
     DictionaryColumns,
     Durability,
@@ -58,6 +58,8 @@ READS = {
     "ignoreMissingFiles": ({"ignoreMissingFiles": "true"}, {"ignore_missing_files": True}),
     "recover": ({"recover": "true"}, {"recover": True}),
     "memoryMap": ({"memoryMap": "true"}, {"memory_map": True}),
+    "extensionTypes, tensors": ({"extensionTypes": "tensor"}, {"extension_types": ExtensionTypes.TENSOR}),
+    "tensors": ({"tensors": "Values"}, {"tensors": TensorRows.VALUES}),
     "extensionTypes": ({"extensionTypes": "storage"}, {"extension_types": ExtensionTypes.STORAGE}),
 }
 
@@ -93,6 +95,7 @@ WRITES = {
     "dictionaryColumns": ({"dictionaryColumns": "a, b"}, {"dictionary_columns": ("a", "b")}),
     "dictionaryColumns, a word": ({"dictionaryColumns": "AUTO"}, {"dictionary_columns": DictionaryColumns.AUTO}),
     "dictionaryColumns, a column of that name": ({"dictionaryColumns": "`auto`"}, {"dictionary_columns": ("auto",)}),
+    "tensorColumns": ({"tensorColumns": "a:2x?, `b:c`:3, #1:10 x 2"}, {"tensor_columns": (("a", (2, None)), ("b:c", (3,)), (1, (10, 2)))}),
     "metadata.*": ({"metadata.b": "2", "Metadata.a.c": "1"}, {"metadata": (("a.c", "1"), ("b", "2"))}),
     "restoreTypes": ({"restoreTypes": "true"}, {"restore_types": True}),
 }  # fmt: skip

@@ -18,6 +18,24 @@ def test_columns_that_are_none(string):
         values.columns(string)
 
 
+SHAPES = {
+    "image:224x224x3": (("image", (224, 224, 3)),),
+    " a : 2 x ? ,`b,c:d`:7": (("a", (2, None)), ("b,c:d", (7,))),
+    "#1:0": ((1, (0,)),),
+}
+
+
+@pytest.mark.parametrize("string", SHAPES)
+def test_tensor_columns_are_names_with_shapes(string):
+    assert SHAPES[string] == values.tensor_columns(string)
+
+
+@pytest.mark.parametrize("string", ["", "a", "a:", ":2", "a:x", "a:2x", "a:-1", "a:2,", "a:2 b:3", "a.b:2", "a:1.5", "a:2147483648", "a:" + "x".join("1" * 65)])  # fmt: skip
+def test_tensor_columns_that_are_none(string):
+    with pytest.raises(ValueError):
+        values.tensor_columns(string)
+
+
 @pytest.mark.parametrize(
     ("text", "nbytes"),
     [("1", 1), ("10b", 10), ("128m", 128 << 20), ("1MB", 1 << 20), ("2 g", 2 << 30), ("1t", 1 << 40), ("1pb", 1 << 50)],

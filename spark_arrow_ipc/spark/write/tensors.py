@@ -1,0 +1,347 @@
+"""Write columns as tensors: ``arrow.fixed_shape_tensor`` and ``arrow.variable_shape_tensor``.
+
+Strategy
+--------
+A column is written as tensors if the option `tensorColumns` names it, or if its metadata are those of a tensor column
+and its Spark type is one: an array, or a struct of shape and data. Values and shape are those of the file, to which a
+permutation in the metadata applies; a column that was read with ``extensionTypes=tensor`` has none. `plan_tensors` decides that for all tasks; `TensorTarget.convert` checks the rows of
+a batch and makes the storage. A row of another shape is an error with its number, because in a fixed-size list it would
+be the values of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME, TYPE_KEY
+from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
+from spark_arrow_ipc.spark.types.tensor_columns import (
+    DATA,
+    FIXED,
+    NAMES,
+    SHAPE,
+    VARIABLE,
+    TensorColumn,
+    parse_tensor,
+)
+from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
+from spark_arrow_ipc.spark.write.restore_schema import restored_schema
+from spark_arrow_ipc.spark.write.restore_values import restore
+
+__all__ = ["TensorTarget", "plan_tensors", "without_notes"]
+
+NDArray = npt.NDArray[Any]
+
+_MOST_VALUES: Final = 2**31 - 1
+"""Elements of a fixed-size list."""
+
+_VALUES: Final = (t.Int, t.FloatingPoint, t.Bool, t.Decimal, t.Date, t.Time, t.Timestamp, t.Duration)
+"""Type classes of the values of tensors: those of a fixed width."""
+
+GivenShape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTarget:
+    """How a column is written as tensors.
+
+    Parameters
+    ----------
+    field
+        The written field.
+    column
+        The shape that rows must have.
+    origin
+        Who says so, for errors.
+    """
+
+    field: t.Field
+    column: TensorColumn
+    origin: str
+
+    def convert(self, array: Array, first_row: int, dictionaries: TaskDictionaries) -> Array:
+        """Convert the rows of a batch to the written type.
+
+        Parameters
+        ----------
+        array
+            A list of values, or a struct of shape and data.
+        first_row
+            Rows of the task before this batch.
+        dictionaries
+            Of the task.
+
+        Raises
+        ------
+        SchemaMismatchError
+            A row has another shape or another number of values, or a value does not fit a restored type.
+        """
+        name, array = self.field.name, compact(array)
+        if isinstance(array.type, t.List):
+            self._check_lengths(array, _mask(array), first_row)
+            return restore(array, self.field.type, name, dictionaries)
+        children = {f.name.lower(): child for f, child in zip(array.type.children, array.children, strict=True)}
+        shape, data = children[SHAPE], children[DATA]
+        shown = _mask(array)
+        rows = self._checked_shapes(shape, data, shown, first_row)
+        if isinstance(self.field.type, t.FixedSizeList):
+            values = replace(data, null_count=array.null_count, buffers=(array.buffers[0], *data.buffers[1:]))
+            return restore(values, self.field.type, name, dictionaries)
+        types = {f.name: f.type for f in self.field.type.children}
+        made = restore(data, types[DATA], f"{name}.{DATA}", dictionaries)
+        whole = np.zeros((array.length, len(self.column.shape)), np.int32)
+        whole[shown] = rows
+        sizes = Array(t.int32, whole.size, 0, (None, as_buffer(whole.reshape(-1))))
+        shapes = Array(types[SHAPE], array.length, 0, (None,), (sizes,))
+        return Array(self.field.type, array.length, array.null_count, (array.buffers[0],), (made, shapes))
+
+    def _checked_shapes(self, shape: Array, data: Array, shown: npt.NDArray[np.bool_], first_row: int) -> NDArray:
+        """Return the shapes of the rows that are not null, one row each."""
+        for name, child in ((SHAPE, shape), (DATA, data)):
+            missing = shown & ~_mask(child)
+            if missing.any():
+                self._refuse(f"a {name}", "null", first_row + int(missing.argmax()))
+        dimensions = len(self.column.shape)
+        offsets = numpy_views.value_offsets(shape).astype(np.int64)
+        wrong = shown & (np.diff(offsets) != dimensions)
+        if wrong.any():
+            row = int(wrong.argmax())
+            self._refuse(f"{dimensions} dimensions", f"{offsets[row + 1] - offsets[row]:,}", first_row + row)
+        visible = np.flatnonzero(shown)
+        places = offsets[visible][:, None] + np.arange(dimensions)
+        rows = numpy_views.data_values(shape.children[0])[places].astype(np.int64)
+        known = numpy_views.validity_mask(shape.children[0])
+        rows = rows if known is None else np.where(known[places], rows, -1)
+        wanted = np.array([-1 if size is None else size for size in self.column.shape])
+        other = ((rows != wanted) & (wanted >= 0)) | (rows < 0) | (rows > _MOST_VALUES)
+        if other.any():
+            at = int(other.any(axis=1).argmax())
+            self._refuse(f"the shape {self.column.text()}", f"{rows[at].tolist()}", first_row + int(visible[at]))
+        lengths = np.diff(numpy_views.value_offsets(data).astype(np.int64))[visible]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Floating point is exact here where it has to be: a row has fewer than 2^53 values.
+            unlike = np.prod(rows.astype(np.float64), axis=1) != lengths
+        if unlike.any():
+            at = int(unlike.argmax())
+            expected = f"as many values as the shape {rows[at].tolist()} has"
+            self._refuse(expected, f"{lengths[at]:,}", first_row + int(visible[at]))
+        return rows
+
+    def _check_lengths(self, array: Array, shown: npt.NDArray[np.bool_], first_row: int) -> None:
+        lengths = np.diff(numpy_views.value_offsets(array).astype(np.int64))
+        wrong = shown & (lengths != self.column.size)
+        if wrong.any():
+            row = int(wrong.argmax())
+            expected = f"{self.column.size:,} values ({self.column.text()})"
+            self._refuse(expected, f"{lengths[row]:,}", first_row + row)
+
+    def _refuse(self, expected: str, found: str, row: int) -> NoReturn:
+        raise SchemaMismatchError(
+            expected=f"{expected} in each row that is not null, as {self.origin}",
+            found=f"{found} in row {row:,} of this task",
+        )
+
+
+def _mask(array: Array) -> npt.NDArray[np.bool_]:
+    mask = numpy_views.validity_mask(array)
+    return np.ones(array.length, np.bool_) if mask is None else mask
+
+
+# --- the plan
+
+
+def plan_tensors(
+    schema: s.StructType, given: Sequence[tuple[ColumnPath, GivenShape]], *, restore_types: bool
+) -> dict[int, TensorTarget]:
+    """Return how columns are written as tensors, by position.
+
+    Parameters
+    ----------
+    schema
+        Of the DataFrame.
+    given
+        The option `tensorColumns`.
+    restore_types
+        Whether values are written with the types that the metadata of the columns note.
+
+    Raises
+    ------
+    OptionError
+        The option names a column twice, or one that cannot be written as such tensors.
+    ColumnNotFoundError
+        It names a column that does not exist.
+    """
+    targets: dict[int, TensorTarget] = {}
+    for path, shape in given:
+        position = _position(schema, path)
+        if position in targets:
+            raise OptionError(f"the option tensorColumns names the column {schema.fields[position].name!r} twice")
+        targets[position] = _of_option(schema.fields[position], shape, restore_types=restore_types)
+    for position, field in enumerate(schema.fields):
+        if position not in targets:
+            target = _of_metadata(field, restore_types=restore_types)
+            if target is not None:
+                targets[position] = target
+    return targets
+
+
+def without_notes(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
+    """Return a schema without the types that the metadata of tensor columns note: their targets have them."""
+    return s.StructType([
+        s.StructField(f.name, f.dataType, f.nullable, {k: v for k, v in (f.metadata or {}).items() if k != TYPE_KEY})
+        if i in targets
+        else f
+        for i, f in enumerate(schema.fields)
+    ])  # fmt: skip
+
+
+def _position(schema: s.StructType, path: ColumnPath) -> int:
+    if isinstance(path, int):
+        if path >= len(schema.fields):
+            raise OptionError(expected=f"positions below {len(schema.fields)} in tensorColumns", found=f"#{path}")
+        return path
+    assert isinstance(path, str), "the parser takes whole columns only"
+    return find_columns(schema.names, [path])[0]
+
+
+def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) -> TensorTarget:
+    column = TensorColumn(shape)
+    if column.is_fixed and column.size > _MOST_VALUES:
+        raise OptionError(
+            f"the option tensorColumns: a row of {field.name!r} would have {column.size:,} values, and a tensor of fixed "
+            f"shape has at most {_MOST_VALUES:,}; write {'x'.join('?' for _ in shape)}"
+        )
+    values = _values_of(field.dataType)
+    wanted = "struct<shape: array<int>, data: array<...>>"
+    if column.is_fixed:
+        wanted = f"array<...> or {wanted}"
+    if values is None or not (column.is_fixed or _is_struct(field.dataType)):
+        raise OptionError(
+            f"the option tensorColumns: {field.name!r} is {storage_type(field.dataType).simpleString()}, and tensors of the "
+            f"shape {column.text()} are written from {wanted}, with numbers as values; make arrays in arrays one with "
+            "flatten, and vectors of pyspark.ml arrays with vector_to_array"
+        )
+    made = _target(field, column, "the option tensorColumns says", restore_types=restore_types)
+    if not isinstance(_value_type(made.field.type), _VALUES):
+        raise OptionError(
+            f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, no numbers"
+        )
+    return made
+
+
+def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget | None:
+    """Return the target of a column with the metadata of a tensor; None if it is none, or no tensor any more."""
+    metadata = field.metadata or {}
+    name, text = metadata.get(EXTENSION_NAME), metadata.get(EXTENSION_METADATA, "")
+    values = _values_of(field.dataType) if name in NAMES and isinstance(text, str) else None
+    if values is None or (name == VARIABLE and not _is_struct(field.dataType)):
+        return None
+    try:
+        column = parse_tensor(str(name), text, _noted_dimensions(field) if name == VARIABLE else None, field.name)
+    except InvalidMetadataError:
+        return None
+    if name == FIXED and column.size > _MOST_VALUES:
+        return None
+    target = _target(
+        field,
+        column,
+        "the metadata of the column say (drop them with df.withMetadata)",
+        str(name),
+        restore_types=restore_types,
+    )
+    return target if isinstance(_value_type(target.field.type), _VALUES) else None
+
+
+def _target(
+    field: s.StructField, column: TensorColumn, origin: str, name: str | None = None, *, restore_types: bool
+) -> TensorTarget:
+    name = name or (FIXED if column.is_fixed else VARIABLE)
+    values = _values_of(field.dataType)
+    assert values is not None, "the column is one of values"
+    metadata = {
+        k: v for k, v in (field.metadata or {}).items() if k not in {EXTENSION_NAME, EXTENSION_METADATA, TYPE_KEY}
+    }
+    lists = s.StructField(field.name, s.ArrayType(values), metadata=metadata)
+    made = arrow_field(lists.name, lists.dataType, metadata, field.name)
+    noted = _noted_value(field) if restore_types else None
+    if noted is not None:
+        lists.metadata[TYPE_KEY] = note_of(t.List(t.Field("item", noted)))
+        made = restored_schema(s.StructType([lists])).fields[0]
+    assert isinstance(made.type, t.List)
+    type_: t.DataType
+    if name == FIXED:
+        type_ = t.FixedSizeList(made.type.value, column.size)
+    else:
+        shape = t.FixedSizeList(t.Field("item", t.int32), len(column.shape))
+        type_ = t.struct([(DATA, made.type), (SHAPE, shape)])
+    pairs = (*column.pairs(name).items(), *made.custom_metadata)
+    return TensorTarget(t.Field(field.name, type_, custom_metadata=pairs), column, origin)
+
+
+def _value_type(type_: t.DataType) -> t.DataType:
+    """Return the type of the values of a written tensor column."""
+    if isinstance(type_, t.FixedSizeList):
+        return type_.value.type
+    return type_.children[0].type.children[0].type
+
+
+def _is_struct(spark_type: s.DataType) -> bool:
+    return isinstance(storage_type(spark_type), s.StructType)
+
+
+def _values_of(spark_type: s.DataType) -> s.DataType | None:
+    """Return the type of the values of an array, or of a struct of shape and data; None if it is none."""
+    spark_type = storage_type(spark_type)
+    if isinstance(spark_type, s.ArrayType):
+        return spark_type.elementType
+    if not isinstance(spark_type, s.StructType) or sorted(map(str.lower, spark_type.names)) != [DATA, SHAPE]:
+        return None
+    types = {field.name.lower(): field.dataType for field in spark_type.fields}
+    shape, data = types[SHAPE], types[DATA]
+    is_shape = isinstance(shape, s.ArrayType) and isinstance(shape.elementType, s.IntegerType | s.LongType)
+    return data.elementType if is_shape and isinstance(data, s.ArrayType) else None
+
+
+def _noted(field: s.StructField) -> t.DataType | None:
+    """Return the type that the metadata of a tensor column note, or None."""
+    note = (field.metadata or {}).get(TYPE_KEY)
+    if not isinstance(note, str):
+        return None
+    values = _values_of(field.dataType)
+    assert values is not None, "the column is one of values"
+    # A note is completed along a type: those of both kinds of storage are tried.
+    lists = arrow_field("item", s.ArrayType(values), {}, field.name).type
+    storage = t.struct([(DATA, lists), (SHAPE, t.list_(t.int32))])
+    for usual in (lists, storage):
+        try:
+            return noted_type(note, usual)
+        except ValueError:
+            continue
+    return None
+
+
+def _noted_value(field: s.StructField) -> t.DataType | None:
+    noted = _noted(field)
+    if noted is None:
+        return None
+    lists = noted if not isinstance(noted, t.Struct) else next(f.type for f in noted.fields if f.name == DATA)
+    return lists.children[0].type if lists.children else None
+
+
+def _noted_dimensions(field: s.StructField) -> int | None:
+    noted = _noted(field)
+    shape = {f.name: f.type for f in noted.fields}.get(SHAPE) if isinstance(noted, t.Struct) else None
+    return shape.list_size if isinstance(shape, t.FixedSizeList) else None
