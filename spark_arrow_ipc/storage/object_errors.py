@@ -67,6 +67,12 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
             # While a body that broke off was resumed.
             raise _changed(path) from None
         raise _builtin(error, path, _one_line(error, options)) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        # A bug of the library, which gave up; no handler of errors would catch it.
+        text = f"the library for object stores has failed ({_one_line(error, options)})"
+        raise OSError(errno.EIO, text, path) from None
 
 
 def missing(path: str) -> FileNotFoundError:
@@ -118,7 +124,7 @@ def _status(error: Exception) -> str:
     return "" if found is None else found[1]
 
 
-def _one_line(error: Exception, options: StorageOptions) -> str:
+def _one_line(error: BaseException, options: StorageOptions) -> str:
     """Return the text of an error without the library's inner state and the values of options."""
     text = without_secrets(" ".join(str(error).partition("\n\n")[0].split()), options)
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -76,6 +76,19 @@ _CLIENT_OPTIONS: Final = frozenset(
 _FLAGS: Final = frozenset(
     ("allow_http", "allow_invalid_certificates", "http1_only", "http2_only", "randomize_addresses")
 )
+_ENDPOINTS: Final = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_ENDPOINT",
+)
+_ALLOW_HTTP: Final = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
+"""Variables that the library reads itself only where it is given no option of the client."""
+
+_LINES: Final = re.compile(r"certificate|service_account")
+"""Options whose values may have several lines; in others a line break makes the library fail."""
+
 _RETRY_OPTIONS: Final = frozenset(("max_retries", "retry_timeout"))
 _PROFILE: Final = "profile"
 
@@ -235,6 +248,8 @@ def _grouped(options: StorageOptions, kind: Kind) -> _Groups:
     if groups.profile is not None and kind is not Kind.S3:
         raise OptionError(f"the option {PREFIX}{_PROFILE} names a profile of ~/.aws, and the path is of {kind.value}")
     for name, value in options:
+        if not value.isprintable() and _LINES.search(name) is None:
+            raise OptionError(f"the option {PREFIX}{name} holds a line break or another character that is not printed")
         if name in _CLIENT_OPTIONS:
             groups.client[name] = _flag(name, value) if name in _FLAGS else value
         elif name == "max_retries":
@@ -245,9 +260,15 @@ def _grouped(options: StorageOptions, kind: Kind) -> _Groups:
             groups.retry[name] = _seconds(name, value)
         elif name != _PROFILE:
             groups.store[name] = value
-    if groups.store.get("endpoint", groups.store.get("endpoint_url", "")).startswith("http:"):
+    endpoint = groups.store.get("endpoint", groups.store.get("endpoint_url")) or _of_environment(_ENDPOINTS)
+    if endpoint.startswith("http:") or _of_environment(_ALLOW_HTTP) == "true":
         groups.client.setdefault("allow_http", True)  # whoever writes http: means it
     return groups
+
+
+def _of_environment(names: Sequence[str]) -> str:
+    """Return the first of some variables that is set, or an empty string."""
+    return next(filter(None, map(os.environ.get, names)), "")
 
 
 def _flag(name: str, value: str) -> bool:

@@ -40,6 +40,18 @@ def test_an_error_is_one_line_with_the_path_and_without_a_secret(error, raised, 
     assert caught.value.__suppress_context__
 
 
+def test_a_panic_of_the_library_is_an_error():
+    """As after a credential of the environment with a line break."""
+
+    class PanicException(BaseException):
+        pass
+
+    with pytest.raises(OSError, match=r"has failed .*InvalidHeaderValue.*s3://b/a"), object_errors("s3://b/a", ()):
+        raise PanicException("called `Result::unwrap()` on an `Err` value: InvalidHeaderValue")
+    with pytest.raises(KeyboardInterrupt), object_errors("s3://b/a", ()):
+        raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("error", [missing("s3://b/a"), FileExistsError(17, "ours", "s3://b/a"), KeyError("bug")])
 def test_errors_of_ours_pass(error):
     with pytest.raises(type(error)) as caught, object_errors("s3://b/a", ()):

@@ -59,6 +59,7 @@ def test_options_make_a_connection(url, options):
         ("gs://b", KEYS, "no option storage.access_key_id for Google Cloud Storage"),
         ("https://host", KEYS, "no option storage.access_key_id for a web server"),
         ("memory://x", (("region", "A"),), "no option storage.region for memory"),
+        ("s3://b", (("region", "a\nb"), *KEYS), "storage.region holds a line break"),
         ("s3://b", (*KEYS, ("allow_http", "yes")), "storage.allow_http must be true or false"),
         ("s3://b", (*KEYS, ("max_retries", "-1")), "storage.max_retries must be a whole number"),
         ("s3://b", (*KEYS, ("retry_timeout", "soon")), "storage.retry_timeout must be a number of seconds"),

@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
-from spark_arrow_ipc.errors import FileChangedError, OptionError, error_context
+from spark_arrow_ipc.errors import FileChangedError, NoFilesError, OptionError, error_context
 from spark_arrow_ipc.storage.paths import parent, relative
 
 __all__ = ["ExistingFile", "check_partition_columns_there", "existing_file", "partition_columns"]
@@ -91,7 +91,10 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
 
 
 def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
-    tree = list_tree([dataset.root], storage=dataset.storage.inside(None))  # it looks for records above, too
+    try:
+        tree = list_tree([dataset.root], storage=dataset.storage.inside(None))  # it looks for records above, too
+    except NoFilesError:  # where directories are prefixes, one without files is not there
+        return None
     columns = {directory: partition_columns(relative(directory, dataset.root)) for directory in tree.leaves}
     # As for readers: files beside the directories of partitions do not count, nor do those in other subdirectories.
     read = [directory for directory in tree.leaves if columns[directory]] or [dataset.root]

@@ -1,16 +1,21 @@
 """The newest file of a dataset, and the partition columns that an append must have."""
 
 import os
+import uuid
 from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, planned, save
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write import existing_files
 from spark_arrow_ipc.dataset.write.existing_files import existing_file
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
+from spark_arrow_ipc.storage.object_store import ObjectStorage
 
 FLAT = ()
 BY_K = (t.Field("k", t.int32),)
@@ -23,6 +28,14 @@ def newest(path):
 
 def test_an_empty_directory_has_no_newest_file(tmp_path):
     assert newest(tmp_path) is None
+
+
+def test_a_directory_that_is_a_prefix_is_not_there_before_its_first_file():
+    storage, root = ObjectStorage(), f"memory://{uuid.uuid4().hex}/new"
+    assert existing_file(DatasetDirectory(storage, root), None) is None
+    plan = plan_job(root, APPEND, storage=storage)
+    assert finish(plan, []) is not None
+    assert b"empty" == storage.read(next(file.path for file in list_files([root], storage=storage)), 9)
 
 
 def test_the_newest_file_of_our_own_dataset_is_found_without_a_listing(tmp_path):
