@@ -5,6 +5,7 @@ Connect, where there is one more. The tests make them in a classic
 session (tests/spark/test_mistakes.py) and under Spark Connect (tests/spark/test_connect.py).
 """
 
+import os
 import re
 import sys
 import tempfile
@@ -133,6 +134,14 @@ MISTAKES = {
     "a column that is not there": Mistake('option("columns", "carier")', load("lake", columns="carier")),
     "a schema with another type": Mistake('schema("delay string")', load("lake", schema="delay string")),
     "a predicate on no column": Mistake('option("where", "dely > 1")', load("lake", where="dely > 1")),
+    "a predicate that is no SQL": Mistake('option("where", "delay > 1 && carrier = \'UA\'")', load("lake", where="delay > 1 && carrier = 'UA'")),
+    "a predicate with a function that where lacks": Mistake(
+        'option("where", "length(carrier) = 2")', load("lake", where="length(carrier) = 2")
+    ),
+    "a predicate that compares a number with text": Mistake(
+        'option("where", "delay > \'much\'")', load("lake", where="delay > 'much'")
+    ),
+    "an option that does not exist": Mistake('option("header", "true")', load("lake", header="true")),
     "a frame that is older than the files": Mistake("an overwrite, then `frame.collect()` again", stale),
     "no mode": Mistake(
         'write.format("arrowipc").save("/data/new")',
@@ -225,6 +234,8 @@ def main():
     """Make the mistakes, classic or with ``--connect``, and write the table."""
     from pyspark.sql import SparkSession
 
+    # Spark's own choice may be another Python, without the package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     connect = sys.argv[1:] == ["--connect"]
     builder = SparkSession.builder.remote("local[2]") if connect else SparkSession.builder.master("local[2]")
     spark = builder.getOrCreate()

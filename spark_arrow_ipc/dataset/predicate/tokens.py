@@ -18,10 +18,8 @@ from spark_arrow_ipc.errors import OptionError
 __all__ = ["STRINGS", "Tokens"]
 
 _ALLOWED: Final = (
-    "where takes comparisons (=, <=>, <>, !=, <, <=, >, >=), IN with a list of literals, BETWEEN, LIKE with % at the "
-    "ends or once inside, startswith, endswith, contains, IS [NOT] NULL, AND, OR, NOT and boolean columns, over columns, "
-    "fields of structs (a.b), year, month and day of a date, upper and lower, and literals with their casts and "
-    "arithmetic; filter the DataFrame for everything else"
+    "where takes comparisons, IN, BETWEEN, LIKE, startswith, endswith, contains and IS [NOT] NULL, with AND, OR and NOT, "
+    "over columns and literals (docs/options.md has its grammar); filter the DataFrame for everything else"
 )
 _EXCERPT: Final = 20
 """Characters shown on each side of a mistake."""

@@ -126,5 +126,6 @@ def _check_known(key: str, string: str, side: Side, other: Side) -> None:
     if near:
         raise OptionError(f"there is no option {key[:_SHOWN]}; did you mean {names[near[0]]}")
     raise OptionError(
-        f"there is no option {key[:_SHOWN]}. The options for {side.doing} are {', '.join(names.values())}"
+        f"there is no option {key[:_SHOWN]} for {side.doing}; docs/options.md has all of them, and "
+        "'python -m spark_arrow_ipc.spark.options' prints them"
     )

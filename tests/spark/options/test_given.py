@@ -7,7 +7,7 @@ from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING, Rea
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
-    "far miss": ({"header": "true"}, "there is no option header. The options for reading are path"),
+    "far miss": ({"header": "true"}, "there is no option header for reading; docs/options.md has all of them, and 'python -m spark_arrow_ipc.spark.options' prints"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
     "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),

@@ -131,7 +131,7 @@ def test_a_pattern_that_matches_nothing(spark, tmp_path):
 OPTIONS = {
     "unknown": ({"maxPartitionByte": "1m"}, ["there is no option maxpartitionbyte", "did you mean maxPartitionBytes"]),
     "unknown, near another": ({"colums": "a"}, ["there is no option colums", "did you mean columns"]),
-    "like nothing": ({"xyzzy": "1"}, ["there is no option xyzzy", "The options for reading are path, paths, columns"]),
+    "like nothing": ({"xyzzy": "1"}, ["there is no option xyzzy for reading", "python -m spark_arrow_ipc.spark.options"]),
     "of writing": ({"compression": "lz4"}, ["the option compression is for writing", "remove it"]),
     "no size": ({"maxPartitionBytes": "much"}, ["maxPartitionBytes must be bytes", "'much'", "for example: 64m"]),
     "no count": ({"outputBatchRows": "0"}, ["outputBatchRows must be a whole number of at least 1", "'0'", "for example: 100000"]),
