@@ -236,7 +236,7 @@ PUBLIC = {
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",
         "FileReader", "Format", "Limits", "SparseTensor", "StreamReader", "Tensor", "WriteOptions", "Writer",
-        "create", "open", "open_file", "open_stream", "read_schema", "read_tensor", "read_tensors", "write",
+        "connect", "create", "open", "open_file", "open_stream", "read_schema", "read_tensor", "read_tensors", "serve", "write",
         "write_tensor",
     ],
 }  # fmt: skip

@@ -14,6 +14,8 @@ from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.ipc.dissociated.reader import connect
+    from spark_arrow_ipc.ipc.dissociated.server import serve
     from spark_arrow_ipc.ipc.tensors.dense import Tensor
     from spark_arrow_ipc.ipc.tensors.read import read_tensor, read_tensors
     from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
@@ -37,6 +39,7 @@ __all__ = [
     "Tensor",
     "WriteOptions",
     "Writer",
+    "connect",
     "create",
     "open",
     "open_file",
@@ -44,6 +47,7 @@ __all__ = [
     "read_schema",
     "read_tensor",
     "read_tensors",
+    "serve",
     "write",
     "write_tensor",
 ]
@@ -56,6 +60,8 @@ _LATE = {
         "tensors.sparse": ("CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix", "SparseTensor"),
         "tensors.read": ("read_tensor", "read_tensors"),
         "tensors.write": ("write_tensor",),
+        "dissociated.reader": ("connect",),
+        "dissociated.server": ("serve",),
     }.items()
     for name in names
 }
@@ -63,7 +69,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the writer and tensors on first use: a worker that only reads starts a tenth sooner without the writer."""
+    """Import the writer, tensors and servers on first use: a worker that only reads starts a tenth sooner without the writer."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

@@ -275,7 +275,10 @@ class Writer:
 
     def _put_message(self, table: Any, header: dict[str, Any], encoded: EncodedBatch, pairs: t.CustomMetadata) -> None:
         values = message_values(self._version, (table, header), encoded.nbytes, encode_custom_metadata(pairs))
-        flatbuffer = builder.build(tables.MESSAGE, values)
+        self._put_flatbuffer(table, builder.build(tables.MESSAGE, values), encoded)
+
+    def _put_flatbuffer(self, table: Any, flatbuffer: bytes, encoded: EncodedBatch) -> None:
+        """Write a message; a subclass may do something else with it."""
         start = self._position
         prefix_nbytes = 4 if self._options.legacy_framing else 8
         # The body begins at a multiple of the alignment, counted from the start of the file.

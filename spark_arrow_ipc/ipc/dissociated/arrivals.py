@@ -85,11 +85,6 @@ class Arrivals:
         """Whether the next message's metadata, or the end of the stream, is still to come."""
         return self._message is None and self._next not in self._headers and not self.is_finished
 
-    @property
-    def is_waiting_for_metadata(self) -> bool:
-        """Whether any metadata is still to come."""
-        return self._end is None or self._missing() > 0
-
     def add_untagged(self, data: memoryview) -> None:
         """Take metadata, or the end of the stream.
 

@@ -72,7 +72,6 @@ def test_messages_in_any_order_are_taken_in_theirs(seed):
     assert EXPECTED == feed(arrivals, messages)
     assert arrivals.is_finished
     assert not arrivals.needs_metadata
-    assert not arrivals.is_waiting_for_metadata
     assert 0 == arrivals.bodies_nbytes
 
 

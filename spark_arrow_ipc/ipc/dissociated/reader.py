@@ -1,0 +1,329 @@
+"""Read a table of a Dissociated IPC server: `connect` and `DissociatedReader`."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final, Literal, TypeAlias
+
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, OptionError, UnsupportedError, error_context
+from spark_arrow_ipc.ipc.batch_reader import BatchReader
+from spark_arrow_ipc.ipc.body import AnyPlace, BodyPlace, BufferList
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MessageHeader, Validation
+from spark_arrow_ipc.ipc.dissociated import protocol
+from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody
+from spark_arrow_ipc.ipc.dissociated.connection import Connection
+from spark_arrow_ipc.ipc.dissociated.frames import Frame, FrameHead, FrameKind
+from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
+from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
+from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
+from spark_arrow_ipc.ipc.source import BufferSource
+from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
+
+__all__ = ["DissociatedReader", "connect"]
+
+_ValidationWord: TypeAlias = Literal["full", "structural"]
+_DEFAULT_LIMITS: Final = Limits()
+_MAX_TICKET_NBYTES: Final = 64 << 10
+
+
+class _Stream:
+    """The messages of one stream, from one connection or two."""
+
+    def __init__(self, locations: Sequence[Location], limits: Limits, timeout: float, *, lenient: bool) -> None:
+        self.address = locations[0].address
+        self._limits = limits
+        self._timeout = timeout
+        self._lenient = lenient
+        self._arrivals = Arrivals(limits, lenient=lenient)
+        data = locations[-1]
+        self._free_data = data.free_data
+        self._handle = None if data.remote_handle is None else Handle.decode(data.remote_handle)
+        self._shared: Attached | None = None
+        self._open: list[Connection] = []
+        with ExitStack() as stack:
+            for location in locations:
+                connection = Connection.open(location, timeout)
+                stack.callback(connection.close)
+                self._open.append(connection)
+            if self._handle is not None and self._handle.kind is SharedMemory.NAMED:
+                self._shared = attach(self._handle)
+            self._closing = stack.pop_all()
+        self._metadata_from, self._bodies_from = self._open[0], self._open[-1]
+
+    def request(self, locations: Sequence[Location], ticket: bytes, token: str | None) -> None:
+        """Ask each server for the stream."""
+        for connection, location in zip(self._open, locations, strict=True):
+            if token is not None:
+                connection.send(FrameKind.TOKEN, token.encode())
+            assert location.want_data is not None
+            connection.send(FrameKind.TAGGED, ticket, location.want_data)
+
+    def next(self) -> Arrived | None:
+        """Return the next message with its body, or None at the end of the stream.
+
+        Raises
+        ------
+        ArrowIpcError
+            A message is broken, or the connection ends before the stream.
+        OSError
+            The connection is lost, or the server silent for too long.
+        """
+        while True:
+            arrived = self._arrivals.take()
+            if arrived is not None:
+                return arrived
+            if self._arrivals.is_finished:
+                return None
+            self._receive()
+
+    def place(self, message: Message, body: TaggedBody) -> AnyPlace:
+        """Return where the buffers of a body are.
+
+        Raises
+        ------
+        InvalidBodyError
+            It has another length than the metadata says, or buffers outside the shared memory.
+        """
+        if body.body_type is BodyType.BUFFERS:
+            return self._listed(message, body.data)
+        nbytes, found = message.body_nbytes, len(body.data)
+        if found not in (nbytes, nbytes + -nbytes % BODY_ALIGNMENT):
+            raise InvalidBodyError(expected=f"a body of {nbytes:,} bytes", found=f"{found:,}")
+        return BodyPlace(BufferSource(body.data[:nbytes]), 0, nbytes)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closing.close()
+
+    def _listed(self, message: Message, data: memoryview) -> BufferList:
+        if self._shared is None:
+            raise InvalidFramingError(expected="shared memory before a list of its buffers", found="none")
+        header = message.header
+        batch = header.data if isinstance(header, DictionaryBatchHeader) else header
+        assert isinstance(batch, RecordBatchHeader)
+        pairs = protocol.decode_pairs(data, batch.buffers[:, 1].tolist(), self._shared.nbytes)
+        self._limits.check("max_batch_bytes", int(pairs[:, 1].sum()), "the buffers of a batch in shared memory")
+        views = self._shared.views(pairs, None if self._free_data is None else self._give_back)
+        return BufferList(views, message.body_nbytes)
+
+    def _give_back(self, offsets: list[int]) -> None:
+        assert self._free_data is not None
+        self._bodies_from.send_later(protocol.encode_freed(offsets), self._free_data)
+
+    def _receive(self) -> None:
+        due_from = self._metadata_from if self._arrivals.needs_metadata else self._bodies_from
+        if due_from not in self._open:
+            raise self._arrivals.truncated()
+        connection = self._readable()
+        frame = connection.receive(self._check)
+        if frame is None:
+            # A server of metadata may close once all is sent, while bodies are still to come.
+            self._open.remove(connection)
+        else:
+            _TAKES[frame.kind](self, frame, connection)
+
+    def _readable(self) -> Connection:
+        """Wait for a connection with bytes; one with bodies is left alone while enough of them wait for metadata."""
+        waiting = self._open
+        if len(waiting) > 1 and self._arrivals.bodies_nbytes >= self._limits.max_batch_bytes // 2:
+            waiting = [connection for connection in waiting if connection is not self._bodies_from]
+        if len(waiting) == 1:
+            return waiting[0]
+        for connection in waiting:
+            if connection.has_bytes:
+                return connection
+        poll = select.poll()
+        for connection in waiting:
+            poll.register(connection.fileno(), select.POLLIN)
+        ready = {number for number, _ in poll.poll(self._timeout * 1000)}
+        for connection in waiting:
+            if connection.fileno() in ready:
+                return connection
+        raise TimeoutError(f"{self.address}: the servers sent nothing for {self._timeout:g} s")
+
+    def _check(self, head: FrameHead) -> None:
+        """Refuse a frame by its head, before memory is taken for it."""
+        if head.kind is FrameKind.UNTAGGED:
+            most = self._limits.max_metadata_bytes + protocol.PREFIX_NBYTES
+            if head.nbytes > most:
+                self._limits.check("max_metadata_bytes", head.nbytes - protocol.PREFIX_NBYTES, "a message's metadata")
+        elif head.kind is FrameKind.TAGGED:
+            tag = protocol.decode_body_tag(head.tag, lenient=self._lenient)
+            if tag.body_type is BodyType.PACKED:
+                self._limits.check("max_batch_bytes", head.nbytes - BODY_ALIGNMENT + 1, "a body")
+                return
+            if self._handle is None:
+                raise UnsupportedError("a list of buffers from a server whose URI has no remote_handle to reach them")
+            # The metadata has 16 bytes a buffer too.
+            self._limits.check("max_metadata_bytes", head.nbytes, "a list of buffers")
+        elif head.kind is not FrameKind.MEMORY or head.nbytes or self._handle is None or self._shared is not None:
+            raise InvalidFramingError(expected="metadata or a body", found=f"a frame of kind {head.kind.name}")
+
+    def _take_untagged(self, frame: Frame, _: Connection) -> None:
+        self._arrivals.add_untagged(frame.data)
+
+    def _take_tagged(self, frame: Frame, _: Connection) -> None:
+        self._arrivals.add_tagged(frame.tag, frame.data)
+
+    def _take_memory(self, _: Frame, connection: Connection) -> None:
+        assert self._handle is not None
+        descriptor = connection.take_descriptor()
+        try:
+            self._shared = attach(self._handle, descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+_TAKES: Final = {
+    FrameKind.UNTAGGED: _Stream._take_untagged,  # noqa: SLF001 - the table of this class
+    FrameKind.TAGGED: _Stream._take_tagged,  # noqa: SLF001
+    FrameKind.MEMORY: _Stream._take_memory,  # noqa: SLF001
+}
+
+
+class DissociatedReader(BatchReader):
+    """The record batches of a server's table, in order and once. Made by `connect`.
+
+    Batches in shared memory are views of it, and stay valid after `close`.
+    """
+
+    format = "dissociated"
+
+    def __init__(self, stream: _Stream, columns: SelectedColumns, custom_metadata: CustomMetadata) -> None:
+        source = BufferSource(memoryview(b""))
+        source.path = stream.address
+        super().__init__(source, columns)
+        self.custom_metadata = custom_metadata
+        """The custom metadata of the schema's message, which is not that of the schema."""
+        self._stream = stream
+        self._decoder = StreamDecoder(columns, stream.address)
+        self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return self
+
+    def __next__(self) -> RecordBatch:
+        """Return the next record batch, after the dictionary batches before it.
+
+        Raises
+        ------
+        ArrowIpcError
+            A message is broken, or the connection ends before the stream.
+        OSError
+            The connection is lost, or the server silent for too long.
+        """
+        while True:
+            with error_context(path=self.path):
+                arrived = self._stream.next()
+                if arrived is None:
+                    raise StopIteration
+                batch = self._decode(arrived)
+            if batch is not None:
+                return batch
+
+    def _decode(self, arrived: Arrived) -> RecordBatch | None:
+        message = arrived.message
+        assert arrived.body is not None
+        number = self._counts[message.kind]
+        self._counts[message.kind] += 1
+        with error_context(block_kind=message.kind.noun, block_number=number):
+            place = self._stream.place(message, arrived.body)
+            return self._decoder.decode(message, place, number)
+
+    def close(self) -> None:
+        """Close the connection. Batches that were read stay valid."""
+        self._stream.close()
+
+    def __repr__(self) -> str:
+        return f"<Dissociated IPC stream {self.path}>\n{self.schema}"
+
+
+def connect(
+    uri: str | Sequence[str],
+    *,
+    ticket: str | bytes | None = None,
+    columns: Columns | None = None,
+    validation: Validation | _ValidationWord = Validation.FULL,
+    limits: Limits = _DEFAULT_LIMITS,
+    timeout: float = 30.0,
+    token: str | None = None,
+    lenient: bool = False,
+) -> DissociatedReader:
+    """Open a table of a Dissociated IPC server.
+
+    Parameters
+    ----------
+    uri
+        The server's URI; or two, of metadata and of bodies.
+    ticket
+        The name of the table; None where the URI has it.
+    columns, validation, limits
+        As `ipc.open`. A server in another process may be trusted with ``structural`` where it has checked its tables.
+    timeout
+        Seconds for the connection, and that the server may be silent.
+    token
+        What the server wants to know.
+    lenient
+        Whether tags whose body type is shifted by 55 bits are read, as diagrams of the document have it.
+
+    Raises
+    ------
+    OptionError, UnsupportedError
+        The URI is broken or of a transport that is not known, or there is no ticket.
+    ConnectionError
+        There is no server, or it refuses; the message says why.
+    ArrowIpcError, OSError
+        The schema is broken, or the server silent.
+    ColumnNotFoundError
+        A column of `columns` does not exist.
+    """
+    if validation not in tuple(Validation):
+        words = " or ".join(repr(known.value) for known in Validation)
+        raise ValueError(f"expected validation {words}, found {validation!r}")
+    uris = (uri,) if isinstance(uri, str) else tuple(uri)
+    if not 1 <= len(uris) <= 2:
+        raise OptionError(expected="one URI, or two: of metadata and of bodies", found=f"{len(uris)}")
+    locations = tuple(map(parse_location, uris))
+    with error_context(path=locations[0].address):
+        name = _ticket_of(locations, ticket)
+        stream = _Stream(locations, limits, timeout, lenient=lenient)
+        try:
+            stream.request(locations, name, token)
+            message, schema = _read_schema(stream, limits)
+            selected = SelectedColumns(schema, columns, Validation(validation), limits)
+            return DissociatedReader(stream, selected, message.custom_metadata)
+        except BaseException:
+            stream.close()
+            raise
+
+
+def _ticket_of(locations: Sequence[Location], given: str | bytes | None) -> bytes:
+    ticket = given.encode() if isinstance(given, str) else given
+    if ticket is None:
+        ticket = next((location.ticket for location in locations if location.ticket is not None), None)
+    if ticket is None:
+        raise OptionError(expected="a ticket, the name of a table: ticket=... or in the URI", found="none")
+    if len(ticket) > _MAX_TICKET_NBYTES:
+        raise OptionError(expected=f"a ticket of at most {_MAX_TICKET_NBYTES:,} bytes", found=f"{len(ticket):,}")
+    return ticket
+
+
+def _read_schema(stream: _Stream, limits: Limits) -> tuple[Message, SchemaMessage]:
+    arrived = stream.next()
+    # `Arrivals` begins with a schema and nothing else.
+    assert arrived is not None
+    header = arrived.message.header
+    assert isinstance(header, SchemaHeader)
+    return arrived.message, decode_schema(header.view, limits)

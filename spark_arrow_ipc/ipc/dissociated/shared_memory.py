@@ -1,0 +1,313 @@
+"""Shared memory that a server writes once and its clients map: an unnamed file, or one below ``/dev/shm``.
+
+Offsets count from the start of the region, whose first bytes are a number that tells it from others. A place that a
+peer names is only ever an offset into a region whose size was proven; an address is never followed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import re
+import secrets
+import stat
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError
+from spark_arrow_ipc.ipc.constants import NO_BYTES
+from spark_arrow_ipc.ipc.encode import BytesLike
+from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
+
+__all__ = ["Attached", "Handle", "Region", "RegionWriter", "SharedMemory", "attach", "remove_abandoned"]
+
+_FOLDER: Final = "/dev/shm"  # noqa: S108 - shared memory, and no temporary file
+_PREFIX: Final = "arrowipc-"
+_NAME: Final = re.compile(r"arrowipc-[0-9a-f]{32}")
+_NONCE_NBYTES: Final = 16
+_ALIGNMENT: Final = 64
+"""Bodies begin at multiples of it. The first body lies after the number, so that no offset is 0."""
+
+# fcntl of Python 3.11 lacks some of these.
+_F_ADD_SEALS: Final = 1033
+_F_GET_SEALS: Final = 1034
+_F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_WRITE = 1, 2, 4, 8
+_NEEDED_SEALS: Final = _F_SEAL_SHRINK | _F_SEAL_WRITE
+"""No holder of the file can truncate it, which would kill its readers, or change what they have checked."""
+
+_WRITE_NBYTES: Final = 1 << 20
+
+
+class SharedMemory(StrEnum):
+    """Where a server puts bodies."""
+
+    MEMFD = "memfd"
+    """An unnamed file whose descriptor goes through a unix socket."""
+    NAMED = "named"
+    """A file below ``/dev/shm``, which every process of the user can open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a client needs to reach a region: the ``remote_handle`` of a URI.
+
+    Parameters
+    ----------
+    kind
+        How it is shared.
+    nbytes
+        The size of the region.
+    nonce
+        Its first bytes.
+    """
+
+    kind: SharedMemory
+    nbytes: int
+    nonce: bytes
+
+    @property
+    def path(self) -> str:
+        """The path of a named region."""
+        return f"{_FOLDER}/{_PREFIX}{self.nonce.hex()}"
+
+    def encode(self) -> bytes:
+        """Return the handle as bytes."""
+        values = {"kind": self.kind.value, "size": self.nbytes, "nonce": self.nonce.hex()}
+        return json.dumps(values, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Handle:
+        """Return the handle of a URI.
+
+        Raises
+        ------
+        UnsupportedError
+            It is none of ours: that of another transport, or of a device.
+        """
+        with suppress(ValueError, RecursionError):
+            values = json.loads(data[:1000])
+            if isinstance(values, dict) and _is_sound(values):
+                return cls(SharedMemory(values["kind"]), values["size"], bytes.fromhex(values["nonce"]))
+        raise UnsupportedError(
+            f"the remote_handle {data[:60]!r}: this release reads shared memory of its own kinds, "
+            f"{' and '.join(SharedMemory)}"
+        )
+
+
+def _is_sound(values: dict[str, object]) -> bool:
+    nonce, nbytes = values.get("nonce"), values.get("size")
+    return (
+        values.get("kind") in tuple(SharedMemory)
+        and isinstance(nbytes, int)
+        and _NONCE_NBYTES <= nbytes < 1 << 62
+        and isinstance(nonce, str)
+        and _NAME.fullmatch(_PREFIX + nonce) is not None
+    )
+
+
+class Region:
+    """A region that is complete. Made by `RegionWriter.freeze`."""
+
+    def __init__(self, descriptor: int, handle: Handle) -> None:
+        self.descriptor = descriptor
+        self.handle = handle
+        self._mapping = _map(descriptor, handle.nbytes)
+        self._is_open = True
+
+    def view(self, offset: int, nbytes: int) -> memoryview:
+        """Return bytes of the region."""
+        return memoryview(self._mapping)[offset : offset + nbytes]
+
+    def close(self) -> None:
+        """Remove the region's name. Mappings of it stay, and go with their holders."""
+        if self._is_open:
+            self._is_open = False
+            if self.handle.kind is SharedMemory.NAMED:
+                with suppress(FileNotFoundError):
+                    os.unlink(self.handle.path)  # noqa: PTH108 - a name, and no path to look at
+            os.close(self.descriptor)
+
+
+class RegionWriter:
+    """Writes a region from its start to its end. It has no name before `freeze`: a process that dies leaves nothing.
+
+    Raises
+    ------
+    OSError
+        There is no shared memory.
+    """
+
+    def __init__(self, kind: SharedMemory) -> None:
+        self._kind = kind
+        self._nonce = secrets.token_bytes(_NONCE_NBYTES)
+        if kind is SharedMemory.MEMFD:
+            descriptor = os.memfd_create("arrowipc", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        else:
+            remove_abandoned()
+            descriptor = os.open(_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            # It says that the owner lives, wherever it runs: a lock goes with the process that holds it.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._descriptor = descriptor
+        self._file = open(descriptor, "wb", buffering=_WRITE_NBYTES, closefd=False)  # noqa: SIM115
+        self._nbytes = 0
+        self._write(self._nonce)
+
+    def append(self, pieces: Iterable[BytesLike]) -> int:
+        """Append a body; return its offset, a multiple of 64.
+
+        Raises
+        ------
+        OSError
+            The shared memory is full.
+        """
+        self._write(bytes(-self._nbytes % _ALIGNMENT))
+        start = self._nbytes
+        for piece in pieces:
+            self._write(piece)
+        return start
+
+    def _write(self, piece: BytesLike) -> None:
+        self._file.write(piece)
+        self._nbytes += len(piece)
+
+    def freeze(self) -> Region:
+        """Return the region, which cannot change any more; a named one has its name from now on."""
+        self._file.close()
+        handle = Handle(self._kind, self._nbytes, self._nonce)
+        if self._kind is SharedMemory.MEMFD:
+            seals = _F_SEAL_SEAL | _F_SEAL_SHRINK | _F_SEAL_GROW | _F_SEAL_WRITE
+            fcntl.fcntl(self._descriptor, _F_ADD_SEALS, seals)
+        else:
+            os.fchmod(self._descriptor, 0o400)
+            folder = os.open(_FOLDER, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                # With a folder's descriptor Python asks for the link to be followed, and without one it does not.
+                source, target = f"/proc/self/fd/{self._descriptor}", handle.path
+                os.link(source, target, dst_dir_fd=folder, follow_symlinks=True)
+            finally:
+                os.close(folder)
+        return Region(self._descriptor, handle)
+
+    def discard(self) -> None:
+        """Give up; nothing stays."""
+        with suppress(OSError):
+            self._file.close()
+        os.close(self._descriptor)
+
+
+def remove_abandoned() -> int:
+    """Remove the named regions of servers that were killed; return their number. Those in use are locked, and stay."""
+    removed = 0
+    for name in os.listdir(_FOLDER):  # noqa: PTH208 - names
+        if _NAME.fullmatch(name) is None:
+            continue
+        path = f"{_FOLDER}/{name}"
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue  # another user's, or gone
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)  # noqa: PTH108
+            removed += 1
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+    return removed
+
+
+class Attached:
+    """A region of a server, mapped for reading. It goes when the last view of it does."""
+
+    def __init__(self, mapping: mmap.mmap) -> None:
+        self._mapping = mapping
+        self.nbytes = len(mapping)
+
+    def views(self, pairs: Int64s, released: Callable[[list[int]], None] | None) -> tuple[memoryview, ...]:
+        """Return a view of each buffer. Copies nothing.
+
+        Parameters
+        ----------
+        pairs
+            Offset and bytes of each, as `decode_pairs` has checked them.
+        released
+            Is called with the offsets when no view of these buffers is left, in whatever thread drops the last one.
+        """
+        places = pairs.tolist()
+        offsets = [start for start, nbytes in places if nbytes]
+        if not offsets:
+            return (NO_BYTES,) * len(places)
+        first = min(offsets)
+        stop = max(start + nbytes for start, nbytes in places if nbytes)
+        # Every view of a batch comes from this one array, so that its end is theirs.
+        window = np.frombuffer(self._mapping, np.uint8, stop - first, first)
+        if released is not None:
+            weakref.finalize(window, released, offsets).atexit = False
+        data = window.data
+        return tuple(data[start - first : start - first + n] if n else NO_BYTES for start, n in places)
+
+
+def attach(handle: Handle, descriptor: int | None = None) -> Attached:
+    """Map a region for reading.
+
+    Parameters
+    ----------
+    handle
+        As the server's URI has it.
+    descriptor
+        Of an unnamed region; the caller closes it.
+
+    Raises
+    ------
+    InvalidFramingError
+        There is no descriptor, or it is not sealed.
+    InvalidBodyError
+        The size or the first bytes are others, or it is no file of this user.
+    OSError
+        A named region does not exist.
+    """
+    if handle.kind is SharedMemory.NAMED:
+        opened = os.open(handle.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return _attach(handle, opened)
+        finally:
+            os.close(opened)
+    if descriptor is None:
+        raise InvalidFramingError(expected="the descriptor of the shared memory", found="none")
+    try:
+        seals = fcntl.fcntl(descriptor, _F_GET_SEALS)
+    except OSError:
+        seals = 0
+    if seals & _NEEDED_SEALS != _NEEDED_SEALS:
+        raise InvalidFramingError(
+            expected="shared memory that is sealed against truncation and writes (F_SEAL_SHRINK, F_SEAL_WRITE)",
+            found=f"seals 0x{seals:x}",
+        )
+    return _attach(handle, descriptor)
+
+
+def _attach(handle: Handle, descriptor: int) -> Attached:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_size != handle.nbytes:
+        raise InvalidBodyError(
+            expected=f"shared memory of {handle.nbytes:,} bytes, a file of this user",
+            found=f"{status.st_size:,} bytes, mode 0{status.st_mode:o}, of user {status.st_uid}",
+        )
+    mapping = _map(descriptor, handle.nbytes)
+    if mapping[:_NONCE_NBYTES] != handle.nonce:
+        raise InvalidBodyError(expected="the shared memory of this server", found="another's")
+    return Attached(mapping)
+
+
+def _map(descriptor: int, nbytes: int) -> mmap.mmap:
+    # Private: Linux before 6.7 maps a file that is sealed against writes in no other way. Pages are shared all the same.
+    return mmap.mmap(descriptor, nbytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
