@@ -15,6 +15,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
+from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.metadata.tensor import (
     CooIndexHeader,
@@ -105,7 +106,11 @@ def notes(stored: StoredTensor) -> Iterator[str]:
         yield f"its values begin at byte {header.data.byte_offset:,} of its body; Arrow C++ reads them from byte 0"
     if isinstance(tensor, Tensor):
         return
-    coordinates = tensor.coordinates()
+    try:
+        coordinates = tensor.coordinates()
+    except LimitError as error:
+        yield f"its index is not looked at for pitfalls: {error}"
+        return
     ordered = coordinates[np.lexsort(coordinates.T[::-1])] if coordinates.size else coordinates
     if not ascends(ordered):
         yield "its index names a cell twice: Arrow C++ takes the last value, scipy the sum"

@@ -128,9 +128,10 @@ def slab_batches(stored: StoredTensor, rows: TensorRows, slab: Slab) -> Iterator
 
 def _dense_cells(stored: StoredTensor, schema: Schema, slab: Slab) -> Iterator[RecordBatch]:
     array = stored.read_slab(slab.axis, slab.start, slab.stop)
-    values = array.reshape(-1)
+    # Where values are not by rows, or stand for many cells, only those of a batch are copied.
+    values = array.reshape(-1) if array.flags.c_contiguous else array.flat
     dimensions = len(stored.message.header.shape)
-    for first in range(0, len(values), _BATCH_CELLS):
+    for first in range(0, array.size, _BATCH_CELLS):
         part = values[first : first + _BATCH_CELLS]
         coordinates = list(np.unravel_index(np.arange(first, first + len(part)), array.shape))[:dimensions]
         if coordinates:
@@ -149,6 +150,10 @@ def _sparse_cells(stored: StoredTensor, schema: Schema) -> Iterator[RecordBatch]
 
 
 def _tensor_row(stored: StoredTensor, schema: Schema) -> RecordBatch:
+    header = stored.message.header
+    with stored.place():
+        nbytes = prod(header.shape) * (header.type.bit_width // 8)
+        stored.limits.check("max_batch_bytes", nbytes, "the values of a tensor")
     tensor = stored.read()
     with stored.place():
         dense = tensor.to_numpy() if isinstance(tensor, Tensor) else tensor.to_dense_numpy(limits=stored.limits)

@@ -119,6 +119,15 @@ def test_validate_notes_pitfalls(capsys, tmp_path, make, says):
     assert f"note: tensor 0: {says}" in out
 
 
+def test_validate_notes_an_index_that_is_too_large_to_look_at(capsys, monkeypatch):
+    limits = ipc.Limits(max_batch_bytes=100)
+    coordinates = ipc.CsrMatrix.coordinates
+    monkeypatch.setattr(ipc.SparseTensor, "coordinates", lambda tensor: coordinates(tensor, limits=limits))
+    status, out, _ = run(capsys, "validate", DATA / "csr_int8.sparse")
+    assert 0 == status
+    assert "note: tensor 0: its index is not looked at for pitfalls: the coordinates of a tensor asks for 144" in out
+
+
 @pytest.mark.parametrize("command", ["inspect", "validate", "count", "cat"])
 def test_a_broken_tensor_is_an_error(capsys, two, command):
     two.write_bytes(two.read_bytes()[:-1])

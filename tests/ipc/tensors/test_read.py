@@ -3,12 +3,13 @@
 import io
 from pathlib import Path
 
+import corpus
 import numpy as np
 import pytest
 import raw_messages
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, InvalidFramingError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
 
@@ -107,6 +108,35 @@ def test_a_sparse_tensor_of_arrow_cpp(path):
     assert CHECKSUMS[kind] == (cells * np.arange(1, len(cells) + 1)).sum()
     assert (kind.upper(), index) == (tensor.kind, str(tensor.index_type))
     assert ("row", "col") == tensor.dim_names or kind == "csf"
+
+
+SOUND_OF_CORPUS = 11
+
+
+def test_the_tensors_of_the_corpus_are_read_as_their_writers_read_them():
+    """Dense ones as pyarrow does; sparse ones by their checksums; and the fuzz file of Arrow's own corpus is refused."""
+    pa = pytest.importorskip("pyarrow")
+    directory = corpus.root()
+    if directory is None:
+        pytest.skip(f"{corpus.VARIABLE} is not set")
+    sound = 0
+    for entry in corpus.entries(directory):
+        if entry.format != "tensor":
+            continue
+        if "fuzz" in entry.name:
+            with pytest.raises(ArrowIpcError):
+                ipc.read_tensor(entry.path)
+            continue
+        tensor = ipc.read_tensor(entry.path)
+        if isinstance(tensor, ipc.Tensor):
+            theirs = pa.ipc.read_tensor(pa.OSFile(str(entry.path)))
+            np.testing.assert_array_equal(theirs.to_numpy(), tensor.to_numpy())
+            assert [*theirs.dim_names] == [*tensor.dim_names]
+        else:
+            cells = tensor.to_dense_numpy().reshape(-1).astype(np.int64)
+            assert CHECKSUMS[entry.path.stem.split("_")[0]] == (cells * np.arange(1, len(cells) + 1)).sum()
+        sound += 1
+    assert sound >= SOUND_OF_CORPUS
 
 
 def test_headers_alone_are_read(tmp_path):

@@ -2,14 +2,17 @@
 
 import io
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
+import raw_messages
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.ipc.constants import TensorRows
+from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors import rows as tensor_rows
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
@@ -102,10 +105,31 @@ def test_columns_have_the_names_of_the_dimensions(names, expected):
     assert (expected, [t.int64, t.int64, t.uint16]) == (list(schema.names), [f.type for f in schema.fields])
 
 
+def one_value_over_again(*shape):
+    """A tensor of one float64 that stands for all cells."""
+    header = {"type": (tables.FLOATING_POINT, {"precision": 2}), "data": (0, 8), "strides": [0] * len(shape)}
+    values = header | {"shape": [{"size": size} for size in shape]}
+    return next(iterate_tensors(open_source(raw_messages.message({"header": (tables.TENSOR, values)}, bytes(8)))))
+
+
+@pytest.mark.parametrize("shape", [(2**31 - 1,), (2, 2**30 - 1), (2**30 - 1, 2)], ids=str)
+def test_cells_that_share_a_value_are_made_a_few_at_a_time(shape):
+    one = one_value_over_again(*shape)
+    first = slabs(one.message, TensorRows.CELLS)[0]
+    tracemalloc.start()
+    batch = next(slab_batches(one, TensorRows.CELLS, first))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (1 << 16, 0.0) == (batch.num_rows, batch.to_pylist()[-1]["value"])
+    assert peak < 32 << 20
+    with pytest.raises(LimitError, match="the values of a tensor asks for 17,179,869,1"):
+        rows_of(one, TensorRows.VALUES)
+
+
 def test_memory_is_bounded():
     sparse = ipc.CooTensor(shape=(1 << 40,), values=np.ones(1), indices=np.array([[5]]))
     assert [(5, 1)] == rows_of(stored(sparse))
-    with pytest.raises(LimitError, match="max_slots"):
+    with pytest.raises(LimitError, match="max_batch_bytes"):
         rows_of(stored(sparse), TensorRows.VALUES)
     with pytest.raises(LimitError, match="max_batch_bytes"):
         rows_of(
