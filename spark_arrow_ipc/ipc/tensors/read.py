@@ -106,7 +106,9 @@ class StoredTensor:
             return strided_view(self.source.read_at(first, nbytes), header.type, slab, strides)
 
 
-def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor | SparseTensor:
+def read_tensor(
+    source: Openable, *, limits: Limits = _DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
+) -> Tensor | SparseTensor:
     """Read the first tensor of a source.
 
     A binary file object is left after the tensor, so that a second call reads the next one; of a path or bytes
@@ -115,9 +117,11 @@ def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor
     Parameters
     ----------
     source
-        A path, bytes, or a binary file object.
+        A path or the URL of an object store, bytes, or a binary file object.
     limits
         Budgets: `max_batch_bytes` for the body, `max_slots` for the cells of a dense tensor.
+    storage
+        Options of an object store, as for `ipc.open`.
 
     Raises
     ------
@@ -132,7 +136,7 @@ def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor
     OSError
         The path cannot be opened.
     """
-    opened = open_source(source)
+    opened = open_source(source, storage)
     try:
         stored = next(iterate_tensors(opened, limits), None)
         if stored is None:
@@ -144,9 +148,11 @@ def read_tensor(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Tensor
         opened.close()
 
 
-def read_tensors(source: Openable, *, limits: Limits = _DEFAULT_LIMITS) -> Iterator[Tensor | SparseTensor]:
+def read_tensors(
+    source: Openable, *, limits: Limits = _DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
+) -> Iterator[Tensor | SparseTensor]:
     """Return an iterator over the tensors of a source; parameters and errors as for `read_tensor`."""
-    opened = open_source(source)
+    opened = open_source(source, storage)
 
     def tensors() -> Iterator[Tensor | SparseTensor]:
         try:

@@ -45,19 +45,22 @@ def write_tensor(
     tensor: Tensor | SparseTensor | NDArray,
     *,
     dim_names: Sequence[str] = (),
+    storage: Mapping[str, str] | None = None,
 ) -> None:
     """Write a tensor as one message.
 
     Parameters
     ----------
     sink
-        A path, whose file appears when it is whole and replaces an old one; or a binary file object, which the caller
-        closes, and to which several tensors may be written one after another.
+        A path or the URL of an object store, whose file appears when it is whole and replaces an old one; or a binary
+        file object, which the caller closes, and to which several tensors may be written one after another.
     tensor
         A `Tensor`, a `SparseTensor`, or an array of integers or floating-point numbers. An array whose memory is
         contiguous, by rows or by columns, is written as it is; any other is copied by rows.
     dim_names
         Names for the dimensions of an array.
+    storage
+        Options of an object store, as for `ipc.open`.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def write_tensor(
         whole = Tensor(tensor, tuple(dim_names))
     parts = _encode(whole)
     if isinstance(sink, str | os.PathLike):
-        _write_path(path_sink(os.fspath(sink)), parts)
+        _write_path(path_sink(os.fspath(sink), storage), parts)
     elif callable(getattr(sink, "write", None)):
         for part in parts:
             sink.write(part)

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,14 @@ def test_a_path_appears_when_it_is_whole(tmp_path, monkeypatch):
     ipc.write_tensor(path, CUBE)
     assert ipc.read_tensor(path).to_numpy().tolist() == CUBE.tolist()
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_url_is_written_and_read():
+    pytest.importorskip("obstore")
+    url = f"memory://{uuid.uuid4().hex}/t.tensor"
+    ipc.write_tensor(url, CUBE, storage={})
+    assert [CUBE.tolist()] == [tensor.to_numpy().tolist() for tensor in ipc.read_tensors(url, storage={})]
+    assert CUBE.tolist() == ipc.read_tensor(url).to_numpy().tolist()
 
 
 MISTAKES = [
