@@ -20,9 +20,9 @@ from spark_arrow_ipc.storage.storage import Kind, Traits
 SECOND = 1_000_000_000
 
 
-def copy(staged, final):
-    """Copy a file in one step, as its readers see it."""
-    data, final = Path(staged).read_bytes(), Path(final)
+def copy(data, final):
+    """Write the bytes of a copy in one step, as its readers see it."""
+    final = Path(final)
     temporary = final.parent / f".{uuid.uuid4().hex}.staged"
     for _ in range(100):
         with suppress(FileNotFoundError):  # a directory that another process finds empty, and removes
@@ -34,9 +34,11 @@ def copy(staged, final):
 
 
 class CopyingStorage(LocalStorage):
-    """See the module; `copier` copies one file to another path."""
+    """See the module; `copier` copies a file to another path."""
 
-    copier = staticmethod(copy)
+    @staticmethod
+    def copier(staged, final):
+        copy(Path(staged).read_bytes(), final)
 
     @property
     def traits(self):

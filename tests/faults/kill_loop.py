@@ -2,6 +2,7 @@
 
     python tests/faults/kill_loop.py --steps --repeat 20     every failpoint x every mode, 20 times
     python tests/faults/kill_loop.py --random 300            300 jobs, each killed at a random moment
+    python tests/faults/kill_loop.py --copies --steps ...    the same, where a storage publishes by copies
 
 Each job runs in a forked child, which is killed by a failpoint, or by us. The steps begin with a new dataset each;
 the random jobs follow each other in one, over whatever the killed ones left. After each kill:
@@ -9,6 +10,8 @@ the random jobs follow each other in one, over whatever the killed ones left. Af
 - a reader sees what was there before or what the job makes, whole, and by the step it is clear which of them;
 - recovery changes nothing that a reader sees, also if it is killed, and a second recovery changes nothing at all;
 - vacuum leaves the data, _SUCCESS and the newest records.
+
+With --copies a server of this process makes the copies, which end even if the process that asked for them is dead.
 
 Prints a line of JSON and exits with 0, or raises with what was seen.
 """
@@ -24,6 +27,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 from spark_arrow_ipc import ipc
@@ -43,12 +47,19 @@ from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
 
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from copy_server import CopyServer, served  # noqa: E402 - found by the path above
+
 SCHEMA = Schema.of([field("id", types.int64)])
 OPTIONS = SinkOptions(record_batch_rows=10)
 ROWS = 30
 PARTITIONS = ("k=1", "k=2", "k=3")
 WRITTEN = ("k=2", "k=4", "k=2")
 """A dynamic overwrite's tasks: two into a partition that exists, one into a new one."""
+
+STORAGE = LOCAL
+"""The storage of all datasets."""
 
 LOOPS = {"T2.batch": 2, "C3.torn": 1, "C4.renamed": 2, "C5.unlinked": 2}
 """Points inside loops are passed a few times first."""
@@ -147,7 +158,7 @@ def ended(pid):
 def check_recovery(root, view, rng=None):
     """Recover in a child, which may be killed, too, then for good; nothing that a reader sees may change."""
     if rng is not None and rng.random() < 0.5:
-        point = rng.choice([point for point in failpoint.POINTS if point[:2] in ("C4", "C5", "C6")])
+        point = rng.choice([point for point in points() if point[:2] in ("H.", "C4", "C5", "C6")])
         ended(forked(lambda: vacuum(root, older_than_seconds=0), f"{point}:kill"))
         check(view == see(root), "a recovery that was killed changed what a reader sees", root)
     vacuum(root, older_than_seconds=0)
@@ -163,7 +174,7 @@ def check_recovery(root, view, rng=None):
     check(left == records and len(records) <= 2 * KEPT_RECORDS, f"vacuum left {left}", root)
     empty = [path.name for path in Path(root).glob("k=*") if not any(path.iterdir())]
     check(not empty, f"empty directories {empty}", root)
-    listed = {directory_of(file.path) for file in live_files(DatasetDirectory(LOCAL, root))}
+    listed = {directory_of(file.path) for file in live_files(DatasetDirectory(STORAGE, root))}
     check(listed == view.keys(), "after recovery the plain listing is the truth", root)
 
 
@@ -172,12 +183,20 @@ def check(truth, words, root):
         raise AssertionError(f"{words}\n" + "\n".join(sorted(tree(root))))
 
 
+def points():
+    """Return the failpoints that a job passes, or a process that helps it."""
+    return [point for point in failpoint.POINTS if STORAGE is not LOCAL or point not in failpoint.OF_COPIES]
+
+
 def step_specs():
-    for point in failpoint.POINTS:
+    for point in points():
         yield f"{point}:kill@{LOOPS.get(point, 1)}", point
 
 
-COMMITTED = ("C3.linked", "C3.synced", "C4.", "C5.", "C6.")
+COMMITTED = ("C3.linked", "C3.synced", "C4.", "C5.", "C6.", "H.")
+
+OF_HELPERS = ("H.announced", "C4.waited")
+"""Points that only a process passes which helps a job of another one."""
 
 
 def run_step(root, spec, point, mode, rng):
@@ -196,10 +215,12 @@ def run_step(root, spec, point, mode, rng):
     rows = list(range(1000, 1000 + ROWS))
     new = after(old, mode, rows, partitioned=partitioned)
     withdrawn, given_up = point.startswith("A."), point.startswith("G.")
-    first = "C4.renamed:kill" if given_up else spec
+    first = "C4.renamed:kill" if given_up or point in OF_HELPERS else spec
     killed = ended(forked(lambda: write(root, mode, rows, partitioned=partitioned, commits=not withdrawn), first))
+    if point in OF_HELPERS:
+        killed = ended(forked(lambda: vacuum(root), spec))
     if given_up:
-        jobid = read_pending(DatasetDirectory(LOCAL, root)).record.jobid
+        jobid = read_pending(DatasetDirectory(STORAGE, root)).record.jobid
         killed = ended(forked(lambda: give_up(root, jobid), spec))
         check(see(root) == (new if point == "G.claimed" else old), "a job that is being given up", root)
         if point == "G.claimed" or rng.random() < 0.5:
@@ -298,10 +319,12 @@ def measured(folder):
 
 
 def main():
+    global STORAGE  # noqa: PLW0603 - the storage of this run
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", action="store_true", help="kill at every step in every mode")
     parser.add_argument("--repeat", type=int, default=1, help="so often (default 1)")
     parser.add_argument("--random", type=int, default=0, metavar="JOBS", help="kill so many jobs at random moments")
+    parser.add_argument("--copies", action="store_true", help="over a storage that publishes by copies")
     parser.add_argument("--seed", type=int, default=None, help="of the random moments")
     parser.add_argument("--folder", default=None, help="where the datasets are made (default: a temporary directory)")
     arguments = parser.parse_args()
@@ -311,10 +334,15 @@ def main():
     told = {"seed": seed_}
     folder = tempfile.mkdtemp(dir=arguments.folder)
     print(f"seed {seed_} in {folder}", file=sys.stderr)
-    if arguments.steps:
-        told["steps"] = steps(folder, arguments.repeat, rng)
-    if arguments.random:
-        told["random"] = randomly(folder, arguments.random, rng)
+    with ExitStack() as stack:
+        if arguments.copies:
+            STORAGE = stack.enter_context(
+                served(stack.enter_context(CopyServer(seconds=0.01, lost=0, seed=seed_)), patience=0.02)
+            )
+        if arguments.steps:
+            told["steps"] = steps(folder, arguments.repeat, rng)
+        if arguments.random:
+            told["random"] = randomly(folder, arguments.random, rng)
     shutil.rmtree(folder)
     print(json.dumps({**told, "seconds": round(time.perf_counter() - begun, 1)}))
 

@@ -1,4 +1,4 @@
-"""The kill loops, short. Long: python tests/faults/kill_loop.py --steps --repeat 20 --random 300."""
+"""The kill loops, short. Long: python tests/faults/kill_loop.py [--copies] --steps --repeat 20 --random 300."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc.dataset.write.modes import WriteMode
-from spark_arrow_ipc.storage.failpoint import POINTS
+from spark_arrow_ipc.storage.failpoint import OF_COPIES, POINTS
 
 HERE = Path(__file__).parent
 
@@ -23,14 +23,24 @@ def run(*arguments, folder):
     return json.loads(answer.stdout)
 
 
-@pytest.mark.slow
-def test_killed_at_every_step_in_every_mode(tmp_path):
+@pytest.mark.parametrize(
+    ("publishing", "points"),
+    [
+        pytest.param((), len(POINTS) - len(OF_COPIES), id="renames", marks=pytest.mark.slow),
+        pytest.param(("--copies",), len(POINTS), id="copies", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_killed_at_every_step_in_every_mode(tmp_path, publishing, points):
     """An append never passes the two points of C5."""
-    found = run("--steps", folder=tmp_path)["steps"]
-    assert {"kills": len(POINTS) * len(WriteMode) - 2, "not reached": 2} == found
+    found = run("--steps", *publishing, folder=tmp_path)["steps"]
+    assert {"kills": points * len(WriteMode) - 2, "not reached": 2} == found
     assert [] == list(tmp_path.iterdir())
 
 
-def test_killed_at_random_moments(tmp_path):
-    found = run("--random", "15", folder=tmp_path)["random"]
-    assert 15 == found.get("old", 0) + found.get("new", 0) == found.get("killed", 0) + found.get("survived", 0)
+@pytest.mark.parametrize(
+    ("publishing", "jobs"),
+    [pytest.param((), 15, id="renames"), pytest.param(("--copies",), 20, id="copies", marks=pytest.mark.exhaustive)],
+)
+def test_killed_at_random_moments(tmp_path, publishing, jobs):
+    found = run("--random", str(jobs), *publishing, folder=tmp_path)["random"]
+    assert jobs == found.get("old", 0) + found.get("new", 0) == found.get("killed", 0) + found.get("survived", 0)

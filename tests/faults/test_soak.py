@@ -14,10 +14,16 @@ sys.path.insert(0, str(HERE))
 import soak  # noqa: E402 - found by the path above
 
 
-@pytest.mark.slow
-def test_four_writers_two_readers_and_a_vacuum_at_once(tmp_path):
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(("0.03",), id="renames", marks=pytest.mark.slow),
+        pytest.param(("0.2", "--kills", "--copies"), id="copies and kills", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_four_writers_two_readers_and_a_vacuum_at_once(tmp_path, how):
     answer = subprocess.run(
-        [sys.executable, str(HERE / "soak.py"), "--minutes", "0.03", "--folder", str(tmp_path)],
+        [sys.executable, str(HERE / "soak.py"), "--minutes", *how, "--folder", str(tmp_path)],
         capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
     )  # fmt: skip
     assert 0 == answer.returncode, answer.stderr
