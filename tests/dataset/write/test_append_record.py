@@ -20,6 +20,8 @@ from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.errors import CommitError
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 
 def test_a_record_too_large_to_be_read_is_not_made(tmp_path, monkeypatch):
     save(tmp_path, APPEND, "old")

@@ -11,6 +11,8 @@ from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 
 def test_the_first_claim_stays(tmp_path):
     save(tmp_path, APPEND, "a")
@@ -54,6 +56,7 @@ def test_a_process_that_goes_on_when_its_job_was_given_up_removes_nothing(tmp_pa
         plan, outputs = planned(tmp_path, OVERWRITE, "new")
 
 
+@pytest.mark.disk
 def test_a_person_cannot_give_up_what_a_process_began_to_replace(tmp_path):
     save(tmp_path, APPEND, "old 1", "old 2")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")

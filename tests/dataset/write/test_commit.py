@@ -30,6 +30,8 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import concurrent, failpoint
 from spark_arrow_ipc.storage.local import LocalStorage
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
 
 # What a job that goes well leaves
@@ -125,6 +127,7 @@ def test_without_durability_nothing_is_synced(tmp_path, monkeypatch):
     assert ["b"] == foreign(tmp_path / "x")
 
 
+@pytest.mark.disk
 def test_what_a_step_rests_on_is_durable_before_it(tmp_path, monkeypatch):
     """Order of the steps that a power loss could tear apart."""
     save(tmp_path, APPEND, "old")
@@ -188,6 +191,7 @@ UNSOUND = [
 ]
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize(("outputs", "text"), [case[1:] for case in UNSOUND], ids=[case[0] for case in UNSOUND])
 def test_unsound_output_publishes_nothing(tmp_path, outputs, text):
     path = tmp_path / "data"
@@ -241,6 +245,7 @@ HALF_WAY = [
 ]
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize(
     ("point", "mode", "new", "old"), HALF_WAY, ids=[f"{case[0]} {case[1].value}" for case in HALF_WAY]
 )
@@ -271,6 +276,7 @@ def test_a_fault_after_the_record_that_passes_changes_nothing(tmp_path, caplog, 
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.disk
 def test_a_committed_job_whose_rows_may_be_lost_is_an_error(tmp_path, monkeypatch):
     """A record that may not survive a power failure, and a committed file that somebody removed."""
     plan, outputs = planned(tmp_path / "sync", APPEND, *"123")
@@ -296,6 +302,7 @@ def test_a_committed_job_whose_rows_may_be_lost_is_an_error(tmp_path, monkeypatc
         finish(plan, outputs)
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize(
     "fault", ["C1.checked:raise", "C2.synced:enospc", "C3.checked:raise", "C3.torn:enospc", "C3.written:raise"]
 )

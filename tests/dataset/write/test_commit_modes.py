@@ -20,6 +20,8 @@ from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import ConcurrentWriteError
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 # Dynamic
 
 

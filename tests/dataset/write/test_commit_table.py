@@ -25,6 +25,7 @@ from commit_jobs import (
     save,
     stage,
 )
+from copying_storage import CopyingStorage, local_paths_are_copied
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
@@ -36,6 +37,8 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import write_task
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+
+pytestmark = pytest.mark.usefixtures("publishing")
 
 OLD = ["k=1:a", "k=2:b"]
 JOB = ["k=2:x", "k=3:y"]
@@ -95,6 +98,10 @@ def test_crash_at_a_step(tmp_path, mode, point, own, others, recovery):
     save(tmp_path, APPEND, *OLD)
     with dying(point):
         save(tmp_path, mode, *JOB)
+    check_crash(tmp_path, mode, own, others, recovery)
+
+
+def check_crash(tmp_path, mode, own, others, recovery):
     new, expected = NEW[mode], {"old": OLD, "new": NEW[mode]}[own]
     removed = set(OLD) - set(new)
     assert expected == ours(tmp_path)
@@ -112,6 +119,36 @@ def test_crash_at_a_step(tmp_path, mode, point, own, others, recovery):
     vacuum(tmp_path, older_than_seconds=0)
     assert [] == leftovers(tmp_path)
     assert sorted(after) == foreign(tmp_path)
+
+
+CRASHES_OF_COPIES = [
+    *(crash for crash in CRASHES if crash[1].startswith(("C4.renamed", "C5", "C6.done"))),
+    ("row 8 all copies proven", "C4.proven", "new", "new and old"),
+    ("row 8 staged files deleted", "C4.sources", "new", "new and old"),
+    ("row 7 a helper left its mark", "H.announced", "new", "partial"),
+    ("row 8 a helper has waited", "C4.waited", "new", "new and old"),
+]
+OF_HELPERS = ("H.announced", "C4.waited")
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize(
+    ("point", "own", "others"), [case[1:] for case in CRASHES_OF_COPIES], ids=[case[0] for case in CRASHES_OF_COPIES]
+)
+def test_crash_at_a_step_where_a_storage_copies(tmp_path, mode, point, own, others):
+    if mode is APPEND and point.startswith("C5"):
+        return
+    with local_paths_are_copied(CopyingStorage()):
+        if point in OF_HELPERS:
+            save(tmp_path, APPEND, *OLD)
+            with dying("C4.renamed"):
+                save(tmp_path, mode, *JOB)
+            with dying(point):
+                vacuum(tmp_path)
+            check_crash(tmp_path, mode, own, others, "the next writer")
+        else:
+            test_crash_at_a_step(tmp_path, mode, point, own, others, "the next writer")
 
 
 # With the real sink
@@ -187,6 +224,7 @@ def test_row_10_abort_fails_as_well_and_the_next_writer_finishes(tmp_path, mode,
     assert sorted([*NEW[mode], "next"]) == foreign(tmp_path)
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize("point", ["C1.checked", "C2.synced", "C3.checked", "C3.written"])
 @MODES
 def test_row_11_the_commit_raises_before_c3(tmp_path, mode, point):
@@ -288,6 +326,7 @@ def test_an_abort_that_dies_is_finished_by_the_next_writer(tmp_path, point):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize("when", ["before the commit", "after the commit"])
 def test_row_13_a_speculative_copy_that_finishes_late(tmp_path, when):
     plan, outputs = planned(tmp_path, APPEND, "reported")
@@ -331,6 +370,7 @@ def test_row_17_somebody_removes_an_old_file_meanwhile(tmp_path):
     assert ["new"] == foreign(tmp_path)
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize("point", ["T1.created", "T2.batch", "T2.finished"])
 def test_row_18_the_disk_is_full_while_a_task_writes(tmp_path, point):
     save(tmp_path, APPEND, "old")
@@ -344,6 +384,7 @@ def test_row_18_the_disk_is_full_while_a_task_writes(tmp_path, point):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.disk
 def test_row_18_the_disk_is_full_when_the_record_is_written(tmp_path):
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")

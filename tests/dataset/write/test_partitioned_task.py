@@ -21,6 +21,8 @@ from spark_arrow_ipc.dataset.write.task import SinkOptions
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 D = decimal.Decimal
 US = types.TimeUnit.MICROSECOND
 SCHEMA = Schema.of([field("a", types.int64), field("k", types.int32), field("b", types.utf8), field("s", types.utf8)])

@@ -28,6 +28,8 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import beneath
 from spark_arrow_ipc.storage.local import LocalStorage
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 
 @pytest.mark.parametrize(
     ("limit", "value", "first"), [("KEPT_RECORDS", 3, 4), ("_KEPT_NS", -1, 5), ("_KEPT_NBYTES", 1, 5), ("_KEPT_NS", 10**15, 1)]

@@ -15,8 +15,10 @@ def timing(monkeypatch):
         monkeypatch.setattr(TIMING, name, getattr(TIMING, name))
 
 
-@pytest.mark.parametrize("publishing", MACHINES)
+@pytest.mark.parametrize(("publishing", "examples"), [("renames", 100), ("copies", 50)])
 @pytest.mark.usefixtures("timing")
-def test_readers_see_exactly_what_is_committed(publishing):
-    few = settings(max_examples=100, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck))
+def test_readers_see_exactly_what_is_committed(publishing, examples):
+    few = settings(
+        max_examples=examples, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    )
     run_state_machine_as_test(MACHINES[publishing], settings=few)

@@ -18,6 +18,8 @@ from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage.local import LocalStorage
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 DAY = 24 * 3600
 BATCH = RecordBatch.from_pydict({"a": [1]}, Schema.of([field("a", types.int64)]))
 
@@ -74,6 +76,7 @@ def test_a_time_in_the_future_says_nothing(tmp_path, days, withdrawn):
     assert 1 - withdrawn == len(vacuum(tmp_path, older_than_seconds=0).withdrawn)
 
 
+@pytest.mark.disk
 def test_a_job_that_was_withdrawn_is_told_so(tmp_path):
     plan, outputs = planned(tmp_path, APPEND, "running")
     vacuum(tmp_path, older_than_seconds=0)
@@ -138,6 +141,7 @@ def test_all_kinds_of_leftovers(tmp_path, monkeypatch, dry_run):
         assert (None, (), (), 0) == (again.finished, again.withdrawn, again.files, again.nbytes)
 
 
+@pytest.mark.disk
 def test_a_committed_job_is_cleared_whatever_its_age(tmp_path):
     with dying("C6.done"):
         save(tmp_path, APPEND, "a")
@@ -146,6 +150,7 @@ def test_a_committed_job_is_cleared_whatever_its_age(tmp_path):
     assert ["a"] == foreign(tmp_path)
 
 
+@pytest.mark.disk
 def test_a_job_that_is_withdrawn_while_it_commits_fails_and_loses_nothing(tmp_path):
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")

@@ -22,6 +22,8 @@ from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import CommitError
 
+pytestmark = pytest.mark.usefixtures("publishing")
+
 
 def test_an_abort_that_cannot_know_removes_nothing(tmp_path, caplog):
     save(tmp_path, APPEND, "old")
@@ -56,6 +58,7 @@ def test_only_uncommitted_jobs_are_withdrawn(tmp_path):
     assert [] == leftovers(tmp_path)
 
 
+@pytest.mark.disk
 def test_a_second_withdrawal_and_one_of_an_unknown_job_write_no_record(tmp_path):
     plan, _ = planned(tmp_path, APPEND, "dead")
     withdraw(dataset(tmp_path), [plan.staging.jobid])
