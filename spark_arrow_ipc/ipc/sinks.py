@@ -10,9 +10,9 @@ from typing import BinaryIO, TypeAlias, cast
 
 from spark_arrow_ipc.ipc.source import ByteSource, FileSource, storage_options
 from spark_arrow_ipc.storage.discard import discard
-from spark_arrow_ipc.storage.object_url import scheme_of
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent
+from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["AnySink", "FileSink", "PathSink", "StoredSink", "path_sink"]
@@ -93,6 +93,6 @@ def path_sink(path: str, options: Mapping[str, str] | None = None) -> PathSink |
     OptionError, UnsupportedError
         As `storage_of`.
     """
-    if scheme_of(path) is None:
+    if not is_remote(path):
         return PathSink(path)
     return StoredSink(*storage_of(path, storage_options(options)))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, truncated
 from spark_arrow_ipc.storage.local_source import FileSource
-from spark_arrow_ipc.storage.object_url import scheme_of
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.schemes import is_remote
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.storage.object_options import StorageOptions
@@ -171,7 +171,7 @@ def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> B
     """
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        return FileSource.open(path) if scheme_of(path) is None else _open_object(path, storage)
+        return _open_object(path, storage) if is_remote(path) else FileSource.open(path)
     if isinstance(source, bytes | bytearray | memoryview):
         return BufferSource(memoryview(source).toreadonly().cast("B"))
     if isinstance(cast("object", source), io.TextIOBase):

@@ -8,7 +8,8 @@ from typing import Final
 from urllib.parse import unquote
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.storage.object_url import ONE_KIND, scheme_of
+from spark_arrow_ipc.storage.schemes import is_remote
+from spark_arrow_ipc.storage.url import ONE_KIND
 
 __all__ = ["is_relative", "local_path"]
 
@@ -51,12 +52,12 @@ def local_path(path: str | os.PathLike[str]) -> str:
         ) from error
     if path.lower().startswith("file:"):
         path = _of_file_uri(path)
-    elif scheme_of(path) is not None:
+    elif is_remote(path):
         raise UnsupportedError(ONE_KIND, path=path)
     elif scheme := _SCHEME.match(path):
         raise UnsupportedError(
-            f"paths with the scheme {scheme[1]}: are not read or written; those of s3, s3a, gs, abfs, abfss, az and https "
-            "are, and local ones: mount the storage, or copy the files",
+            f"paths with the scheme {scheme[1]}: and a single slash are not read or written; write {scheme[1]}:// and a "
+            "host, mount the storage, or copy the files",
             path=path,
         )
     return os.path.abspath(path)

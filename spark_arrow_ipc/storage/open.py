@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.object_url import scheme_of
+from spark_arrow_ipc.storage.schemes import Place, place_of
 from spark_arrow_ipc.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def storage_of(path: str | os.PathLike[str], options: StorageOptions = ()) -> tu
     path
         As it was given.
     options
-        Of an object store (`object_options.connect`), without their prefix.
+        Of any storage but the local one, without their prefix.
 
     Raises
     ------
@@ -33,16 +34,46 @@ def storage_of(path: str | os.PathLike[str], options: StorageOptions = ()) -> tu
     UnsupportedError
         No storage has its scheme.
     """
-    if scheme_of(os.fspath(path)) is not None:
-        # Only now: workers that read local files start without it.
-        from spark_arrow_ipc.storage.object_store import ObjectStorage
-
-        storage = ObjectStorage(options)
-        return storage, storage.resolve(path)
-    found = LOCAL.resolve(path)
-    if options:
+    text = os.fspath(path)
+    storage = _STORAGES[place_of(text)](options)
+    found = storage.resolve(text)
+    if options and storage is LOCAL:
         raise OptionError(
-            f"the option storage.{options[0][0]} is for object stores, and the path is a local one; remove it",
+            f"the option storage.{options[0][0]} is for object stores and other remote paths, and the path is a local "
+            "one; remove it",
             path=found,
         )
-    return LOCAL, found
+    return storage, found
+
+
+def _local(_: StorageOptions) -> Storage:
+    return LOCAL
+
+
+# The others are imported only when they are needed: workers that read local files start without them.
+
+
+def _objects(options: StorageOptions) -> Storage:
+    from spark_arrow_ipc.storage.object_store import ObjectStorage
+
+    return ObjectStorage(options)
+
+
+def _hadoop(options: StorageOptions) -> Storage:
+    from spark_arrow_ipc.storage.hadoop import HadoopStorage
+
+    return HadoopStorage(options)
+
+
+def _other(options: StorageOptions) -> Storage:
+    from spark_arrow_ipc.storage.fsspec_storage import FsspecStorage
+
+    return FsspecStorage(options)
+
+
+_STORAGES: Final[Mapping[Place, Callable[[StorageOptions], Storage]]] = {
+    Place.LOCAL: _local,
+    Place.OBJECTS: _objects,
+    Place.HADOOP: _hadoop,
+    Place.OTHER: _other,
+}

@@ -35,6 +35,7 @@ def test_relative_path_is_resolved_against_the_working_directory(tmp_path, monke
 RELATIVE = {
     "x.arrow": True, "./x": True, "../x": True, "~/x": True, "a:b.arrow": True, "{/a,/b}": True, "*.arrow": True,
     "/x": False, "//x": False, "file:/x": False, "FILE:///x": False, "file:x": False, "s3://bucket/x": False,
+    "hdfs://host/x": False, "hf://datasets/x": False,
 }  # fmt: skip
 
 
@@ -45,7 +46,9 @@ def test_relative_paths_are_those_that_the_working_directory_changes():
 
 REFUSED = [
     ("s3", "s3a://bucket/x", UnsupportedError, "either local paths or those of object stores"),
-    ("dbfs", "dbfs:/x", UnsupportedError, "scheme dbfs"),
+    ("hdfs", "hdfs://host/x", UnsupportedError, "either local paths or those of object stores"),
+    ("ftp", "ftp://host/x", UnsupportedError, "either local paths or those of object stores"),
+    ("dbfs", "dbfs:/x", UnsupportedError, "scheme dbfs: and a single slash"),
     ("another host", "file://server/x", UnsupportedError, "host 'server'"),
     ("relative URI", "file:x.arrow", OptionError, "absolute path after file:"),
     ("empty", "", OptionError, "empty string"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from spark_arrow_ipc.storage.object_url import scheme_of
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["add_storage_argument", "storage_at"]
@@ -33,11 +33,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def storage_at(path: str, options: Sequence[tuple[str, str]]) -> Storage:
-    """Return the storage of a path, with the options if it is the URL of an object store.
+    """Return the storage of a path, with the options unless it is local.
 
     Raises
     ------
     OptionError, UnsupportedError
         As `storage_of`.
     """
-    return storage_of(path, tuple(options) if scheme_of(path) is not None else ())[0]
+    return storage_of(path, tuple(options) if is_remote(path) else ())[0]

@@ -136,7 +136,7 @@ def vacuum(
         withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
         delete_staging(dataset, names)
         for file in files:
-            dataset.storage.delete(file.path)
+            _remove(dataset.storage, file)
         delete_expired(dataset)
     kept = tuple(KeptJob(job.name, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
     return VacuumReport(
@@ -191,6 +191,13 @@ def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
                 continue
             age = min(_age_seconds(now, status) for status in (own, *staged))
             yield _Staged(name, sum(status.nbytes for status in staged), age)
+
+
+def _remove(storage: Storage, file: Status) -> None:
+    if file.kind is Kind.DIRECTORY:  # of one record that was to be moved out of it (storage/hadoop.py)
+        storage.delete_tree(file.path)
+    else:
+        storage.delete(file.path)
 
 
 def _age_seconds(now: int, status: Status) -> float:

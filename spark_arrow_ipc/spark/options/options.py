@@ -35,8 +35,8 @@ from spark_arrow_ipc.spark.options.enums import (
     Times,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
-from spark_arrow_ipc.storage.object_url import scheme_of
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["OPTIONS", "READING", "WRITING", "ReadOptions", "SparkWriteOptions"]
@@ -231,8 +231,8 @@ class ReadOptions:
         _check_metadata_only(options)
         if options.tensors is not None and options.recover:
             raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
-        if options.memory_map and any(map(scheme_of, options.paths)):
-            raise OptionError("memoryMap=true is for local files, and the path is that of an object store; remove it")
+        if options.memory_map and any(map(is_remote, options.paths)):
+            raise OptionError("memoryMap=true is for local files, and the path is a remote one; remove it")
         return options
 
 
@@ -354,9 +354,9 @@ class SparkWriteOptions:
         options = cls(**parse_given(mapping, WRITING, READING))
         if options.compression is None and options.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
-        if options.path is not None and scheme_of(options.path) is not None and _gives(mapping, "durability"):
+        if options.path is not None and is_remote(options.path) and _gives(mapping, "durability"):
             raise OptionError(
-                "the option durability is for local files; what an object store has acknowledged is safe: remove it"
+                "the option durability is for local files; elsewhere the storage says when data are safe: remove it"
             )
         return options
 

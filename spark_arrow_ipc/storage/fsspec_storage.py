@@ -1,0 +1,321 @@
+"""`FsspecStorage`: files of schemes that an installed fsspec knows (hf, sftp, ftp, webhdfs, ...). Read only.
+
+Strategy
+--------
+Directories are prefixes, as in an object store: one that is not there is empty. Ranges are read by `cat_file`, which
+asks for exactly those bytes, and never by fsspec's file objects, which read ahead by megabytes and keep what they read.
+Listings that fsspec remembers are forgotten before each question.
+
+No request of fsspec can name a version. So a file is looked at again when it is opened, and compared with what the
+listing said; one that is replaced while it is read, by one of the same length, is not noticed.
+
+A file system that is not made of asynchronous calls (ftp, sftp, ...) has one connection, which one thread at a time may
+use. Instances belong to the process that made them; only the options travel by pickle.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO, Final, NoReturn
+
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, LimitError, OptionError, UnsupportedError, cut_repr
+from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.fsspec_connect import connect, filesystem_class, one_line
+from spark_arrow_ipc.storage.fsspec_status import has_changed, status_of
+from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
+from spark_arrow_ipc.storage.object_source import ObjectSource
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of
+from spark_arrow_ipc.storage.schemes import Place, place_of
+from spark_arrow_ipc.storage.storage import Kind, Status, Traits
+from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url
+
+__all__ = ["FsspecStorage"]
+
+_TRAITS: Final = Traits(directories=False, renames=False, waits=True)
+
+_NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
+
+_COLON_BEFORE_AT: Final = frozenset(("github",))
+"""Schemes with a colon before an ``@`` that no password follows: ``github://organisation:repository@branch/path``."""
+
+_LINK: Final = "link"
+"""Type of a link in a listing, which does not say what it leads to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """A file system of fsspec.
+
+    Parameters
+    ----------
+    system
+        The instance.
+    lock
+        For each call of it.
+    prefix
+        What the file system calls the root of the URLs, so that a name is this and the rest of the URL.
+    range_options
+        Arguments of `cat_file`.
+    """
+
+    system: Any
+    lock: AbstractContextManager[Any]
+    prefix: str
+    range_options: Mapping[str, str]
+
+
+_connections: dict[tuple[int, str, StorageOptions], _Connection] = {}
+"""The connections of this process, by process, root and options. Threads may make one twice, which harms nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class FsspecStorage:
+    """Files by URL, as fsspec writes it.
+
+    Parameters
+    ----------
+    options
+        Of the file system's constructor, without their prefix.
+    """
+
+    options: StorageOptions = ()
+
+    def __repr__(self) -> str:
+        """Show the names of the options, and no value."""
+        return f"FsspecStorage({', '.join(name for name, _ in self.options)})"
+
+    @property
+    def traits(self) -> Traits:
+        """Directories are prefixes, and every call waits."""
+        return _TRAITS
+
+    def inside(self, directory: str | None) -> FsspecStorage:  # noqa: ARG002 - nothing is written
+        """Return this storage: nothing is written."""
+        return self
+
+    def resolve(self, path: str | os.PathLike[str]) -> str:
+        """Return the URL that all calls write alike.
+
+        Raises
+        ------
+        OptionError
+            It names no host, holds a password, or is chained (``zip://a::sftp://host/b``).
+        UnsupportedError
+            It is in another storage, or fsspec does not know its scheme.
+        """
+        text = os.fspath(path)
+        if place_of(text) is not Place.OTHER:
+            raise UnsupportedError(ONE_KIND, path=text)
+        scheme = text.partition("://")[0].lower()
+        colon = scheme in _COLON_BEFORE_AT
+        clean = clean_url(text, place="a host or first directory", may_name=lambda user: colon or ":" not in user)
+        if "::" in text:
+            raise OptionError(expected="the URL of one file system", found=f"a chain of them in {cut_repr(text)}")
+        filesystem_class(scheme, clean)
+        return clean
+
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - links are not told apart
+        """Return the state of a path, or None if nothing is there; a root is always there. One request or two."""
+        if not split_url(path)[1]:
+            return Status(path, Kind.DIRECTORY)
+        info = self._info(path)
+        return None if info is None else status_of(path, info)
+
+    def list(self, directory: str) -> Iterator[Status]:
+        """Yield what is directly below a path, in no order."""
+        connection, name = self._at(directory)
+        with self._errors(directory), connection.lock:
+            connection.system.invalidate_cache()
+            try:
+                infos = connection.system.ls(name, detail=True)
+            except _NOT_THERE:
+                infos = ()
+        for info in infos:
+            full = str(info["name"]).strip(SEPARATOR)
+            path = join(directory, name_of(full))
+            if full != name.strip(SEPARATOR) and name_of(full) not in {"", ".", ".."}:  # a file lists itself
+                told = self._info(path) if info.get("type") == _LINK else info
+                if told is not None:
+                    yield status_of(path, told)
+
+    def open(
+        self,
+        path: str,
+        *,
+        memory_map: bool = False,  # noqa: ARG002 - refused with the option
+        known: Status | None = None,
+    ) -> ByteSource:
+        """Return the bytes of a file. One request or two."""
+        status = self._file(path)
+        if known is not None and has_changed(known, status):
+            raise FileChangedError("the file was replaced after it was listed; read the path again", path=path)
+        return ObjectSource(partial(self._fetch, path), path, status.nbytes)
+
+    def read(self, path: str, max_nbytes: int) -> bytes:
+        """Return a small file whole."""
+        nbytes = self._file(path).nbytes
+        if nbytes > max_nbytes:
+            raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
+        return bytes(self._fetch(path, 0, nbytes)) if nbytes else b""
+
+    def create(self, path: str) -> BinaryIO:
+        """Refuse."""
+        self._refuse(path)
+
+    def scratch_file(self, directory: str) -> BinaryIO:
+        """Refuse."""
+        self._refuse(directory)
+
+    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
+        """Refuse."""
+        self._refuse(path)
+
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002
+        """Refuse."""
+        self._refuse(path)
+
+    def check_put_if_absent(self, directory: str) -> None:
+        """Refuse."""
+        self._refuse(directory)
+
+    def check_writable(self, directory: str) -> None:
+        """Refuse."""
+        self._refuse(directory)
+
+    def check_publish(self, staging: str, finals: Sequence[str]) -> None:  # noqa: ARG002
+        """Refuse."""
+        self._refuse(staging)
+
+    def check_delete(self, paths: Sequence[str]) -> None:
+        """Refuse."""
+        self._refuse(paths[0] if paths else None)
+
+    def publish(self, staged: str, final: str) -> None:  # noqa: ARG002
+        """Refuse."""
+        self._refuse(final)
+
+    def delete(self, path: str) -> None:
+        """Refuse."""
+        self._refuse(path)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Refuse."""
+        self._refuse(paths[0] if paths else None)
+
+    def delete_tree(self, directory: str) -> None:
+        """Refuse."""
+        self._refuse(directory)
+
+    def make_directory(self, directory: str) -> None:
+        """Refuse."""
+        self._refuse(directory)
+
+    def delete_directory_if_empty(self, directory: str) -> None:
+        """Refuse."""
+        self._refuse(directory)
+
+    def sync_file(self, file: BinaryIO) -> None:  # noqa: ARG002
+        """Refuse."""
+        self._refuse(None)
+
+    def sync(self, directory: str) -> None:
+        """Refuse."""
+        self._refuse(directory)
+
+    def _refuse(self, path: str | None) -> NoReturn:
+        raise UnsupportedError(
+            "paths with this scheme are read through fsspec, and are read only; write to local files, HDFS or an object "
+            "store, and copy them",
+            path=path,
+        )
+
+    def _at(self, path: str) -> tuple[_Connection, str]:
+        """Return the connection and the name of a path in it."""
+        root, key = split_url(path)
+        of = (os.getpid(), root, self.options)
+        connection = _connections.get(of)
+        if connection is None:
+            with self._errors(root):
+                connection = _connections.setdefault(of, _connection(root, self.options))
+        return connection, (connection.prefix + key).rstrip(SEPARATOR) or connection.prefix
+
+    def _info(self, path: str) -> Mapping[str, Any] | None:
+        connection, name = self._at(path)
+        with self._errors(path), connection.lock:
+            connection.system.invalidate_cache()
+            try:
+                info: Mapping[str, Any] = connection.system.info(name)
+            except _NOT_THERE:
+                return None
+        return info
+
+    def _file(self, path: str) -> Status:
+        status = self.status(path)
+        if status is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        if status.kind is not Kind.FILE:
+            raise UnsupportedError("expected a file, found a directory or something that is neither", path=path)
+        return status
+
+    def _fetch(self, path: str, start: int, stop: int) -> memoryview:
+        connection, name = self._at(path)
+        with self._errors(path), connection.lock:
+            data = memoryview(connection.system.cat_file(name, start, stop, **connection.range_options))
+        if len(data) > stop - start:
+            raise UnsupportedError(
+                f"{stop - start:,} bytes were asked for, and {len(data):,} came: the server does not serve parts of a "
+                "file; copy it to a local disk",
+                path=path,
+            )
+        if len(data) < stop - start:
+            raise FileChangedError(
+                f"expected {stop - start:,} bytes at byte offset {start:,}, found {len(data):,}: the file was replaced "
+                "by a shorter one after it was listed; read the path again",
+                path=path,
+            )
+        return data
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """Raise the errors of a file system, which may be of any class, with the path and without a secret."""
+        try:
+            yield
+        except ArrowIpcError:
+            raise
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path) from None
+        except PermissionError as error:
+            raise PermissionError(errno.EACCES, self._text(error), path) from None
+        except (ImportError, NotImplementedError) as error:
+            raise UnsupportedError(self._text(error), path=path) from None
+        except Exception as error:  # noqa: BLE001 - each library has its own
+            raise OSError(errno.EIO, f"{type(error).__name__}: {self._text(error)}", path) from None
+
+    def _text(self, error: Exception) -> str:
+        return without_secrets(one_line(error), self.options)
+
+
+def _connection(root: str, options: StorageOptions) -> _Connection:
+    from fsspec.spec import AbstractFileSystem
+
+    cls = filesystem_class(root.partition("://")[0], root)
+    system = connect(cls, root, options)
+    lock: AbstractContextManager[Any] = nullcontext() if system.async_impl else threading.RLock()
+    # Its default opens a file object, which shall not read ahead.
+    by_file = cls.cat_file is AbstractFileSystem.cat_file
+    return _Connection(system, lock, _prefix(cls._strip_protocol, root), {"cache_type": "none"} if by_file else {})
+
+
+def _prefix(strip: Callable[[str], str], root: str) -> str:
+    """Return a file system's name of a root, with a slash where it needs one.
+
+    Names below it are put together from this: the functions that take URLs apart drop what follows a ``?``.
+    """
+    name = strip(f"{root}/x")
+    return name.removesuffix("x")

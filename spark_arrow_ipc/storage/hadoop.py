@@ -1,0 +1,404 @@
+"""`HadoopStorage`: HDFS and what else Hadoop mounts (viewfs), over `pyarrow.fs.HadoopFileSystem`. Experimental.
+
+Strategy
+--------
+HDFS has directories, and renames in one step; a file's bytes may be visible before it is closed. What pyarrow adds to
+it decides the rest:
+
+- *Its rename deletes a file that has the new name.* HDFS itself refuses that. So `put_if_absent` writes the file under
+  its own name into a directory of its own, below the one where it belongs, and renames it *to that directory*: HDFS
+  moves a file into a directory unless the name is taken there, and pyarrow deletes no directory.
+- *It answers every failure with "not found".* So what is not found is listed, and the error of the listing counts.
+- *It deletes directories with all in them.* So empty ones are kept: a file that another job puts there in between
+  would be lost.
+
+The answer to a rename is not believed where it is an error: a reply may be lost. The file in the directory of its own
+says whether it was moved.
+
+A connection holds a JVM, which does not survive a fork: the process is compared first, as for object stores. Only the
+options travel by pickle.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
+from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.hadoop_connect import connect, load_fs
+from spark_arrow_ipc.storage.hadoop_files import HadoopSource, NewFile
+from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
+from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent
+from spark_arrow_ipc.storage.schemes import Place, place_of
+from spark_arrow_ipc.storage.storage import Kind, Status, Traits
+from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url
+
+__all__ = ["HadoopStorage"]
+
+_TRAITS: Final = Traits(directories=True, renames=True, waits=True)
+
+_ATTEMPTS: Final = 5
+"""How often a file is put in place of one that other processes replace at the same time."""
+
+_DEFAULT: Final = "default"
+"""Host of ``hdfs:///a``: the one of ``fs.defaultFS`` in Hadoop's configuration."""
+
+_connections: dict[tuple[int, str, StorageOptions, Callable[..., Any]], Any] = {}
+"""The connections of this process, by process, root, options and how they were made."""
+
+_users: set[int] = set()
+"""The process that has connected; a child of it inherits its number here, not its JVM."""
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopStorage:
+    """Files by URL, ``hdfs://namenode:8020/a/b``.
+
+    Parameters
+    ----------
+    options
+        Of the connection (`connect`), without their prefix.
+    connection
+        Makes a file system with the interface of `pyarrow.fs.HadoopFileSystem` of a root and options.
+    """
+
+    options: StorageOptions = ()
+    connection: Callable[[str, StorageOptions], Any] = connect
+
+    def __repr__(self) -> str:
+        """Show the names of the options, and no value."""
+        return f"HadoopStorage({', '.join(name for name, _ in self.options)})"
+
+    @property
+    def traits(self) -> Traits:
+        """There are directories and renames, and every call waits."""
+        return _TRAITS
+
+    def inside(self, directory: str | None) -> HadoopStorage:  # noqa: ARG002 - there are no links
+        """Return this storage: there are no links."""
+        return self
+
+    def resolve(self, path: str | os.PathLike[str]) -> str:
+        """Return the URL that all calls write alike; ``hdfs:///a`` is ``hdfs://default/a``."""
+        text = os.fspath(path)
+        if place_of(text) is not Place.HADOOP:
+            raise UnsupportedError(ONE_KIND, path=text)
+        scheme, _, rest = text.partition("://")
+        host = _DEFAULT if rest.startswith(SEPARATOR) else ""
+        return clean_url(f"{scheme}://{host}{rest}", place="a host", may_name=lambda _: False)
+
+    def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
+        """Return the state of a path, or None if nothing is there. One call of the namenode, three if nothing is."""
+        system, name = self._at(path)
+        with self._errors(path):
+            info = system.get_file_info(name)
+            if _is_missing(info):
+                try:  # pyarrow says so of a namenode that does not answer, too; a listing has the error
+                    system.get_file_info(load_fs().FileSelector(name))
+                except (FileNotFoundError, NotADirectoryError):
+                    return None
+                info = system.get_file_info(name)
+        return None if _is_missing(info) else _status(path, info)
+
+    def list(self, directory: str) -> Iterator[Status]:
+        """Yield every name in a directory. One request for 1,000 names."""
+        system, name = self._at(directory)
+        with self._errors(directory):
+            infos = system.get_file_info(load_fs().FileSelector(name))
+        for info in infos:
+            if not _is_missing(info):
+                yield _status(join(directory, name_of(info.path)), info)
+
+    def open(
+        self,
+        path: str,
+        *,
+        memory_map: bool = False,  # noqa: ARG002 - refused with the option
+        known: Status | None = None,
+    ) -> ByteSource:
+        """Return the bytes of a file. What is opened stays the same file; it is compared with what is known of it."""
+        system, name = self._at(path)
+        with self._errors(path):
+            file = system.open_input_file(name)
+        status = self.status(path)
+        if status is None:
+            raise _missing(path)
+        if known is not None and (known.nbytes, known.mtime_ns) != (status.nbytes, status.mtime_ns):
+            raise FileChangedError("the file was replaced after it was listed; read the path again", path=path)
+        return HadoopSource(self._fetch(file, path), path, status.nbytes)
+
+    def read(self, path: str, max_nbytes: int) -> bytes:
+        """Return a small file whole."""
+        status = self.status(path)
+        if status is None:
+            raise _missing(path)
+        if status.kind is not Kind.FILE:
+            raise UnsupportedError("expected a file, found a directory", path=path)
+        if status.nbytes > max_nbytes:
+            raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{status.nbytes:,}", path=path)
+        system, name = self._at(path)
+        with self._errors(path), system.open_input_file(name) as file:
+            return bytes(file.read(status.nbytes))
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file, whose directory must exist. It is looked for first: HDFS would replace it."""
+        if self.status(path) is not None:
+            raise FileExistsError(errno.EEXIST, "File exists", path)
+        self._check_directory(parent(path))
+        return self._new_file(path)
+
+    def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
+        """Return an unnamed file in the temporary directory of this machine."""
+        return cast("BinaryIO", tempfile.TemporaryFile())
+
+    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
+        """Write a small file, in place of what is there. Readers may find no file while one is replaced by other bytes.
+
+        One that has these bytes stays, so that a mark which several processes write never vanishes.
+        """
+        for last in [False] * (_ATTEMPTS - 1) + [True]:
+            there = self._has(path, data)
+            if there or (there is None and self._put_absent(path, data, scratch)):
+                return
+            if there is None:
+                continue  # another process was faster: what did it write?
+            try:
+                self._replace(path, data, scratch)
+            except OSError:  # another process replaced it at the same time
+                if last:
+                    raise
+            else:
+                return
+        raise OSError(errno.EBUSY, "other processes write this file again and again", path)
+
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002
+        """Write a small file into a directory of its own, and move it to its directory, unless its name is taken there.
+
+        Raises
+        ------
+        OSError
+            Whether it was written cannot be found out, or its directory is not there.
+        """
+        return self._put_absent(path, data)
+
+    def check_put_if_absent(self, directory: str) -> None:
+        """Raise if a second file of one name replaces the first, as it may on what is not HDFS.
+
+        Raises
+        ------
+        UnsupportedError
+            It does: two writers at once would lose data.
+        """
+        path = join(directory, f"probe-{uuid.uuid4().hex}")
+        try:
+            first, second = self.put_if_absent(path, b"1"), self.put_if_absent(path, b"2")
+            works = (first, second, self.read(path, 1)) == (True, False, b"1")
+        finally:
+            with suppress(OSError):
+                self.delete(path)
+        if not works:
+            raise UnsupportedError(
+                "this file system does not refuse to move a file into a directory that has one of its name, so that two "
+                "jobs at once would lose data; write to HDFS, or to local files and copy them",
+                path=directory,
+            )
+
+    def check_writable(self, directory: str) -> None:
+        """Do nothing: what may be written is known when it is."""
+
+    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
+        """Do nothing: what may be renamed is known when it is."""
+
+    def check_delete(self, paths: Sequence[str]) -> None:
+        """Do nothing: what may be deleted is known when it is."""
+
+    def publish(self, staged: str, final: str) -> None:
+        """Rename a file. One that has the name is deleted before."""
+        system, old = self._at(staged)
+        with self._errors(staged):
+            try:
+                system.move(old, self._at(final)[1])
+            except OSError:
+                if self.status(staged) is None:
+                    raise FileNotFoundError from None
+                self._check_directory(parent(final))
+                raise
+
+    def delete(self, path: str) -> None:
+        """Delete a file; nothing happens if it is not there."""
+        system, name = self._at(path)
+        with self._errors(path):
+            try:
+                system.delete_file(name)
+            except OSError:
+                if self.status(path) is not None:
+                    raise
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Delete files; missing ones do not matter."""
+        for path in paths:
+            self.delete(path)
+
+    def delete_tree(self, directory: str) -> None:
+        """Delete a directory with all in it; nothing happens if it is not there."""
+        system, name = self._at(directory)
+        with self._errors(directory):
+            try:
+                system.delete_dir(name)
+            except OSError:
+                if self.status(directory) is not None:
+                    raise
+
+    def make_directory(self, directory: str) -> None:
+        """Make a directory and those above it; nothing happens if it is there."""
+        system, name = self._at(directory)
+        with self._errors(directory):
+            system.create_dir(name, recursive=True)
+
+    def delete_directory_if_empty(self, directory: str) -> None:
+        """Do nothing: pyarrow would delete a file with it that another job puts there at this moment."""
+
+    def sync_file(self, file: BinaryIO) -> None:
+        """Hand the bytes of a file to the datanodes; HDFS keeps them in the memory of several, or on their disks."""
+        file.flush()
+
+    def sync(self, directory: str) -> None:
+        """Do nothing: the namenode has logged a name when it answers."""
+
+    def _at(self, path: str) -> tuple[Any, str]:
+        """Return the connection and the name of a path in it."""
+        root, key = split_url(path)
+        pid = os.getpid()
+        if _users and pid not in _users:
+            raise UnsupportedError(
+                "this process was forked from one that had used Hadoop, whose Java machine cannot be used here; start "
+                "processes with multiprocessing's method spawn or forkserver",
+                path=path,
+            )
+        of = (pid, root, self.options, self.connection)
+        if of not in _connections:
+            _connections[of] = self.connection(root, self.options)
+            _users.add(pid)
+        return _connections[of], SEPARATOR + key
+
+    def _new_file(self, path: str) -> BinaryIO:
+        system, name = self._at(path)
+        with self._errors(path):
+            return cast("BinaryIO", NewFile(system.open_output_stream(name), path, self._errors))
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._new_file(path) as file:
+            file.write(data)
+
+    def _put_absent(self, path: str, data: bytes, scratch: str | None = None) -> bool:
+        """Write a file under its own name below its directory, and move it there unless the name is taken.
+
+        It must be below: then its directory is there when it is moved, and cannot become the file's new name.
+        """
+        directory = parent(path)
+        inside = scratch is not None and scratch.startswith(directory + SEPARATOR)
+        own = join(scratch if scratch and inside else directory, uuid.uuid4().hex + TEMPORARY_SUFFIX)
+        try:
+            self._check_directory(directory)
+            self._write(join(own, name_of(path)), data)
+            return self._move_into(directory, join(own, name_of(path)), data)
+        finally:
+            with suppress(OSError):  # vacuum finds what stays
+                self.delete_tree(own)
+
+    def _replace(self, path: str, data: bytes, scratch: str | None) -> None:
+        temporary = join(scratch or parent(path), uuid.uuid4().hex + TEMPORARY_SUFFIX)
+        try:
+            self._write(temporary, data)
+            self.publish(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # the first error is the one to raise
+                self.delete(temporary)
+            raise
+
+    def _move_into(self, directory: str, source: str, data: bytes) -> bool:
+        """Move a file into a directory that is not its own; return False if its name is taken there.
+
+        An error may be that refusal, or a lost reply. The file tells them apart: while it is still at its place it was
+        not moved, and once it is deleted there it cannot be any more.
+        """
+        path = join(directory, name_of(source))
+        system, name = self._at(source)
+        with self._errors(path):
+            try:
+                system.move(name, self._at(directory)[1])
+            except OSError:
+                was_moved = self.status(source) is None
+                if not was_moved:
+                    self.delete(source)
+                has = self._has(path, data)
+                if has is None:
+                    raise  # not stored; or it was, and another process has deleted it already
+                return was_moved and has
+        return True
+
+    def _has(self, path: str, data: bytes) -> bool | None:
+        """Return whether a file has these bytes; None if it is not there."""
+        try:
+            return self.read(path, len(data)) == data
+        except FileNotFoundError:
+            return None
+        except LimitError:
+            return False
+
+    def _check_directory(self, directory: str) -> None:
+        status = self.status(directory)
+        if status is None:
+            raise _missing(directory)
+        if status.kind is not Kind.DIRECTORY:
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", directory)
+
+    def _fetch(self, file: Any, path: str) -> Callable[[int, int], memoryview]:
+        def fetch(start: int, stop: int) -> memoryview:
+            with self._errors(path):
+                data = memoryview(file.read_at(stop - start, start))
+            if len(data) != stop - start:
+                raise FileChangedError(
+                    f"expected {stop - start:,} bytes at byte offset {start:,}, found {len(data):,}: the file was "
+                    "truncated after it was listed; read the path again",
+                    path=path,
+                )
+            return data
+
+        return fetch
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """Raise errors of the file system with the path, on one line and without a secret."""
+        try:
+            yield
+        except OSError as error:
+            if error.filename is not None:  # one of ours
+                raise
+            text = " ".join(str(error.strerror or error).split())
+            text = without_secrets(text if len(text) <= 400 else text[:397] + "...", self.options)
+            if isinstance(error, FileNotFoundError):
+                raise _missing(path) from None
+            raise type(error)(error.errno or errno.EIO, text, path) from None
+
+
+def _is_missing(info: Any) -> bool:
+    return bool(info.type == load_fs().FileType.NotFound)
+
+
+def _status(path: str, info: Any) -> Status:
+    """Return the state of a path; directories have their time too, by which vacuum knows dead ones."""
+    types = load_fs().FileType
+    kind = Kind.FILE if info.type == types.File else Kind.DIRECTORY if info.type == types.Directory else Kind.SPECIAL
+    return Status(path, kind, info.size or 0, info.mtime_ns or 0)
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "No such file or directory", path)

@@ -1,0 +1,108 @@
+"""`connect`: a connection to a namenode from its URL and the options ``storage.*``.
+
+The client is Hadoop's own, in a JVM inside this process, and takes its settings from Hadoop's configuration files. An
+option with a dot in its name is one of those settings (``storage.dfs.client.use.datanode.hostname``). No value of an
+option is part of an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
+
+__all__ = ["connect", "load_fs"]
+
+_ENVIRONMENT: Final = (
+    "on every machine Java and Hadoop must be installed, JAVA_HOME and HADOOP_HOME be set (or ARROW_LIBHDFS_DIR to the "
+    "directory of libhdfs.so), and CLASSPATH be the output of 'hadoop classpath --glob'"
+)
+
+_INSTALL: Final = f"paths of hdfs and viewfs need pyarrow (pip install pyarrow); and {_ENVIRONMENT}"
+
+_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "user": str,
+    "kerb_ticket": str,
+    "replication": int,
+    "buffer_size": int,
+    "default_block_size": int,
+}
+"""Arguments of `pyarrow.fs.HadoopFileSystem`, and how a string becomes one."""
+
+_PORT: Final = re.compile(r"(.*):([0-9]{1,5})")
+
+
+def load_fs() -> Any:
+    """Import pyarrow's file systems.
+
+    Raises
+    ------
+    UnsupportedError
+        pyarrow is not installed.
+    """
+    try:
+        import pyarrow.fs
+    except ImportError as error:
+        raise UnsupportedError(_INSTALL) from error
+    return pyarrow.fs
+
+
+def connect(root: str, options: StorageOptions) -> Any:
+    """Return pyarrow's file system of a root, ``hdfs://host:port``.
+
+    Raises
+    ------
+    OptionError
+        An option is unknown or no number.
+    UnsupportedError
+        pyarrow, Java or Hadoop is not there.
+    OSError
+        The namenode does not answer.
+    """
+    arguments, settings = _arguments(options)
+    found = _PORT.fullmatch(root)
+    host, port = (found[1], int(found[2])) if found else (root, 0)
+    if host.partition("://")[2] == "default":
+        host = "default"
+    try:
+        return load_fs().HadoopFileSystem(host, port, extra_conf=settings or None, **arguments)
+    except OSError as error:
+        first = without_secrets(" ".join(str(error).partition("\n")[0].split()), options)
+        if first.startswith("Unable to load"):
+            raise UnsupportedError(
+                f"Hadoop's client could not be loaded ({first}): {_ENVIRONMENT}", path=root
+            ) from None
+        raise OSError(
+            error.errno,
+            f"no connection to Hadoop ({first}); the reason is on the standard error stream; {_ENVIRONMENT}",
+            root,
+        ) from None
+
+
+def _arguments(options: StorageOptions) -> tuple[dict[str, Any], dict[str, str]]:
+    arguments: dict[str, Any] = {}
+    settings: dict[str, str] = {}
+    for name, value in options:
+        if "." in name:
+            settings[name] = value
+        elif name not in _OPTIONS:
+            raise _unknown(name)
+        else:
+            try:
+                arguments[name] = _OPTIONS[name](value)
+            except ValueError:
+                raise OptionError(f"the option {PREFIX}{name} must be a whole number") from None
+    return arguments, settings
+
+
+def _unknown(name: str) -> OptionError:
+    import difflib  # only for errors
+
+    near = difflib.get_close_matches(name[:100].lower(), _OPTIONS, n=1)
+    hint = (
+        f"did you mean {PREFIX}{near[0]}" if near else f"there are {', '.join(_OPTIONS)}, and Hadoop's own with a dot"
+    )
+    return OptionError(f"there is no option {PREFIX}{name[:100]} for Hadoop; {hint}")
