@@ -12,6 +12,8 @@ from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, plan_splits
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.hadoop import HadoopStorage
 from spark_arrow_ipc.storage.paths import parent, relative
@@ -120,3 +122,9 @@ def test_ipc_opens_a_url_with_options():
         assert [1_000, 1_000] == [batch.num_rows for batch in reader]
     with pytest.raises(FileNotFoundError):
         ipc.open(f"{root}/nothing")
+
+
+@pytest.mark.parametrize("mode", WriteMode)
+def test_a_write_through_fsspec_is_refused_before_any_task(mode):
+    with pytest.raises(UnsupportedError, match="read through fsspec, and are read only"):
+        plan_job(f"{SCHEME}://{uuid.uuid4().hex}/t", mode)
