@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
-from spark_arrow_ipc.errors import FileChangedError
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError
 from spark_arrow_ipc.storage.byte_source import ExactReads
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Traits
@@ -127,3 +129,38 @@ class _VersionedSource(WaitingSource):
             data = self._read()[byte_offset : byte_offset + nbytes]
             self.asked.read(self.path, byte_offset, len(data))
             return data
+
+
+def readers_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("arrow-ipc-read")]
+
+
+def no_threads_are_left():
+    deadline = time.monotonic() + 5
+    while readers_threads() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return not readers_threads()
+
+
+def contents(array):
+    if array is None:
+        return None
+    return (
+        array.length,
+        [None if buffer is None else bytes(buffer) for buffer in array.buffers],
+        list(map(contents, array.children)),
+        contents(array.dictionary),
+    )
+
+
+def outcome(source, **options):
+    """All values of a file, or the error, after the batches before it."""
+    batches = []
+    schema = None
+    try:
+        with ipc.open(source, **options) as reader:
+            schema = reader.schema
+            batches.extend(list(map(contents, batch.columns)) for batch in reader)
+    except ArrowIpcError as error:
+        return batches, schema if batches else None, type(error), str(error)
+    return batches, schema

@@ -13,6 +13,9 @@ from spark_arrow_ipc.ipc.source import ByteSource, FileSource, SeekableSource
 HEADERS_NBYTES: Final = 8 << 10
 """A piece that contains the metadata of most messages, for a walk that skips the bodies."""
 
+WAITING_NBYTES: Final = 256 << 10
+"""The same where each read waits: smaller messages cost no wait of their own, and larger ones 3 ms more."""
+
 _FIRST_NBYTES: Final = 64 << 10
 MOST_NBYTES: Final = 1 << 20
 """Pieces of small messages grow from the first size to this one."""

@@ -27,7 +27,7 @@ from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.read_ahead import ReadAhead
+from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, WAITING_NBYTES, ReadAhead
 from spark_arrow_ipc.ipc.source import ByteSource
 
 __all__ = ["IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "index_stream", "walk", "walk_batches"]
@@ -145,7 +145,7 @@ def walk(
     UnsupportedError, LimitError
         As for reading a message.
     """
-    headers = ReadAhead(source)
+    headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
     assert source.nbytes is not None, "a walk seeks"
     counts = dict.fromkeys(_KINDS, 0)
     while True:

@@ -22,11 +22,13 @@ from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
+from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.ipc.stream_ahead import StreamAhead
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
 
@@ -50,6 +52,9 @@ class StreamReader(BatchReader):
         super().__init__(read_ahead(source) if columns.is_whole else source, columns)
         self.custom_metadata = custom_metadata
         """The custom metadata of the schema's message, which is not that of the schema."""
+        self._indexed = self._source
+        """Where headers are read from that are not read on the way: nothing is fetched ahead of them."""
+        self._ahead: StreamAhead | None = None
         self._ends = StreamEnds(self._source, columns.message, concatenated_streams, columns.limits)
         self._first_offset = byte_offset
         self._byte_offset = byte_offset
@@ -68,6 +73,7 @@ class StreamReader(BatchReader):
         ArrowIpcError
             The bytes are broken, or end inside a message; or other streams follow, as `open` says.
         """
+        self._begin_ahead()
         while not self._ended:
             batch = self._read_message()
             if batch is not None:
@@ -92,6 +98,7 @@ class StreamReader(BatchReader):
         ArrowIpcError
             As iterating, after all batches before the broken one.
         """
+        self._begin_ahead()
         if not isinstance(self._source, ReadAhead):
             self._source = read_ahead(self._source)
         shapes = Shapes(self._columns.limits)
@@ -115,6 +122,7 @@ class StreamReader(BatchReader):
                     one_by_one_before = piece_end
             yield joined
             left -= len(joined[1])
+        self._end_ahead()
 
     def _coalesce(
         self, source: ReadAhead, shapes: Shapes, below_rows: int, most: int
@@ -188,7 +196,7 @@ class StreamReader(BatchReader):
         nests = any(plan.dictionaries for plan in dictionaries.values())
         limits = self._columns.limits
         return index_stream(
-            self._source, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken, ends=self._ends
+            self._indexed, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken, ends=self._ends
         )
 
     def read_headers(self) -> Iterator[IndexedBatch]:
@@ -200,7 +208,7 @@ class StreamReader(BatchReader):
             As `index`.
         """
         self._require_seeking()
-        return walk_batches(self._source, self._first_offset, self._columns.limits, self._ends)
+        return walk_batches(self._indexed, self._first_offset, self._columns.limits, self._ends)
 
     def _require_seeking(self) -> None:
         if self._source.nbytes is None:
@@ -228,6 +236,19 @@ class StreamReader(BatchReader):
         }
         self._byte_offset = start.byte_offset
 
+    def _begin_ahead(self) -> None:
+        """From here on read in pieces that are fetched ahead, if each read waits. Dictionaries were replayed before."""
+        source = self._source
+        if self._ahead is not None or isinstance(source, ReadAhead) or not source.waits:
+            return
+        if not isinstance(source, KeptEnds) or not source.is_small:
+            source = self._ahead = StreamAhead(source, self._byte_offset)
+        self._source = ReadAhead(source)
+
+    def _end_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.end()
+
     def _read_message(self) -> RecordBatch | None:
         """Read one message; return a record batch, or None for a dictionary batch and at the end."""
         limits = self._columns.limits
@@ -236,6 +257,8 @@ class StreamReader(BatchReader):
             if isinstance(encapsulated, int):
                 following = self._ends.after(encapsulated)
                 self._ended = following is None
+                if self._ended:
+                    self._end_ahead()
                 if following is not None:
                     self._begin_stream(following)
                 return None

@@ -3,17 +3,16 @@
 import gc
 import io
 import os
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from waiting import Asked, WaitingSource
+from waiting import Asked, WaitingSource, no_threads_are_left, outcome
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidFramingError
+from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError
 from spark_arrow_ipc.ipc import kept_ends, prefetch
 
 DATA = sorted((Path(__file__).parents[1] / "data").glob("*.arrow"))
@@ -35,41 +34,6 @@ def file_of(columns=COLUMNS, batches=BATCHES, rows=ROWS, **options):
 LARGE = file_of()  # batches of 3.2 MB
 SMALL = file_of(columns=2, batches=400, rows=100)
 WIDE = file_of(rows=200_000, batches=4)  # batches of 13 MB
-
-
-def readers_threads():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("arrow-ipc-read")]
-
-
-def no_threads_are_left():
-    deadline = time.monotonic() + 5
-    while readers_threads() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return not readers_threads()
-
-
-def contents(array):
-    if array is None:
-        return None
-    return (
-        array.length,
-        [None if buffer is None else bytes(buffer) for buffer in array.buffers],
-        list(map(contents, array.children)),
-        contents(array.dictionary),
-    )
-
-
-def outcome(source, **options):
-    """All values of a file, or the error, after the batches before it."""
-    batches = []
-    schema = None
-    try:
-        with ipc.open(source, **options) as reader:
-            schema = reader.schema
-            batches.extend(list(map(contents, batch.columns)) for batch in reader)
-    except ArrowIpcError as error:
-        return batches, schema if batches else None, type(error), str(error)
-    return batches, schema
 
 
 @pytest.mark.parametrize("end_nbytes", [8, 64 << 10], ids=["beyond the ends", "inside them"])
