@@ -135,11 +135,16 @@ def readers_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("arrow-ipc-read")]
 
 
-def no_threads_are_left():
-    deadline = time.monotonic() + 5
-    while readers_threads() and time.monotonic() < deadline:
+def eventually(holds):
+    """Whether something holds within seconds, which is much on a machine that does nothing else."""
+    deadline = time.monotonic() + 10
+    while not holds() and time.monotonic() < deadline:
         time.sleep(0.005)
-    return not readers_threads()
+    return holds()
+
+
+def no_threads_are_left():
+    return eventually(lambda: not readers_threads())
 
 
 def contents(array):
