@@ -5,8 +5,11 @@ import multiprocessing
 import pickle
 import sys
 import uuid
+from typing import ClassVar
 
+import fsspec
 import pytest
+from fsspec.spec import AbstractBufferedFile
 from fsspec_stub import SCHEME, FilledStorage, StubFileSystem
 
 from spark_arrow_ipc.errors import FileChangedError, OptionError, UnsupportedError
@@ -173,3 +176,33 @@ def test_a_forked_process_makes_its_own_instance(place):
     child.start()
     assert (b"123", 1) == queue.get()
     child.join()
+
+
+class Plain(fsspec.AbstractFileSystem):
+    """A file system without ranges of its own: fsspec opens one of its file objects."""
+
+    fetched: ClassVar = []
+    data = bytes(range(256)) * 4_000
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return path.removeprefix("plain://")
+
+    def info(self, path, **kwargs):
+        return {"name": path, "size": len(self.data), "type": "file"}
+
+    def _open(self, path, mode="rb", **kwargs):
+        return PlainFile(self, path, mode, **kwargs)
+
+
+class PlainFile(AbstractBufferedFile):
+    def _fetch_range(self, start, end):
+        Plain.fetched.append((start, end))
+        return Plain.data[start:end]
+
+
+def test_a_file_object_that_must_be_opened_reads_nothing_ahead():
+    fsspec.register_implementation("plain", Plain, clobber=True)
+    source = FsspecStorage().open("plain://host/a")
+    assert Plain.data[1_000:1_010] == bytes(source.read_at(1_000, 10))
+    assert [(1_000, 1_010)] == Plain.fetched
