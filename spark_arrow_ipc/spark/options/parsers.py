@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NoReturn, TypeVar
 
@@ -132,28 +132,38 @@ def column_list_or(enum: type[_E]) -> Callable[[str], _E | tuple[ColumnPath, ...
     return parse
 
 
-_SHAPED = re.compile(r"\s*((?:`(?:[^`]|``)+`|[^,:`])+):\s*((?:\?|[0-9]{1,10})(?:\s*x\s*(?:\?|[0-9]{1,10}))*)\s*(,|$)")
+_MOST_SIZE = 2**31 - 1
+_MOST_DIMENSIONS = 64
 
 
 def tensor_columns(string: str) -> tuple[tuple[ColumnPath, tuple[int | None, ...]], ...]:
     """Parse columns with shapes: ``image:224x224x3, text:?x768``; ``?`` is a size that differs from row to row."""
-    found = []
-    at = 0
-    while True:
-        match = _SHAPED.match(string, at)
-        if match is None:
-            _refuse(string)
-        (path,) = parse_paths(match[1])
-        sizes = [None if size.strip() == "?" else int(size) for size in match[2].split("x")]
-        if isinstance(path, tuple) or any(size is not None and size > _MOST_SIZE for size in sizes) or len(sizes) > 64:
-            _refuse(string)
-        found.append((path, tuple(sizes)))
-        if not match[3]:
-            return tuple(found)
-        at = match.end()
+    return tuple(_tensor_column(part) for part in _outside_backticks(string))
 
 
-_MOST_SIZE = 2**31 - 1
+def _outside_backticks(string: str) -> Iterator[str]:
+    """Yield the parts of a string between commas, except for those in a quoted name."""
+    start, quoted = 0, False
+    for i, character in enumerate(string):
+        quoted ^= character == "`"
+        if character == "," and not quoted:
+            yield string[start:i]
+            start = i + 1
+    yield string[start:]
+
+
+def _tensor_column(string: str) -> tuple[ColumnPath, tuple[int | None, ...]]:
+    name, _, shape = string.rpartition(":")
+    paths = parse_paths(name)
+    sizes = [size.strip() for size in shape.split("x", _MOST_DIMENSIONS)]
+    if len(paths) != 1 or isinstance(paths[0], tuple) or len(sizes) > _MOST_DIMENSIONS:
+        _refuse(string)
+    return paths[0], tuple(None if size == "?" else _size(size) for size in sizes)
+
+
+def _size(string: str) -> int:
+    size = int(string) if re.fullmatch("[0-9]{1,10}", string) else _refuse(string)
+    return size if size <= _MOST_SIZE else _refuse(string)
 
 
 def _is_boolean(string: str) -> bool:

@@ -120,7 +120,7 @@ def test_cells_that_share_a_value_are_made_a_few_at_a_time(shape):
     batch = next(slab_batches(one, TensorRows.CELLS, first))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (1 << 16, 0.0) == (batch.num_rows, batch.to_pylist()[-1]["value"])
+    assert (1 << 16, 0.0) == (batch.num_rows, batch.column("value").to_numpy()[-1])
     assert peak < 32 << 20
     with pytest.raises(LimitError, match="the values of a tensor asks for 17,179,869,1"):
         rows_of(one, TensorRows.VALUES)

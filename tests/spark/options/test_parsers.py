@@ -1,5 +1,7 @@
 """The grammar of option values."""
 
+import time
+
 import pytest
 
 from spark_arrow_ipc.spark.options import parsers as values
@@ -34,6 +36,17 @@ def test_tensor_columns_are_names_with_shapes(string):
 def test_tensor_columns_that_are_none(string):
     with pytest.raises(ValueError):
         values.tensor_columns(string)
+
+
+@pytest.mark.parametrize(
+    "string", ["`" * 20_001, " " * 20_000, "a:" + " " * 20_000, "a:1x" * 5_000], ids=lambda s: s[:4]
+)
+def test_tensor_columns_that_are_none_are_refused_soon(string):
+    """Each took a regular expression minutes."""
+    started = time.process_time()
+    with pytest.raises(ValueError):
+        values.tensor_columns(string)
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(
