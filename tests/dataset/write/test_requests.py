@@ -1,0 +1,101 @@
+"""What a job asks of an object store, in requests: docs/object_stores.md has the table.
+
+The store is the tests' own server, so that what the library asks for is counted and not what is asked of it.
+"""
+
+import pytest
+from fault_server import BUCKET, fault_server
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
+from spark_arrow_ipc.dataset.write.task import write_task
+from spark_arrow_ipc.storage.object_store import ObjectStorage
+
+pa = pytest.importorskip("pyarrow")
+
+FILES = 10
+ROOT = f"s3://{BUCKET}/lake"
+
+
+@pytest.fixture
+def server():
+    with fault_server() as started:
+        yield started
+
+
+@pytest.fixture
+def batch():
+    table = pa.table({"a": range(1_000)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with ipc.open(sink.getvalue().to_pybytes()) as reader:
+        return next(iter(reader))
+
+
+def requests(server):
+    return {kind.name: count for kind, count in server.requests.items() if count}
+
+
+def run(server, mode, batch, *, ends=commit):
+    """Run a job of `FILES` tasks; return what the plan, the tasks and the end asked for."""
+    storage = ObjectStorage(tuple(server.options.items()))
+    asked = []
+    server.reset_counts()
+    job = plan_job(ROOT, mode, storage=storage)
+    asked.append(requests(server))
+    server.reset_counts()
+    outputs = [
+        write_task(job.staging, iter([batch]), batch.schema, partition_id=i, options=SinkOptions())
+        for i in range(FILES)
+    ]
+    asked.append(requests(server))
+    server.reset_counts()
+    if ends is commit:
+        commit(job, outputs, write_empty=None, fits=lambda _: True)
+    else:
+        abort(job.staging)
+    return [*asked, requests(server)]
+
+
+def files(server):
+    return len(
+        [status for status in ObjectStorage(tuple(server.options.items())).list(ROOT) if status.path.endswith(".arrow")]
+    )
+
+
+TASKS = {"PUT": FILES, "GET": FILES}
+"""A task writes a file by one request, and reads its end by another."""
+
+
+def test_an_append(server, batch):
+    run(server, WriteMode.APPEND, batch)
+    plan, tasks, end = run(server, WriteMode.APPEND, batch)
+    assert {"LIST": 2} == plan
+    assert TASKS == tasks
+    # The record, the mark that it is applied, and _SUCCESS are put; the record before is read.
+    assert {"PUT": 3, "GET": 1, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end
+    assert 2 * FILES == files(server)
+
+
+def test_an_overwrite_of_as_many_files(server, batch):
+    run(server, WriteMode.APPEND, batch)
+    plan, tasks, end = run(server, WriteMode.OVERWRITE, batch)
+    assert {"LIST": 5, "GET": 1} == plan
+    assert TASKS == tasks
+    assert {"PUT": 4, "GET": 1, "COPY": FILES, "DELETE_MANY": 3, "LIST": 18} == end
+    assert FILES == files(server)
+
+
+def test_an_abort(server, batch):
+    run(server, WriteMode.APPEND, batch)
+    plan, tasks, end = run(server, WriteMode.APPEND, batch, ends=abort)
+    assert {"LIST": 2} == plan
+    assert TASKS == tasks
+    assert 2 == end["PUT"], "a record that withdraws the job, and its mark"
+    assert "COPY" not in end
+    assert sum(end.values()) <= 20
+    assert FILES == files(server)
