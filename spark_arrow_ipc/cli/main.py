@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Command] = {
     "count": Command("count the rows of files, by their headers alone", "spark_arrow_ipc.cli.count"),
     "concat": Command("write the rows of several files of one schema as one file", "spark_arrow_ipc.cli.concat"),
     "repair": Command("copy the readable record batches of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
+    "serve": Command("serve files to other processes, from shared memory or sockets", "spark_arrow_ipc.cli.serve"),
     "vacuum": Command("remove what failed jobs left in a dataset's directory", "spark_arrow_ipc.cli.vacuum"),
     "integration": Command(
         "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"

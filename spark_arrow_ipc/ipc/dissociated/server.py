@@ -192,7 +192,7 @@ class Server:
 
 
 def serve(
-    tables: Mapping[str | bytes, Servable],
+    tables: Mapping[str, Servable] | Mapping[bytes, Servable],
     listen: str = f"{TCP}://127.0.0.1:0",
     *,
     shared_memory: SharedMemory | Literal["memfd", "named"] | None = None,
