@@ -23,11 +23,13 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, cast
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.errors import InvalidArrowError, OptionError
 from spark_arrow_ipc.ipc.dissociated.location import TCP, UNIX, Location, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import OutgoingTable, SharedTable, StreamedTable, Table, TableSource
 from spark_arrow_ipc.ipc.dissociated.session import Service, Session
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
+from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.source import Openable
@@ -296,8 +298,17 @@ def _source(table: Servable, limits: Limits) -> TableSource:
 @contextmanager
 def _opened(table: Openable, limits: Limits) -> Iterator[Table]:
     with open_any(table, limits=limits) as reader:
-        pairs = reader.custom_metadata if isinstance(reader, StreamReader) else reader.read_schema_metadata()
-        yield Table(reader.schema, reader, pairs)
+        yield Table(reader.schema, reader, _message_metadata(reader))
+
+
+def _message_metadata(reader: FileReader | StreamReader) -> CustomMetadata:
+    if isinstance(reader, StreamReader):
+        return reader.custom_metadata
+    try:
+        return reader.read_schema_metadata()
+    except InvalidArrowError:
+        # Some writers of files leave the message of the schema out: the footer has it.
+        return ()
 
 
 @contextmanager

@@ -3,15 +3,17 @@
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import corpus
 import pyarrow as pa
 import pytest
 from dissociated_peers import ToyClient
 from small_files import small_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, OptionError
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
 
 FILES = small_files()
@@ -211,3 +213,34 @@ def test_killed_clients_leave_nothing(tmp_path):
         segment = segment_of(second)
         assert segment.exists()
     assert not segment.exists()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} names no corpus")
+@pytest.mark.parametrize(("scheme", "memory"), [("tcp", None), ("unix", "memfd")], ids=["packed", "shared"])
+def test_every_file_of_the_corpus_is_what_it_is_on_disk(tmp_path, scheme, memory):
+    good = [e for e in corpus.entries(corpus.root()) if e.expect == "ok" and e.format in {"file", "stream"}]
+    listen = "dissociated+tcp://127.0.0.1:0" if scheme == "tcp" else f"dissociated+unix://{tmp_path}/s"
+    failures = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ipc.ConcatenatedStreamsWarning)
+        with ipc.serve({e.name: e.path for e in good}, listen, shared_memory=memory) as server:
+            for entry in good:
+                with ipc.open(entry.path) as file, ipc.connect(server.uri, ticket=entry.name) as reader:
+                    found = corpus.difference(file.schema, tuple(file), reader.schema, tuple(reader))
+                if found is not None:
+                    failures[entry.name] = found
+    assert {} == failures
+
+
+def test_a_file_without_the_schemas_message_has_no_metadata_of_it(monkeypatch):
+    """Some writers leave it out, and the footer has the schema (the corpus has such files)."""
+
+    def none(_):
+        raise InvalidMetadataError(expected="a schema", found="a record batch")
+
+    monkeypatch.setattr(ipc.FileReader, "read_schema_metadata", none)
+    data = FILES["int.arrow"]
+    with ipc.serve({"t": data}) as server, ipc.open(data) as file, ipc.connect(server.uri_of("t")) as reader:
+        assert () == reader.custom_metadata
+        assert [b.to_pylist() for b in file] == [b.to_pylist() for b in reader]
