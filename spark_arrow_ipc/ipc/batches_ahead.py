@@ -30,7 +30,7 @@ from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.storage.byte_source import ExactReads
 
-__all__ = ["BatchesAhead", "small_neighbours", "with_blocks", "with_headers"]
+__all__ = ["BatchesAhead", "Fetched", "small_neighbours", "with_blocks", "with_headers"]
 
 _HEADER_NBYTES: Final = 16 << 10
 """Bytes that are read of a batch to know where its columns are."""
@@ -130,7 +130,7 @@ class BatchesAhead:
         places = [(block.byte_offset + start, nbytes) for start, nbytes in ranges]
         parts = (yield places) if places else ()
         starts = [block.byte_offset, *(start for start, _ in places)]
-        return number + 1, _Fetched(self._source, starts, [head, *parts])
+        return number + 1, Fetched(self._source, starts, [head, *parts])
 
     def _wanted(self, block: Block, head: memoryview) -> list[tuple[int, int]]:
         """Return the ranges that a batch's columns need, from its first byte on; none if its header is broken."""
@@ -167,10 +167,10 @@ def _with_ranges(source: ByteSource, places: Sequence[tuple[int, int]]) -> ByteS
     if not places or sum(stop - start for start, stop in places) > AHEAD_NBYTES:
         return source
     parts = source.read_ranges([(start, stop - start) for start, stop in places])
-    return _Fetched(source, [start for start, _ in places], parts)
+    return Fetched(source, [start for start, _ in places], parts)
 
 
-class _Fetched(ExactReads):
+class Fetched(ExactReads):
     """A `ByteSource` over ranges of another one that are in memory; what lies in none is read from it."""
 
     waits = True
@@ -181,11 +181,17 @@ class _Fetched(ExactReads):
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return a view of the bytes from `byte_offset` on, or read them."""
-        for i in (bisect_right(self._starts, byte_offset) - 1, 0):
+        held = self.held(byte_offset, nbytes)
+        return self._source.read_up_to(byte_offset, nbytes) if held is None else held
+
+    def held(self, byte_offset: int, nbytes: int) -> memoryview | None:
+        """Return a view of bytes that are in memory, or None."""
+        last = bisect_right(self._starts, byte_offset) - 1
+        for i in (last, 0)[: len(self._starts)]:
             start = byte_offset - self._starts[i]
             if 0 <= start <= len(self._parts[i]) - nbytes:
                 return self._parts[i][start : start + nbytes]
-        return self._source.read_up_to(byte_offset, nbytes)
+        return None
 
     def close(self) -> None:
         """Do nothing: the source belongs to the reader."""

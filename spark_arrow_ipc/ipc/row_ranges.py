@@ -8,11 +8,15 @@ out as a batch of its own, and is decoded and validated as any other. A table wr
 of gigabytes: reading ranges takes the memory of a range, and several tasks can share the batch.
 
 Ranges begin at a multiple of eight slots at every depth, so that no bitmap is shifted.
+
+Where each read waits for a network, all ranges that are known are read at once: those of fixed width and of value
+offsets first, then those that the offsets point at, a level of nesting after the other (`_fetched`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -20,7 +24,8 @@ import numpy as np
 from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.batches_ahead import Fetched
+from spark_arrow_ipc.ipc.body import WAITING_GAP_NBYTES, BodyPlace, join_ranges
 from spark_arrow_ipc.ipc.checksums import RunningChecksums
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary, check_header, wanted_ranges
@@ -34,6 +39,9 @@ __all__ = ["ROW_ALIGNMENT", "BatchRows", "can_cut"]
 
 ROW_ALIGNMENT: Final = 8
 """Ranges of rows begin at a multiple of this."""
+
+_MOST_ROUNDS: Final = 16
+"""Levels of nesting that are read ahead, a wait each; what lies deeper is read as it comes."""
 
 
 def can_cut(columns: SelectedColumns, message: Message) -> bool:
@@ -100,7 +108,8 @@ class BatchRows:
         """
         assert 0 <= start <= stop <= self.num_rows
         assert start % ROW_ALIGNMENT == 0
-        reading = _RangeReading(self._plan, self._layout, self._place, self._checksums)
+        place = _fetched(self._plan, self._layout, self._place, range(start, stop))
+        reading = _RangeReading(self._plan, self._layout, place, self._checksums)
         reading.walk(range(start, stop))
         if self._checksums is not None and stop == self.num_rows:
             for number, (_, nbytes) in enumerate(self._layout.buffers):
@@ -176,3 +185,61 @@ class _RangeReading(SlotWalk[range]):
         if self._checksums is not None:
             self._checksums.add(number, extent.start, data)
         return data
+
+
+class _Wanted(_RangeReading):
+    """Finds the ranges of a range of slots that are not in memory, as far as the value offsets there tell them."""
+
+    def __init__(self, plan: Plan, layout: BatchLayout, place: BodyPlace, fetched: Fetched) -> None:
+        super().__init__(plan, layout, place, None)
+        self._fetched = fetched
+        self.missing: list[tuple[int, int]] = []
+
+    def validity(self, step: Step, number: int, slots: range) -> memoryview:
+        if slots and self._layout.buffers[number][1]:
+            self.values(number, step.buffers[0], slots)
+        return NO_BYTES
+
+    def value_offsets(self, step: Step, number: int, buffer: BufferStep, slots: range) -> tuple[memoryview, range]:
+        missing = len(self.missing)
+        nbytes = buffer.bit_width // 8
+        if slots:
+            self._read(number, range(slots.start * nbytes, (slots.stop + 1) * nbytes))
+        if missing < len(self.missing):
+            return NO_BYTES, range(0)
+        return super().value_offsets(step, number, buffer, slots)
+
+    def _read(self, number: int, extent: range) -> memoryview:
+        byte_offset, nbytes = self._layout.buffers[number]
+        if extent.stop > nbytes:
+            raise InvalidBodyError(expected=f"a buffer of at least {extent.stop:,} bytes", found=f"{nbytes:,}")
+        if not extent:
+            return NO_BYTES
+        place = self._place.byte_offset + byte_offset + extent.start, len(extent)
+        held = self._fetched.held(*place)
+        if held is None:
+            self.missing.append(place)
+        return NO_BYTES if held is None else held
+
+
+def _fetched(plan: Plan, layout: BatchLayout, place: BodyPlace, slots: range) -> BodyPlace:
+    """Return the place of a body with all that a range of its rows needs in memory; as it is if reads do not wait."""
+    if not place.source.waits:
+        return place
+    starts: list[int] = []
+    parts: list[memoryview] = []
+    fetched = Fetched(place.source, starts, parts)
+    for _ in range(_MOST_ROUNDS):
+        wanted = _Wanted(plan, layout, place, fetched)
+        with suppress(InvalidBodyError):  # reading raises it
+            wanted.walk(slots)
+        ranges = join_ranges(wanted.missing, WAITING_GAP_NBYTES)
+        if not ranges:
+            break
+        found = place.source.read_ranges([(start, stop - start) for start, stop in ranges])
+        known = sorted(
+            [*zip(starts, parts, strict=True), *((r[0], data) for r, data in zip(ranges, found, strict=True))],
+            key=lambda pair: pair[0],
+        )
+        starts[:], parts[:] = [start for start, _ in known], [data for _, data in known]
+    return BodyPlace(fetched, place.byte_offset, place.nbytes)

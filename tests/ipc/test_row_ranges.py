@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
+from waiting import Asked, WaitingSource
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError
@@ -71,6 +72,56 @@ def test_a_range_of_rows_is_a_slice_of_the_batch(name):
         assert rows.num_rows == ROWS
         for first, end in RANGES:
             assert rows.read(first, end).to_pylist() == whole.slice(first, end - first).to_pylist()
+
+
+ROUNDS = [
+    # at least the header, the known ranges, and those that value offsets point at, a level after the other
+    (["int64", "bool", "fixed", "three"], 1),
+    (["int64", "utf8", "list", "struct"], 4),
+    (["bools", "map", "texts"], 3),
+]
+
+
+@pytest.mark.parametrize(("columns", "rounds"), ROUNDS, ids=str)
+def test_where_reads_wait_ranges_are_read_at_once(columns, rounds, monkeypatch):
+    monkeypatch.setattr("spark_arrow_ipc.ipc.kept_ends.END_NBYTES", 64)
+    monkeypatch.setattr("spark_arrow_ipc.ipc.row_ranges.WAITING_GAP_NBYTES", 8)
+    data = file_of(table_of())
+
+    class Rounds(WaitingSource):
+        at_once = 0
+        alone = 0
+
+        def read_ranges(self, ranges):
+            self.at_once += 1
+            return super().read_ranges(ranges)
+
+        def read_at(self, byte_offset, nbytes):
+            self.alone += 1
+            return super().read_at(byte_offset, nbytes)
+
+    source = Rounds(data, Asked(0))
+    with ipc.open(source, columns=columns) as reader, ipc.open(data, columns=columns) as local:
+        rows, expected = reader.batch_rows(0), local.batch_rows(0)
+        for first, end in RANGES:
+            source.at_once, before = 0, source.asked.total
+            assert rows.read(first, end).to_pylist() == expected.read(first, end).to_pylist()
+            assert source.at_once <= rounds
+            assert source.asked.total - before <= rows.num_buffers
+
+
+def test_where_reads_wait_a_broken_batch_is_the_same_error():
+    data = bytearray(file_of(table_of("utf8", "texts")))
+    with ipc.open(bytes(data)) as reader:
+        block = reader.blocks[0]
+        start = block.byte_offset + block.metadata_nbytes
+    data[start + 128 : start + 2000] = b"\xee" * 1872  # offsets and validity
+    errors = []
+    for source in (bytes(data), WaitingSource(data, Asked(0))):
+        with ipc.open(source) as reader, pytest.raises(ArrowIpcError) as error:
+            reader.batch_rows(0).read(0, 500)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
 
 
 @pytest.mark.parametrize("columns", [["struct", "int8"], [("struct", "b")], ["map"]])

@@ -39,6 +39,9 @@ WAITING_LARGE_NBYTES: Final = 128 << 20
 PIECE_NBYTES: Final = 4 << 20
 """Approximate bytes of a piece. A piece of very many columns is larger, so that no read is tiny."""
 
+WAITING_PIECE_NBYTES: Final = 32 << 20
+"""The same where reads wait: two waits or more a piece."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
@@ -147,7 +150,7 @@ def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -
     first, last = (0, source.num_rows) if rows is None else rows
     if first == last:
         yield BlockRows(None, (0,), 1)
-    step = _piece_rows(source)
+    step = _piece_rows(source, WAITING_PIECE_NBYTES if reader.waits else PIECE_NBYTES)
     with error_context(
         path=reader.path, block_kind="record batch", block_number=i, byte_offset=reader.blocks[i].byte_offset
     ):
@@ -156,6 +159,6 @@ def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -
             yield BlockRows(source.read(start, stop), (stop - start,), int(stop == last))
 
 
-def _piece_rows(source: BatchRows) -> int:
-    nbytes = max(PIECE_NBYTES, source.num_buffers * GAP_NBYTES)
+def _piece_rows(source: BatchRows, least_nbytes: int) -> int:
+    nbytes = max(least_nbytes, source.num_buffers * GAP_NBYTES)
     return max(1, nbytes * source.num_rows // max(1, source.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT
