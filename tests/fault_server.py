@@ -93,6 +93,7 @@ class _Injected:
     request: Request
     fault: Fault
     times: float
+    skip: int
     key: str
 
 
@@ -132,7 +133,7 @@ class FaultServer:
             "region": "us-east-1", "allow_http": "true",
         }  # fmt: skip
 
-    def inject(self, request, fault, *, times=1, key=""):
+    def inject(self, request, fault, *, times=1, skip=0, key=""):
         """Let the next requests of a kind fail.
 
         Parameters
@@ -143,10 +144,12 @@ class FaultServer:
             A name in `FAULTS`, or a `Fault`.
         times
             How many of them; ``math.inf`` for all.
+        skip
+            How many of them go well before.
         key
             Only those whose key contains this.
         """
-        self._injected.append(_Injected(request, FAULTS[fault] if isinstance(fault, str) else fault, times, key))
+        self._injected.append(_Injected(request, FAULTS[fault] if isinstance(fault, str) else fault, times, skip, key))
 
     def heal(self):
         """Forget what was injected."""
@@ -173,6 +176,9 @@ class FaultServer:
     def _take_fault(self, request, key):
         for injected in self._injected:
             if injected.request is request and injected.key in key:
+                if injected.skip:
+                    injected.skip -= 1
+                    continue
                 injected.times -= 1
                 if injected.times <= 0:
                     self._injected.remove(injected)

@@ -1,0 +1,126 @@
+"""Jobs on a store that fails at any of their requests: a job is told of its commit, or readers see none of it."""
+
+import contextlib
+import uuid
+
+import pytest
+from fault_server import FAULTS, SECRET, Request, fault_server
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.live_files import live_files
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.storage.open import storage_of
+
+APPEND, OVERWRITE = WriteMode.APPEND, WriteMode.OVERWRITE
+OLD, NEW = ["old 1", "old 2"], ["new 1", "new 2"]
+
+
+class Place:
+    """A dataset with two old files on a fault server."""
+
+    def __init__(self, server):
+        self.server = server
+        self.storage, self.root = storage_of(f"{server.url}/t", tuple((server.options | {"max_retries": "1"}).items()))
+        self.save(APPEND, OLD)
+        server.reset_counts()
+
+    def save(self, mode, texts):
+        """Run a job as Spark does: an error of the commit is followed by an abort, whose error is only logged."""
+        plan = plan_job(self.root, mode, storage=self.storage)
+        try:
+            outputs = [TaskOutput(plan.staging.jobid, (self.stage(plan, text),)) for text in texts]
+            return commit(plan, outputs, write_empty=None)
+        except (ArrowIpcError, OSError) as error:
+            with contextlib.suppress(ArrowIpcError, OSError):
+                abort(plan.staging)
+            raise error from None
+
+    def stage(self, plan, text):
+        name = uuid.uuid4().hex
+        with self.storage.create(plan.staging.path(f"{name}.staged")) as file:
+            file.write(text.encode())
+        return StagedFile(f"{name}.staged", f"part-{name}.arrow", len(text), 1, 0)
+
+    def ours(self):
+        """What a reader of this package sees, in files that are where they will be or still staged."""
+        found = []
+        for file in list_tree([self.root], storage=self.storage).all_files():
+            source = file.open(self.storage)
+            found.append(bytes(source.read_at(0, source.nbytes)).decode())
+        return sorted(found)
+
+    def plain(self):
+        """What a reader sees that only lists."""
+        files = live_files(DatasetDirectory(self.storage, self.root))
+        return sorted(self.storage.read(f"{self.root}/{file.path}", 100).decode() for file in files)
+
+    def check(self, mode, error):
+        """The store is well again: readers see all of the job or nothing, and the next writer leaves it tidy."""
+        after = sorted(OLD + NEW if mode is APPEND else NEW)
+        seen = self.ours()
+        if error is None:
+            assert after == seen == self.plain()
+        else:
+            assert seen in (OLD, after)
+            assert SECRET not in f"{error}{error!r}"
+        self.save(APPEND, ["next"])
+        assert sorted([*seen, "next"]) == self.ours() == self.plain()
+        vacuum(self.root, storage=self.storage, older_than_seconds=0)
+        assert not [key for key in self.server.objects.data() if "_ipc_stage" in key]
+        assert sorted([*seen, "next"]) == self.ours() == self.plain()
+
+
+@pytest.fixture
+def place(clock):
+    with fault_server() as server:
+        yield Place(server)
+
+
+def attempt(place, mode):
+    try:
+        place.save(mode, NEW)
+    except (ArrowIpcError, OSError) as error:
+        return error
+    finally:
+        place.server.heal()
+    return None
+
+
+DONE = True
+
+RECORD = "_ipc_commits/"
+SAMPLE = [
+    ("a record whose reply is lost", Request.PUT, "stores, drops the connection", RECORD, 0, DONE),
+    ("a record with an error instead of a reply", Request.PUT, "stores, 500", RECORD, 0, DONE),
+    ("a record that meets another request", Request.PUT, "409", RECORD, 0, DONE),
+    ("a record that is refused once", Request.PUT, "403", RECORD, 0, None),
+    ("a copy whose reply is lost", Request.COPY, "stores, drops the connection", "", 1, DONE),
+    ("a copy that fails behind its status", Request.COPY, "200 with an error inside", "", 0, DONE),
+    ("a copy that is refused", Request.COPY, "403", "", 1, None),
+    ("a torn listing", Request.LIST, "torn body", "", 2, DONE),
+    ("deletions that are refused", Request.DELETE_MANY, "403", "", 0, None),
+]  # fmt: skip
+"""What happens, to which request of which key, after how many that go well; and whether the job must
+succeed."""
+
+
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=["append", "overwrite"])
+@pytest.mark.parametrize(
+    ("request_", "fault", "key", "skip", "told"), [row[1:] for row in SAMPLE], ids=[row[0] for row in SAMPLE]
+)
+def test_a_fault_at_one_request(place, mode, request_, fault, key, skip, told):
+    place.server.inject(request_, fault, key=key, skip=skip)
+    error = attempt(place, mode)
+    assert error is None or not told
+    place.check(mode, error)
+
+
+def test_the_faults_are_those_of_the_server():
+    assert {row[2] for row in SAMPLE} <= set(FAULTS)
