@@ -110,7 +110,8 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
     }:
         number, text = errno.EACCES, "the store refuses it; check the credentials and their rights"
     elif status == "404":
-        number, text = errno.ENOENT, "no such bucket or container"
+        # Of a listing. No FileNotFoundError: that would say that a directory is empty.
+        number, text = errno.EIO, "no such bucket or container"
     elif isinstance(error, exceptions.AlreadyExistsError):
         number, text = errno.EEXIST, "the store says that it is there, or being written by another request"
     else:

@@ -18,7 +18,7 @@ LISTING = "Generic S3 error: Error performing list request: Server returned non-
         (of.PermissionDeniedError(f"403 {SECRET}\n\nDebug source: inner"), PermissionError, r"check the credentials and their rights \(403 \*\*\*\)"),
         (of.UnauthenticatedError("401"), PermissionError, "check the credentials"),
         (of.GenericError(LISTING.format("403 Forbidden")), PermissionError, "check the credentials"),
-        (of.GenericError(LISTING.format("404 Not Found")), FileNotFoundError, "no such bucket or container"),
+        (of.GenericError(LISTING.format("404 Not Found")), OSError, "no such bucket or container"),
         (of.GenericError("Request precondition failure: Server returned non-2xx status code: 412"), FileChangedError, "replaced"),
         (of.AlreadyExistsError("Request precondition failure: status code: 412"), FileExistsError, "412"),
         (of.GenericError("a\nb " + "x" * 1_000), OSError, r"a b x+\.\.\."),
@@ -33,6 +33,7 @@ LISTING = "Generic S3 error: Error performing list request: Server returned non-
 def test_an_error_is_one_line_with_the_path_and_without_a_secret(error, raised, message):
     with pytest.raises(raised, match=message) as caught, object_errors("s3://b/a", (("secret_access_key", SECRET),)):
         raise error
+    assert raised is type(caught.value)
     text = str(caught.value)
     assert "s3://b/a" in text
     assert "\n" not in text

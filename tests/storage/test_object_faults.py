@@ -127,7 +127,7 @@ COPIES = {"200 with an error inside": 1}
 TABLE = [
     (read, Request.GET, EACH | REFUSED | {"404": FileNotFoundError, "never answers": 1}),
     (read_small, Request.GET, EACH | REFUSED | {"404": FileNotFoundError}),
-    (names, Request.LIST, EACH | REFUSED | {"404": FileNotFoundError, "never answers": 1}),
+    (names, Request.LIST, EACH | REFUSED | {"404": OSError, "never answers": 1}),
     (is_file, Request.HEAD, EACH | REFUSED),
     (is_directory, Request.LIST, EACH | REFUSED),
     (put, Request.PUT, WRITES | REFUSED | SILENT | {"404": FileNotFoundError}),
