@@ -58,7 +58,11 @@ def test_imports_go_only_downward():
 def test_optional_libraries_are_imported_in_their_places_only(module):
     places = {
         "pyspark": ("spark_arrow_ipc/spark/", "pyspark_arrowipc.py"),
-        "pyarrow": ("spark_arrow_ipc/spark/", "spark_arrow_ipc/storage/hadoop_connect.py"),
+        "pyarrow": (
+            "spark_arrow_ipc/spark/",
+            "spark_arrow_ipc/storage/hadoop_connect.py",
+            "spark_arrow_ipc/ipc/dissociated/flight.py",
+        ),
         "pandas": (),
     }
     importing = [name_of(path) for path in SOURCES if module in imported_roots(path)]
@@ -236,7 +240,7 @@ PUBLIC = {
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",
         "FileReader", "Format", "Limits", "SparseTensor", "StreamReader", "Tensor", "WriteOptions", "Writer",
-        "connect", "create", "open", "open_file", "open_stream", "read_schema", "read_tensor", "read_tensors", "serve", "write",
+        "connect", "create", "find_streams", "open", "open_file", "open_stream", "read_schema", "read_tensor", "read_tensors", "serve", "write",
         "write_tensor",
     ],
 }  # fmt: skip

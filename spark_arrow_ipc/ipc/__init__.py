@@ -14,6 +14,7 @@ from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.ipc.dissociated.flight import find_streams
     from spark_arrow_ipc.ipc.dissociated.reader import connect
     from spark_arrow_ipc.ipc.dissociated.server import serve
     from spark_arrow_ipc.ipc.tensors.dense import Tensor
@@ -41,6 +42,7 @@ __all__ = [
     "Writer",
     "connect",
     "create",
+    "find_streams",
     "open",
     "open_file",
     "open_stream",
@@ -60,6 +62,7 @@ _LATE = {
         "tensors.sparse": ("CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix", "SparseTensor"),
         "tensors.read": ("read_tensor", "read_tensors"),
         "tensors.write": ("write_tensor",),
+        "dissociated.flight": ("find_streams",),
         "dissociated.reader": ("connect",),
         "dissociated.server": ("serve",),
     }.items()

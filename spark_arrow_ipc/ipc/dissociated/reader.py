@@ -17,6 +17,7 @@ from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MessageHeader, Validat
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody
 from spark_arrow_ipc.ipc.dissociated.connection import Connection
+from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
 from spark_arrow_ipc.ipc.dissociated.frames import Frame, FrameHead, FrameKind
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
@@ -266,9 +267,10 @@ def connect(
     Parameters
     ----------
     uri
-        The server's URI; or two, of metadata and of bodies.
+        The server's URI; or two, of metadata and of bodies; or ``grpc://host:port`` of a Flight server that knows them.
     ticket
-        The name of the table; None where the URI has it.
+        The name of the table; None where the URI has it. Of a Flight server: a command of one stream (`find_streams`
+        gives all).
     columns, validation, limits
         As `ipc.open`. A server in another process may be trusted with ``structural`` where it has checked its tables.
     timeout
@@ -292,6 +294,8 @@ def connect(
     if validation not in tuple(Validation):
         words = " or ".join(repr(known.value) for known in Validation)
         raise ValueError(f"expected validation {words}, found {validation!r}")
+    if isinstance(uri, str) and is_flight(uri):
+        uri, ticket = _find_stream(uri, ticket, timeout)
     uris = (uri,) if isinstance(uri, str) else tuple(uri)
     if not 1 <= len(uris) <= 2:
         raise OptionError(expected="one URI, or two: of metadata and of bodies", found=f"{len(uris)}")
@@ -307,6 +311,19 @@ def connect(
         except BaseException:
             stream.close()
             raise
+
+
+def _find_stream(uri: str, command: str | bytes | None, timeout: float) -> tuple[tuple[str, ...], bytes]:
+    if command is None:
+        raise OptionError(expected="a ticket, which a Flight server knows the table by", found="none", path=uri)
+    streams = find_streams(uri, command, timeout=timeout)
+    if len(streams) != 1:
+        raise OptionError(
+            expected="a command of one stream",
+            found=f"{len(streams)}; connect to each that ipc.find_streams gives",
+            path=uri,
+        )
+    return streams[0].uris, streams[0].ticket
 
 
 def _ticket_of(locations: Sequence[Location], given: str | bytes | None) -> bytes:

@@ -1,0 +1,115 @@
+"""Find tables of Dissociated IPC by Arrow Flight, which says where they are and what they are called.
+
+Nothing but ``GetFlightInfo`` is asked: schemas and rows come from the servers that it names. Needs pyarrow, which the
+extra ``flight`` brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError, error_context, printable
+from spark_arrow_ipc.ipc.dissociated.location import parse_location
+
+__all__ = ["FlightStream", "find_streams", "is_flight"]
+
+_SCHEMES: Final = ("grpc", "grpc+tcp", "grpc+tls", "grpc+unix")
+_MAX_ENDPOINTS: Final = 100_000
+_SPEC: Final = 'Dissociated IPC, "URI Specification"'
+
+
+@dataclass(frozen=True, slots=True)
+class FlightStream:
+    """A stream of a flight, as `connect` takes it.
+
+    Parameters
+    ----------
+    uris
+        One, or two: of metadata and of bodies.
+    ticket
+        The name of the table.
+    """
+
+    uris: tuple[str, ...]
+    ticket: bytes
+
+
+def is_flight(uri: str) -> bool:
+    """Return whether a URI is that of a Flight server."""
+    return uri.partition("://")[0].lower() in _SCHEMES
+
+
+def find_streams(uri: str, command: str | bytes, *, timeout: float = 30.0) -> tuple[FlightStream, ...]:
+    """Ask a Flight server for the streams of a command. Each can be read on its own, in parallel.
+
+    Parameters
+    ----------
+    uri
+        ``grpc://host:port``, or ``grpc+tls:``, ``grpc+unix:``.
+    command
+        What the server knows a table by.
+    timeout
+        Seconds for the answer.
+
+    Raises
+    ------
+    UnsupportedError
+        pyarrow is not installed, or a location is of another transport.
+    InvalidMetadataError
+        An endpoint has no location.
+    ConnectionError, TimeoutError
+        There is no server, it refuses, or does not answer in time.
+    """
+    try:
+        from pyarrow import flight
+    except ImportError as error:
+        raise UnsupportedError(
+            f"a table of a Flight server needs pyarrow.flight ({error}); run: pip install 'spark-arrow-ipc[flight]'"
+        ) from error
+    descriptor = flight.FlightDescriptor.for_command(command)
+    try:
+        with flight.FlightClient(uri) as client:
+            info = client.get_flight_info(descriptor, flight.FlightCallOptions(timeout=timeout))
+    except flight.FlightTimedOutError as error:
+        raise TimeoutError(f"{uri}: no answer in {timeout:g} s") from error
+    except Exception as error:  # its errors have no base of their own
+        raise ConnectionError(f"{uri}: GetFlightInfo: {_first_line(error)}") from error
+    endpoints = info.endpoints
+    if len(endpoints) > _MAX_ENDPOINTS:
+        raise InvalidMetadataError(
+            expected=f"at most {_MAX_ENDPOINTS:,} endpoints", found=f"{len(endpoints):,}", path=uri
+        )
+    with error_context(path=uri):
+        return tuple(_stream(number, endpoint) for number, endpoint in enumerate(endpoints))
+
+
+def _stream(number: int, endpoint: Any) -> FlightStream:
+    locations = [bytes(location.uri).decode(errors="replace") for location in endpoint.locations]
+    return FlightStream(_choose(number, locations), bytes(endpoint.ticket.ticket))
+
+
+def _choose(number: int, uris: Sequence[str]) -> tuple[str, ...]:
+    """Return the URIs to connect to.
+
+    Locations of an endpoint are alternatives in Flight. The protocol's reference gives two of different tags another
+    meaning: metadata and bodies.
+    """
+    if not uris:
+        raise InvalidMetadataError(expected=f"a location in endpoint {number}", found="none", spec=_SPEC)
+    found, errors = [], []
+    for uri in uris:
+        try:
+            found.append((uri, parse_location(uri)))
+        except ArrowIpcError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    if len(found) == 2 == len(uris) and found[0][1].want_data != found[1][1].want_data:
+        return tuple(uri for uri, _ in found)
+    return (found[0][0],)
+
+
+def _first_line(error: Exception) -> str:
+    return printable((str(error).splitlines() or [type(error).__name__])[0])
