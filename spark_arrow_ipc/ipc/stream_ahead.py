@@ -17,17 +17,20 @@ from spark_arrow_ipc.ipc.prefetch import PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
-__all__ = ["StreamAhead"]
+__all__ = ["PIECES_AHEAD", "PIECES_AHEAD_OF_PART", "StreamAhead"]
 
-_PIECES_AHEAD: Final = 2
-"""More would be read in vain at the end of a task that reads a part of a stream."""
+PIECES_AHEAD: Final = 6
+"""With the one that is waited for 56 MiB."""
+
+PIECES_AHEAD_OF_PART: Final = 2
+"""The same for a part of a stream: after its end they are read in vain."""
 
 
 class StreamAhead(ExactReads):
     """A `ByteSource` over another one that waits, read forward from an offset on; earlier bytes are read as they come.
 
-    Memory: four pieces of 8 MiB, one of them that before the one that is read: small messages are read together, and those
-    of them that were cut are read again from their start.
+    Memory: the pieces that are fetched ahead, and two that were read. The one before the last is kept because small
+    messages are read together, and one that was cut is read again from its start.
 
     Parameters
     ----------
@@ -35,15 +38,17 @@ class StreamAhead(ExactReads):
         Of the stream; closed with this one.
     start
         Byte offset of the first message that is read.
+    pieces_ahead
+        Most pieces that are fetched after the one that is read.
     """
 
-    def __init__(self, source: ByteSource, start: int) -> None:
+    def __init__(self, source: ByteSource, start: int, pieces_ahead: int = PIECES_AHEAD) -> None:
         assert source.nbytes is not None, "a source that waits knows its length"
         self.path = source.path
         self.nbytes: int | None = source.nbytes
         self._source, self._start, self._stop = source, start, source.nbytes
         pieces = ((i, partial(self._fetch, i)) for i in range(-(-(self._stop - start) // PIECE_NBYTES)))
-        self._prefetch = Prefetch(source, pieces, ahead=1 + _PIECES_AHEAD)
+        self._prefetch = Prefetch(source, pieces, ahead=1 + pieces_ahead)
         self._is_ended = False
         self._kept: dict[int, memoryview] = {}
         """The last piece that was read, and the one before it."""

@@ -28,7 +28,7 @@ from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.source import ByteSource
-from spark_arrow_ipc.ipc.stream_ahead import StreamAhead
+from spark_arrow_ipc.ipc.stream_ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
 
@@ -73,7 +73,7 @@ class StreamReader(BatchReader):
         ArrowIpcError
             The bytes are broken, or end inside a message; or other streams follow, as `open` says.
         """
-        self._begin_ahead()
+        self._begin_ahead(PIECES_AHEAD)
         while not self._ended:
             batch = self._read_message()
             if batch is not None:
@@ -98,7 +98,7 @@ class StreamReader(BatchReader):
         ArrowIpcError
             As iterating, after all batches before the broken one.
         """
-        self._begin_ahead()
+        self._begin_ahead(PIECES_AHEAD if most is None else PIECES_AHEAD_OF_PART)
         if not isinstance(self._source, ReadAhead):
             self._source = read_ahead(self._source)
         shapes = Shapes(self._columns.limits)
@@ -236,13 +236,13 @@ class StreamReader(BatchReader):
         }
         self._byte_offset = start.byte_offset
 
-    def _begin_ahead(self) -> None:
+    def _begin_ahead(self, pieces: int) -> None:
         """From here on read in pieces that are fetched ahead, if each read waits. Dictionaries were replayed before."""
         source = self._source
         if self._ahead is not None or isinstance(source, ReadAhead) or not source.waits:
             return
         if not isinstance(source, KeptEnds) or not source.is_small:
-            source = self._ahead = StreamAhead(source, self._byte_offset)
+            source = self._ahead = StreamAhead(source, self._byte_offset, pieces)
         self._source = ReadAhead(source)
 
     def _end_ahead(self) -> None:

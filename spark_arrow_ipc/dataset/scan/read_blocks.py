@@ -39,8 +39,8 @@ WAITING_LARGE_NBYTES: Final = 128 << 20
 PIECE_NBYTES: Final = 4 << 20
 """Approximate bytes of a piece. A piece of very many columns is larger, so that no read is tiny."""
 
-WAITING_PIECE_NBYTES: Final = 32 << 20
-"""The same where reads wait: two waits or more a piece."""
+WAITING_PIECE_NBYTES: Final = 64 << 20
+"""The same where reads wait: two waits or more a piece, and a read for each of its buffers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
