@@ -16,6 +16,7 @@ __all__ = [
     "FOOTER_TAIL_NBYTES",
     "LEGACY_EOS",
     "MAGIC",
+    "MOST_DIMENSIONS",
     "NO_BYTES",
     "RAW_BUFFER",
     "READABLE_VERSIONS",
@@ -54,6 +55,9 @@ EXPERIMENTAL_COMPRESSION_KEY: Final = "ARROW:experimental_compression"
 RAW_BUFFER: Final = -1
 """Length prefix of a buffer that is stored uncompressed inside a compressed body."""
 
+
+MOST_DIMENSIONS: Final = 64
+"""The most dimensions of a tensor: as many as a numpy array can have."""
 
 NO_BYTES: Final = memoryview(b"")
 """A buffer without bytes."""

@@ -20,7 +20,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError
-from spark_arrow_ipc.ipc.metadata.tensor import MOST_DIMENSIONS
+from spark_arrow_ipc.ipc.constants import MOST_DIMENSIONS
 
 __all__ = [
     "DATA",
