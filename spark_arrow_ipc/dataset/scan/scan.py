@@ -16,9 +16,10 @@ the hive partition columns, and `error_policy` decides which errors are skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -39,6 +40,7 @@ from spark_arrow_ipc.dataset.scan.error_policy import (
 )
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
+from spark_arrow_ipc.dataset.scan.open_ahead import in_turn
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_ahead, read_run, whole_batches
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
@@ -162,9 +164,19 @@ def scan(
     InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
         A file cannot be read; the error has its path.
     """
-    for part in ranges:
+    opens = partial(_open, columns=columns, options=options)
+    with closing(in_turn(ranges, opens, _close, waits=options.storage.traits.waits)) as turns:
+        yield from _scanned_files(turns, partition_fields, options)
+
+
+def _scanned_files(
+    turns: Iterator[tuple[FileRange, Callable[[], _Opened | None]]],
+    partition_fields: Sequence[t.Field],
+    options: ScanOptions,
+) -> Iterator[ScannedFile]:
+    for part, open_it in turns:
         with ExitStack() as stack, error_context(path=part.path):
-            opened = _open(part, columns, options)
+            opened = open_it()
             if opened is None:
                 continue
             stack.callback(opened.reader.close)
@@ -182,6 +194,11 @@ class _Opened:
     reader: _Reader
     before: Status
     recovered: Recovered | None
+
+
+def _close(opened: _Opened | None) -> None:
+    if opened is not None:
+        opened.reader.close()
 
 
 def _open(part: FileRange, columns: Columns | None, options: ScanOptions) -> _Opened | None:

@@ -189,3 +189,14 @@ def test_a_file_that_is_gone_since_the_plan_is_an_error(storage, monkeypatch):
     storage.delete(f"{ROOT}/a.arrow")
     with pytest.raises(FileChangedError, match="it is gone"):
         list(read.reader.read(read.partitions[0]))
+
+
+def test_small_files_are_opened_before_their_turn(storage, monkeypatch):
+    for i in range(40):
+        storage.put(f"{ROOT}/part-{i:05}.arrow", file_of(1, i + 1, 1))
+    read = Read(storage, named(1), monkeypatch, minPartitionNum="1")
+    read.plan()
+    storage.asked.seconds = 0.02
+    assert sum(range(41)) == read.rows()
+    assert {"GET": 40} == storage.asked.requests
+    assert 3 <= storage.asked.peak <= 8

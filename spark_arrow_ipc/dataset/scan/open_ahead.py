@@ -1,0 +1,55 @@
+"""Open the next files of a task while one is read, where opening waits for a network."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+__all__ = ["FILES_AHEAD", "in_turn"]
+
+FILES_AHEAD: Final = 8
+"""Files that are opened before their turn: of each its last 64 KiB are held, which are all of a small one."""
+
+_Item = TypeVar("_Item")
+_Opened = TypeVar("_Opened")
+
+
+def in_turn(
+    items: Sequence[_Item], opens: Callable[[_Item], _Opened], closes: Callable[[_Opened], None], *, waits: bool
+) -> Generator[tuple[_Item, Callable[[], _Opened]], None, None]:
+    """Yield each item with a function that opens it, or returns it if a thread has opened it meanwhile.
+
+    The function is to be called once, before the next item is asked for, and raises what opening raises. Closing the
+    generator closes what was opened and not asked for.
+
+    Parameters
+    ----------
+    items
+        In the order in which they are used.
+    opens, closes
+        Open an item, and close what that gave. Called by several threads at once if opening waits.
+    waits
+        Whether opening waits for a network.
+    """
+    if not waits or len(items) < 2:
+        for item in items:
+            yield item, partial(opens, item)
+        return
+    opening: deque[Future[_Opened]] = deque()
+    pool = ThreadPoolExecutor(FILES_AHEAD, "arrow-ipc-open")
+    try:
+        for i, item in enumerate(items):
+            opening.extend(pool.submit(opens, later) for later in items[i + len(opening) : i + FILES_AHEAD])
+            yield item, opening.popleft().result
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for future in opening:
+            future.add_done_callback(partial(_close, closes))
+
+
+def _close(closes: Callable[[_Opened], None], future: Future[_Opened]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        closes(future.result())
