@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
 from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
 
-__all__ = ["missing", "object_errors", "repeated"]
+__all__ = ["missing", "object_errors", "repeated", "write_errors"]
 
 _MOST_CHARACTERS: Final = 400
 
@@ -25,6 +25,8 @@ _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending 
 """How the library says that the connection ended in the middle of an answer, or that none came in time."""
 
 _GAVE_UP: Final = re.compile(r"after \d+ retries")
+
+_NO_BUCKET: Final = "no such bucket or container"
 
 _T = TypeVar("_T")
 
@@ -75,6 +77,22 @@ def object_errors(path: str, options: StorageOptions) -> Iterator[None]:
         raise OSError(errno.EIO, text, path) from None
 
 
+@contextmanager
+def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
+    """Raise errors as `object_errors` does, of a request that makes an object: what is missing then is the bucket.
+
+    Raises
+    ------
+    OSError
+        As there, and no FileNotFoundError: jobs take that for a directory that another one deleted, and go on.
+    """
+    try:
+        with object_errors(path, options):
+            yield
+    except FileNotFoundError:
+        raise OSError(errno.EIO, _NO_BUCKET, path) from None
+
+
 def missing(path: str) -> FileNotFoundError:
     """Return the error of an object that is not there."""
     return FileNotFoundError(errno.ENOENT, "No such file", path)
@@ -111,7 +129,7 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
         number, text = errno.EACCES, "the store refuses it; check the credentials and their rights"
     elif status == "404":
         # Of a listing. No FileNotFoundError: that would say that a directory is empty.
-        number, text = errno.EIO, "no such bucket or container"
+        number, text = errno.EIO, _NO_BUCKET
     elif isinstance(error, exceptions.AlreadyExistsError):
         number, text = errno.EEXIST, "the store says that it is there, or being written by another request"
     else:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_errors import missing, object_errors, repeated
+from spark_arrow_ipc.storage.object_errors import missing, object_errors, repeated, write_errors
 from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore
 from spark_arrow_ipc.storage.object_source import ObjectSource
 from spark_arrow_ipc.storage.object_upload import WRITER, ObjectUpload
@@ -153,7 +153,7 @@ class ObjectStorage:
     def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
         """Write a small object in place of what is there. One request."""
         store, key = self._at(path)
-        with self._errors(path):
+        with write_errors(path, self.options):
             load_obstore().put(store, key, data, use_multipart=False)
 
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002 - it always is
@@ -169,7 +169,7 @@ class ObjectStorage:
         writer = uuid.uuid4().hex
         for last in [False] * (_ATTEMPTS - 1) + [True]:
             try:
-                with self._errors(path):
+                with write_errors(path, self.options):
                     obstore.put(store, key, data, mode="create", use_multipart=False, attributes={WRITER: writer})
             except PermissionError:
                 raise

@@ -130,7 +130,7 @@ TABLE = [
     (names, Request.LIST, EACH | REFUSED | {"404": OSError, "never answers": 1}),
     (is_file, Request.HEAD, EACH | REFUSED),
     (is_directory, Request.LIST, EACH | REFUSED),
-    (put, Request.PUT, WRITES | REFUSED | SILENT | {"404": FileNotFoundError}),
+    (put, Request.PUT, WRITES | REFUSED | SILENT | {"404": OSError}),
     (put_if_absent, Request.PUT, WRITES | REFUSED | SILENT | {"409": 1, "404": 1}),
     (publish, Request.COPY, WRITES | REFUSED | SILENT | COPIES | {"404": FileNotFoundError, "409": FileExistsError}),
     (create, Request.PUT, WRITES | REFUSED | SILENT | {"409": 1}),
@@ -202,6 +202,16 @@ def test_a_store_that_stays_ill_is_given_up(place, call, request_, fault):
     assert is_plain(caught.value, place)
     assert {} == place.files
     assert 2 <= place.server.requests[request_] <= 15
+
+
+@pytest.mark.parametrize("call", [put, put_if_absent, create, names])
+def test_a_bucket_that_is_gone_is_no_file_that_is_missing(place, call):
+    """Jobs take the latter for a directory that another one deleted, and would go on for ever."""
+    for request in (Request.PUT, Request.GET, Request.LIST):
+        place.server.inject(request, "404", times=math.inf)
+    with pytest.raises(OSError, match="no such bucket or container") as caught:
+        call(place)
+    assert OSError is type(caught.value)
 
 
 def test_the_second_page_of_a_listing_is_never_missing(place):
