@@ -82,7 +82,7 @@ def _common(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:
     return schema, pairs
 
 
-def _pairs(reader: ipc.FileReader | ipc.StreamReader) -> t.CustomMetadata:
+def _pairs(reader: inputs.AnyReader) -> t.CustomMetadata:
     return files.foreign_metadata(reader.custom_metadata)
 
 

@@ -113,6 +113,10 @@ def count(given: Input) -> Count:
 
 
 def _count_rows(given: Input) -> Count:
+    if given.is_served:
+        with inputs.open_rows(given, []) as served:
+            lengths = [batch.num_rows for batch in served.batches]
+        return Count(given.path, sum(lengths), len(lengths))
     with ipc.open(given.openable(), columns=[]) as reader:
         if isinstance(reader, ipc.FileReader):
             headers = (reader.read_header(i).length for i in range(len(reader)))

@@ -20,7 +20,6 @@ from spark_arrow_ipc.ipc.dissociated.shared_memory import SharedMemory
 
 __all__ = ["add_arguments", "run"]
 
-_TOKEN: Final = "ARROWIPC_TOKEN"  # noqa: S105 - the name of a variable
 _NONE: Final = "none"
 
 
@@ -42,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compression", choices=("lz4", "zstd"), help="of what goes through the socket")
     parser.add_argument(
         "--token",
-        default=os.environ.get(_TOKEN),
-        help=f"what clients have to know; needed where the host is not the loopback. The variable {_TOKEN} says it too, "
+        default=os.environ.get(inputs.TOKEN_VARIABLE),
+        help=f"what clients have to know; needed where the host is not the loopback. The variable {inputs.TOKEN_VARIABLE} says it too, "
         "and no list of processes shows that",
     )
 

@@ -93,6 +93,35 @@ def test_a_token_is_taken_from_the_environment(capsys, tmp_path, monkeypatch):
     assert 0 == serve(capsys, act, str(tmp_path / "x.arrow"), "--listen", "dissociated+tcp://0.0.0.0:0")
 
 
+def test_commands_read_what_is_served(capsys, tmp_path):
+    """`inspect` reads files, and says who reads servers."""
+    write(tmp_path / "x.arrow", 3)
+    with ipc.serve({"t": tmp_path / "x.arrow"}, f"dissociated+unix://{tmp_path}/s", shared_memory="memfd") as server:
+        uri = server.uri_of("t")
+        for command, expected in (
+            (["count", uri], f"3\t{uri}\n"),
+            (["cat", uri, "--format", "jsonl", "--limit", "2"], '{"a": 0}\n{"a": 1}\n'),
+            (["cat", uri, "--columns", "a", "--format", "jsonl"], '{"a": 0}\n{"a": 1}\n{"a": 2}\n'),
+        ):
+            assert 0 == main(command)
+            assert expected == capsys.readouterr().out
+        assert 0 == main(["concat", uri, uri, str(tmp_path / "y.arrow")])
+        with ipc.open(tmp_path / "y.arrow") as reader:
+            assert 6 == sum(batch.num_rows for batch in reader)
+        for command in ("inspect", "validate"):
+            assert 1 == main([command, uri])
+            assert "cat, count and concat read tables of servers" in "".join(capsys.readouterr())
+
+
+def test_commands_take_their_token_from_the_environment(capsys, tmp_path, monkeypatch):
+    write(tmp_path / "x.arrow", 3)
+    with ipc.serve({"t": tmp_path / "x.arrow"}, token="geheim") as server:
+        assert 1 == main(["count", server.uri_of("t")])
+        assert "wants a token" in capsys.readouterr().err
+        monkeypatch.setenv("ARROWIPC_TOKEN", "geheim")
+        assert 0 == main(["count", server.uri_of("t")])
+
+
 REFUSED = [
     ("no token", ["--listen", "dissociated+tcp://0.0.0.0:0"], "expected a token"),
     ("no such scheme", ["--listen", "ucx://h:1"], "ucx:"),

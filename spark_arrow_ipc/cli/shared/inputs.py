@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import os
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias, cast
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -33,16 +34,36 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["STDIN", "ChosenColumns", "Input", "Rows", "add_path_arguments", "complain", "each_input", "open_rows"]
+if TYPE_CHECKING:
+    from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
+
+__all__ = [
+    "STDIN",
+    "TOKEN_VARIABLE",
+    "AnyReader",
+    "ChosenColumns",
+    "Input",
+    "Rows",
+    "add_path_arguments",
+    "complain",
+    "each_input",
+    "open_rows",
+]
 
 STDIN: Final = "-"
 """The argument that stands for stdin."""
+
+TOKEN_VARIABLE: Final = "ARROWIPC_TOKEN"  # noqa: S105 - its name
+"""The environment variable with the token of servers."""
+
+_SERVED: Final = "dissociated+"
+"""The start of the URIs of `arrowipc serve`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +94,11 @@ class Input:
     file: DataFile | None = None
     storage: Storage = LOCAL
 
+    @property
+    def is_served(self) -> bool:
+        """Whether it is a table of a server, and no file."""
+        return self.path.startswith(_SERVED)
+
     def openable(self) -> Openable:
         """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next.
 
@@ -80,9 +106,15 @@ class Input:
         ------
         FileChangedError
             The file was removed after it was listed.
+        UnsupportedError
+            It is no file, but a table of a server.
         OSError
             It cannot be opened.
         """
+        if self.is_served:
+            raise UnsupportedError(
+                "this command reads files; cat, count and concat read tables of servers", path=self.path
+            )
         if self.file is not None:
             return _open_listed(self.file, self.storage)
         if self.content is None:
@@ -148,6 +180,9 @@ def each_input(
     for path in paths:
         if path == STDIN:
             yield Input(STDIN, content=_seekable(sys.stdin.buffer))
+            continue
+        if path.startswith(_SERVED):
+            yield Input(path)
             continue
         try:
             listed = list(_listed(path, recursive=recursive, columns=columns, storage=storage))
@@ -220,10 +255,14 @@ def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning
     return replace(partitioning, files=(*partitioning.unread, *partitioning.files), unread=())
 
 
+AnyReader: TypeAlias = "ipc.FileReader | ipc.StreamReader | DissociatedReader"
+"""What has a schema and record batches: of a file, a stream, or a server."""
+
+
 class Rows(NamedTuple):
     """The rows of an open file, with the partition columns of its path."""
 
-    reader: ipc.FileReader | ipc.StreamReader
+    reader: AnyReader
     schema: Schema
     batches: Iterable[RecordBatch]
 
@@ -240,8 +279,12 @@ def open_rows(given: Input, columns: Sequence[int | str] | None = None) -> Itera
     Raises
     ------
     ArrowIpcError, OSError
-        As `ipc.open`.
+        As `ipc.open`, or `ipc.connect`.
     """
+    if given.is_served:
+        with ipc.connect(given.path, columns=columns, token=os.environ.get(TOKEN_VARIABLE)) as served:
+            yield Rows(served, served.schema, served)
+        return
     if columns is None and not given.fields:
         with ipc.open(given.openable()) as reader:
             yield Rows(reader, reader.schema, reader)

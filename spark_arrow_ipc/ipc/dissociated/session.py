@@ -258,7 +258,10 @@ class Session:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [descriptor]))
         head = encode_head(FrameKind.MEMORY, 0)
         # The first thing that is sent: there is room for twenty bytes, and they go with their descriptor or not at all.
-        sent = self._socket.sendmsg([head], [rights])
+        try:
+            sent = self._socket.sendmsg([head], [rights])
+        except OSError as error:
+            raise _Gone(str(error)) from error
         if sent != len(head):
             raise _Gone("the connection took a part of a frame's head")
 
