@@ -18,7 +18,7 @@ from spark_arrow_ipc.ipc.dissociated.location import parse_address
 @pytest.fixture
 def pair():
     ours, theirs = socket.socketpair()
-    connection = Connection(ours, "x", 0.3)
+    connection = Connection(ours, "x", 0.1)
     yield connection, theirs
     connection.close()
     theirs.close()
@@ -87,13 +87,13 @@ def test_a_servers_reason_is_said_and_bounded(pair, nbytes):
 def test_silence_and_a_trickle_end_in_time(pair):
     connection, theirs = pair
     started = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"in 0.3 s.*timeout="):
+    with pytest.raises(TimeoutError, match=r"in 0.1 s.*timeout="):
         connection.receive(anything)
     theirs.sendall(frame(UNTAGGED, bytes(1000))[:20])
     stop = threading.Event()
 
     def trickle():
-        while not stop.wait(0.02):
+        while not stop.wait(0.01):
             theirs.send(b"x")
 
     thread = threading.Thread(target=trickle)
@@ -133,7 +133,7 @@ def test_what_cannot_be_sent_now_goes_with_the_next(pair):
     for i in range(1000):
         connection.send_later(i.to_bytes(8, "little") * 100, 7)
     received = b""
-    theirs.settimeout(0.2)
+    theirs.settimeout(0.02)
     while len(received) < 1000 * 820:
         try:
             received += theirs.recv(1 << 20)

@@ -39,14 +39,14 @@ def server(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("halves", [False, True], ids=["one", "two"])
-@pytest.mark.parametrize("name", FILES)
-def test_files_of_every_type_are_what_they_are_on_disk(server, name, halves):
+def test_files_of_every_type_are_what_they_are_on_disk(server, halves):
     uri = server.split_uris if halves else server.uri
-    with ipc.open(FILES[name]) as file, ipc.connect(uri, ticket=name) as reader:
-        assert file.schema == reader.schema
-        for expected, found in zip(file, reader, strict=True):
-            assert expected.to_pylist() == found.to_pylist()
-            assert expected.custom_metadata == found.custom_metadata
+    for name, data in FILES.items():
+        with ipc.open(data) as file, ipc.connect(uri, ticket=name) as reader:
+            assert file.schema == reader.schema, name
+            for expected, found in zip(file, reader, strict=True):
+                assert expected.to_pylist() == found.to_pylist(), name
+                assert expected.custom_metadata == found.custom_metadata, name
 
 
 @pytest.mark.parametrize("name", FILES)

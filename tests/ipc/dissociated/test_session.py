@@ -202,7 +202,7 @@ def test_beyond_its_credit_a_clients_bodies_go_through_the_socket(tmp_path, cred
 
 def test_a_client_may_send_in_the_middle_of_a_body():
     """Both sides send more than the kernel holds: the server takes in what comes, and nobody waits for ever."""
-    with ipc.serve({"t": stream(4, 1_000_000)}, timeout=5) as server:
+    with ipc.serve({"t": stream(4, 500_000)}, timeout=5) as server:
         toy = client(server)
         time.sleep(0.1)
         toy.socket.sendall(frame(4, bytes(60_000)) * 100)  # tokens that nobody asked for
@@ -211,7 +211,7 @@ def test_a_client_may_send_in_the_middle_of_a_body():
 
 
 def test_a_client_that_takes_nothing_is_dropped_in_time():
-    with ipc.serve({"t": stream(4, 1_000_000)}, timeout=0.3) as server:
+    with ipc.serve({"t": stream(4, 500_000)}, timeout=0.2) as server:
         toy = client(server)
         until(lambda: server.num_clients == 1)
         until(lambda: server.num_clients == 0)

@@ -1,7 +1,6 @@
 """Shared memory: what a server writes, what a client believes, and what stays behind."""
 
 import fcntl
-import gc
 import os
 import subprocess
 import sys
@@ -60,7 +59,6 @@ def test_views_outlive_the_region_and_say_when_the_last_is_gone(kind):
     region.close()
     part = views[2][10:20]
     del views, mapped
-    gc.collect()
     assert ([], b"y" * 10) == (freed, bytes(part))
     array = np.frombuffer(part, np.uint8)
     del part
