@@ -96,4 +96,4 @@ def test_a_wrong_option_is_one_sentence(capsys, lake):
     assert "no option storage.region for memory" in err
     assert err.count("\n") == 1
     with pytest.raises(ArrowIpcError):
-        storage_at("ftp://host/a", [])
+        storage_at("nosuch://host/a", [])
