@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.body import Body
+from spark_arrow_ipc.ipc.body import BodyRanges
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.projection import Validation
 
@@ -103,7 +103,7 @@ def decompress_only(data: bytes) -> None:
         for i, block in enumerate(reader.blocks):
             header = reader.read_header(i)
             start = block.byte_offset + block.metadata_nbytes
-            body = Body.whole(memoryview(data)[start : start + block.body_nbytes], start)
+            body = BodyRanges.whole(memoryview(data)[start : start + block.body_nbytes], start)
             assert header.compression is not None
             buffers = [body.slice(*place) for place in header.buffers.tolist() if place[1]]
             decompressor = Decompressor(header.compression, 2 << 30, buffers)

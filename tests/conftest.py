@@ -14,6 +14,9 @@ import os
 import pytest
 from object_stores import SERVERS
 
+# No test asks the address where a machine of a cloud finds the credentials of its role, in any process.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
 MOST_PROCESSES = 4
 """Each of them starts a Spark session once it comes to a file that asks for it, which takes a GB."""
 
