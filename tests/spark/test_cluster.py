@@ -44,7 +44,7 @@ ROWS = 100_000
 WORDS = ["red", "green", "blue"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_cluster_reads_aggregates_writes_and_reads_back(tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(2):

@@ -72,7 +72,7 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_connect_client_reads_and_writes(tmp_path):
     arrow_files.write(
         tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
