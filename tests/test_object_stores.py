@@ -18,6 +18,8 @@ from object_stores import SERVERS, running, supervised
 from obstore.store import from_url
 
 REAL = [name for name in SERVERS if name != "memory"]
+PROGRAMS = {"moto": "moto.server", "seaweedfs": "weed", "azurite": "azurite"}
+"""A part of the command that starts each."""
 
 
 def store_of(running_store):
@@ -43,11 +45,20 @@ def test_a_server_listens_on_the_loopback_address_alone(servers, name):
     table = Path("/proc/net/tcp")
     if not table.is_file():
         pytest.skip("no table of sockets here")
-    mine = {target for pid in descendants(os.getpid()) for target in open_files(pid)}
+    # The shared Spark session is a child of this process as well.
+    servers_of_it = [pid for pid in descendants(os.getpid()) if PROGRAMS[name] in command_of(pid)]
+    mine = {target for pid in servers_of_it for target in open_files(pid)}
     rows = [line.split() for file in ("tcp", "tcp6") for line in Path("/proc/net", file).read_text().splitlines()[1:]]
     listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in mine]
     assert listening
     assert [] == [address for address in listening if not address.startswith("0100007F:")]
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:  # it has ended
+        return ""
 
 
 def open_files(pid):
