@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _lines(given: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
-    """Return what is printed of a file: of a table, or of tensors."""
+    """Return the text to print about a file, which holds a table or tensors."""
     try:
         outline = read_outline(given.openable(), measure=most)
     except NoTableError:

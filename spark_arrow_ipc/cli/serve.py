@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sources(paths: Sequence[str], *, recursive: bool, storage: Sequence[tuple[str, str]]) -> dict[str, TableSource]:
-    """Return what opens each file, by its ticket: its path below the directory that was given, or as it was given."""
+    """Map each ticket to what opens its file. A ticket is the path below a given directory, or the given path."""
     sources: dict[str, TableSource] = {}
     for given in inputs.each_input(paths, recursive=recursive, columns=True, storage=storage):
         ticket = given.path if given.below is None else given.below

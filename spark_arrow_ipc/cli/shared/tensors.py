@@ -121,7 +121,7 @@ def notes(stored: StoredTensor) -> Iterator[str]:
 
 
 def kind_of(stored: StoredTensor) -> str:
-    """Return what kind of tensor it is: ``dense``, ``COO``, ``CSR``, ``CSC`` or ``CSF``."""
+    """Return the kind of a tensor: ``dense``, ``COO``, ``CSR``, ``CSC`` or ``CSF``."""
     header = stored.message.header
     if isinstance(header, TensorHeader):
         return "dense"

@@ -106,7 +106,7 @@ class DataFile(NamedTuple):
 
 
 def known_status(file: Located, place: str, storage: Storage) -> Status | None:
-    """Return what the listing said of a file, where that saves a request and a change is noticed all the same."""
+    """Return the listed state of a file; None where using it would not save a request, or would hide a change."""
     if not storage.traits.waits or not file.version or file.staged is not None:
         return None
     return Status(place, Kind.FILE, file.nbytes, file.mtime_ns, version=file.version)

@@ -150,7 +150,7 @@ def _midnight_offsets(locals_: Counts, zone_: tzinfo) -> Counts:
 
 
 def _doubts(locals_: Counts, zone_: tzinfo) -> list[Doubt]:
-    """Return what is left in doubt of local times in order, joined where it overlaps."""
+    """Return the intervals in which local times are in doubt, in order; those that overlap are joined."""
     if not len(locals_):
         return []
     one = _doubt(locals_[0], zone_)
