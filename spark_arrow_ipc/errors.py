@@ -30,6 +30,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     ├── OptionError (ValueError)
     ├── SchemaMismatchError
     │   └── ColumnNotFoundError
+    ├── StreamOffsetError                    a checkpoint and its source do not fit
     └── CommitError
         └── ConcurrentWriteError
 """
@@ -57,6 +58,7 @@ __all__ = [
     "NotArrowError",
     "OptionError",
     "SchemaMismatchError",
+    "StreamOffsetError",
     "UnsupportedError",
     "error_context",
 ]
@@ -203,6 +205,10 @@ class SchemaMismatchError(ArrowIpcError):
 
 class ColumnNotFoundError(SchemaMismatchError):
     """A requested column does not exist, or its name stands for several."""
+
+
+class StreamOffsetError(ArrowIpcError):
+    """The offset of a streaming query cannot be used: it is broken, of another mode, or what it names is gone."""
 
 
 class CommitError(ArrowIpcError):

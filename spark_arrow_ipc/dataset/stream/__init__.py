@@ -1,0 +1,1 @@
+"""Which files a streaming query reads next: the modes of a stream, and their offsets."""

@@ -1,0 +1,166 @@
+"""`StreamMode`: the protocol of everything that says which files a streaming query reads next.
+
+Strategy
+--------
+A stream is a chain of offsets. A mode makes the next offset from the last one (`StreamMode.latest`), and says which
+files lie between two of them (`StreamMode.batch`). Spark keeps the offsets in the query's checkpoint, one file a batch,
+written before the batch is run. So exactness rests on two promises of a mode:
+
+- **A batch is its offsets.** `batch(start, end)` gives the same files in the same order, however often and in whatever
+  process it is called, and looks at no directory: a batch that failed is run again from its offsets alone.
+- **Nothing is between batches.** Every file that a query reads is in `batch(a, b)` of exactly one pair of consecutive
+  offsets, whatever process made each of them, and wherever it died.
+
+How a query runs (measured with Spark 4.2 and 4.3): one process, which a crash ends at any moment, calls everything but
+the reading of a batch, in one thread::
+
+    [only_available_now]                     with Trigger.AvailableNow, before all others
+    initial                                  only while the checkpoint has no offset; may be called several times
+    batch(a, b)                              after a restart: of the batch that was not finished, before any `latest`
+    latest(b, limit) -> c    batch(b, c)     again and again; Spark writes c down between the two calls
+    committed(b)                             one batch late, and again after a restart: must be idempotent
+
+The same process sees all calls of one run, so a mode may remember what it has listed. It must get along without it:
+what it remembers is only good for an offset that it returned itself.
+
+Waiting is not a mode's affair: the reader of the stream calls `latest` again only after a pause, unless `backlog` says
+that more is known to wait. A mode never sleeps, and raises `OSError` for an error of the storage that may pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.stream.offsets import Offset
+
+__all__ = ["ALL_AVAILABLE", "Backlog", "Limit", "StreamBatch", "StreamMode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much one batch takes at most. What it takes first it takes whole, however large: no query stands still.
+
+    Parameters
+    ----------
+    max_files
+        Files; None for any number.
+    max_bytes
+        Sum of their sizes; None for any.
+    """
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+
+    def fitting(self, sizes: Iterable[int]) -> int:
+        """Return how many of the first files fit, of their sizes in bytes; at least 1 if there is any."""
+        files = nbytes = 0
+        for size in sizes:
+            nbytes += size
+            if files and not self.allows(files + 1, nbytes):
+                break
+            files += 1
+        return files
+
+    def allows(self, files: int, nbytes: int) -> bool:
+        """Return whether so many files of so many bytes are within the limit."""
+        return (self.max_files is None or files <= self.max_files) and (
+            self.max_bytes is None or nbytes <= self.max_bytes
+        )
+
+
+ALL_AVAILABLE = Limit()
+"""All that is there (``Trigger.Once``): a mode must obey it, whatever the options say."""
+
+
+class Backlog(NamedTuple):
+    """What is known to wait after the newest offset; for people, and so that it is read without a pause.
+
+    Parameters
+    ----------
+    files, nbytes
+        Files (of a growing file, record batches) that the next call of `latest` can give, and their bytes.
+    """
+
+    files: int = 0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """What one batch reads: whole files, or parts of files that the mode has cut itself.
+
+    Parameters
+    ----------
+    files
+        Files that are read whole, with the state in which the mode saw them: path, size, modification time, version,
+        and the staged path of a file that has not got its name yet. Their partition values are not set: the plan finds
+        them by the paths, as in a batch read, and cuts and packs the files for the tasks.
+    roots
+        For each of `files` the directory at or above it below which ``key=value`` directories are columns.
+    ranges
+        Parts of files, for tasks as they are, one task a range; not together with `files`. For modes in which a file is
+        more than one batch.
+    """
+
+    files: tuple[DataFile, ...] = ()
+    roots: tuple[str, ...] = ()
+    ranges: tuple[FileRange, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.nbytes for file in self.files)
+
+
+class StreamMode(Protocol):
+    """One way to follow a source; see the module's docstring for the order of calls.
+
+    Every call may raise `OSError` if the storage fails, which is tried again, and an `ArrowIpcError`, which ends the
+    query. Offsets that are passed in are those that this mode made, in this process or long ago, and are checked all
+    the same (`OffsetValues`): what is wrong with one is a `StreamOffsetError`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The ``mode`` of its offsets."""
+
+    def initial(self) -> Offset:
+        """Return the offset before the first batch. The same for all calls in one process."""
+
+    def latest(self, start: Offset, limit: Limit) -> Offset:
+        """Return the offset after the next batch.
+
+        Parameters
+        ----------
+        start
+            The offset after the batch before.
+        limit
+            How much the batch takes at most.
+
+        Returns
+        -------
+        `start` itself if there is nothing new; else an offset that differs from it. Once it is returned, or once
+        `latest` has left anything behind that outlives the process, ``batch(start, ...)`` must never change.
+        """
+
+    def batch(self, start: Offset, end: Offset) -> StreamBatch:
+        """Return what lies between two offsets; the same each time, without listing. `start` and `end` may be equal.
+
+        Raises
+        ------
+        StreamOffsetError
+            What the offsets name is not known any more.
+        """
+
+    def committed(self, end: Offset) -> None:
+        """Tidy up after all batches up to an offset, which the sink has. Idempotent; failures are only warnings."""
+
+    def backlog(self) -> Backlog:
+        """Return what waits after the newest offset that `latest` returned, as far as it is known without a look."""
+
+    def only_available_now(self) -> None:
+        """From the next look on, see nothing new: ``Trigger.AvailableNow`` ends when `latest` returns its `start`."""
