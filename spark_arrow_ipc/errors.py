@@ -17,7 +17,8 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     ArrowIpcError
     ├── InvalidArrowError (ValueError)       the bytes break the specification
     │   ├── InvalidFramingError              magic, continuation, lengths, truncation, footer position
-    │   │   └── NotArrowError                the first bytes are those of something else
+    │   │   ├── NotArrowError                the first bytes are those of something else
+    │   │   └── TruncatedError               the bytes end inside a message
     │   ├── InvalidMetadataError             Flatbuffers structure, or a value that the specification forbids
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
     │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
@@ -59,6 +60,7 @@ __all__ = [
     "OptionError",
     "SchemaMismatchError",
     "StreamOffsetError",
+    "TruncatedError",
     "UnsupportedError",
     "error_context",
 ]
@@ -157,6 +159,10 @@ class InvalidFramingError(InvalidArrowError):
 
 class NotArrowError(InvalidFramingError):
     """By its first bytes it is no Arrow file or stream at all."""
+
+
+class TruncatedError(InvalidFramingError):
+    """The bytes end inside a message; all before it may be right, and a writer may still go on."""
 
 
 class InvalidMetadataError(InvalidArrowError):

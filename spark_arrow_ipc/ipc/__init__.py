@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, ConcatenatedStreamsWarning
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.file_reader import FileReader
+from spark_arrow_ipc.ipc.follow import Follow, FollowReader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema  # noqa: A004
@@ -33,6 +34,8 @@ __all__ = [
     "CsfTensor",
     "CsrMatrix",
     "FileReader",
+    "Follow",
+    "FollowReader",
     "Format",
     "Limits",
     "SparseTensor",

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FOOTER_TAIL_NBYTES, MAGIC
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import Block
@@ -38,17 +38,19 @@ def decode_prefix(data: memoryview, byte_offset: int) -> Prefix:
 
     Raises
     ------
+    TruncatedError
+        The bytes end inside the prefix.
     InvalidFramingError
-        The bytes end inside the prefix, or the length is negative or no multiple of 8 with its prefix.
+        The length is negative or no multiple of 8 with its prefix.
     """
     if len(data) < 4:
-        raise InvalidFramingError(
+        raise TruncatedError(
             expected="a message prefix of 8 bytes", found=f"{len(data)} bytes", byte_offset=byte_offset, spec=_SPEC
         )
     if _UINT32.unpack_from(data)[0] != CONTINUATION:
         nbytes, length = 4, _INT32.unpack_from(data)[0]
     elif len(data) < 8:
-        raise InvalidFramingError(
+        raise TruncatedError(
             expected="a metadata length after the continuation marker",
             found=f"{len(data) - 4} bytes",
             byte_offset=byte_offset + 4,
@@ -82,7 +84,7 @@ def read_message_or_end(source: ByteSource, byte_offset: int, limits: Limits) ->
 
     Raises
     ------
-    InvalidFramingError
+    TruncatedError
         The bytes end inside the message.
     LimitError
         The metadata is larger than the limits allow.

@@ -29,12 +29,16 @@ class ReadAhead:
 
     def __init__(self, source: ByteSource, piece_nbytes: int = HEADERS_NBYTES) -> None:
         self.path = source.path
-        self.nbytes = source.nbytes
         self.waits = source.waits
         self._source = source
         self._piece_nbytes = piece_nbytes
         self._start = 0
         self._piece = memoryview(b"")
+
+    @property
+    def nbytes(self) -> int | None:
+        """Length of the source, which may grow."""
+        return self._source.nbytes
 
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return at most `nbytes` from `byte_offset` on: a view of the piece, or another read."""

@@ -13,7 +13,7 @@ anyway: what ends with the magic is a file, and its first bytes are looked at wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, overload
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
@@ -28,6 +28,7 @@ from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import MAGIC, Format, MessageHeader, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
+from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open_source_to_follow
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds, keep_ends
 from spark_arrow_ipc.ipc.limits import Limits
@@ -44,6 +45,31 @@ _StreamsWord: TypeAlias = Literal["warn", "read", "error"]
 _DEFAULT_LIMITS = Limits()
 
 
+@overload
+def open(  # noqa: A001
+    source: Openable,
+    *,
+    columns: Columns | None = None,
+    validation: Validation | _ValidationWord = Validation.FULL,
+    limits: Limits = _DEFAULT_LIMITS,
+    verify_checksums: bool = True,
+    concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
+    storage: Mapping[str, str] | None = None,
+    follow: Literal[False] = False,
+) -> FileReader | StreamReader: ...
+
+
+@overload
+def open(  # noqa: A001
+    source: Openable,
+    *,
+    columns: Columns | None = None,
+    validation: Validation | _ValidationWord = Validation.FULL,
+    limits: Limits = _DEFAULT_LIMITS,
+    follow: Literal[True] | Follow,
+) -> FollowReader: ...
+
+
 def open(  # noqa: A001 - `ipc.open` is the public name
     source: Openable,
     *,
@@ -53,7 +79,8 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     verify_checksums: bool = True,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
-) -> FileReader | StreamReader:
+    follow: bool | Follow = False,
+) -> FileReader | StreamReader | FollowReader:
     """Open an Arrow IPC file or stream; its first bytes tell the format.
 
     Parameters
@@ -74,6 +101,9 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         of them, if their schemas agree, or an ``error``. Of a pipe, ``warn`` reads nothing after the end.
     storage
         Options of an object store, such as ``{"region": "eu-central-1"}``: those of ``storage.*`` without the prefix.
+    follow
+        Whether the path is a local stream that another process still writes. Iterating then waits for more record
+        batches, and for the schema if there is none yet; `Follow` says how long. The stream ends at its marker.
 
     Raises
     ------
@@ -87,6 +117,12 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         The path cannot be opened.
     """
     streams = ConcatenatedStreams(concatenated_streams)
+    if follow:
+        if streams is not ConcatenatedStreams.WARN:
+            raise ValueError(
+                "a stream that is followed ends at its marker, and concatenated_streams has no meaning there"
+            )
+        return _follow(source, columns, validation, limits, Follow() if follow is True else follow)
     return _open(
         source,
         None,
@@ -149,9 +185,7 @@ def _open(
     streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
 ) -> FileReader | StreamReader:
-    if validation not in tuple(Validation):
-        words = " or ".join(repr(known.value) for known in Validation)
-        raise ValueError(f"expected validation {words}, found {validation!r}")
+    _check_validation(validation)
     source = keep_ends(open_source(openable, storage))
     try:
         with error_context(path=source.path):
@@ -171,6 +205,25 @@ def _open(
     except BaseException:
         source.close()
         raise
+
+
+def _follow(
+    openable: Openable, columns: Columns | None, validation: Validation | _ValidationWord, limits: Limits, how: Follow
+) -> FollowReader:
+    _check_validation(validation)
+
+    def make(source: ByteSource) -> GrowingStream:
+        schema, byte_offset, custom_metadata = _read_stream_schema(source, limits)
+        selected = SelectedColumns(schema, columns, Validation(validation), limits)
+        return GrowingStream(source, selected, byte_offset, custom_metadata)
+
+    return FollowReader(open_source_to_follow(openable), make, how)
+
+
+def _check_validation(validation: str) -> None:
+    if validation not in tuple(Validation):
+        words = " or ".join(repr(known.value) for known in Validation)
+        raise ValueError(f"expected validation {words}, found {validation!r}")
 
 
 def _format_of(source: ByteSource) -> tuple[Format, memoryview | None]:

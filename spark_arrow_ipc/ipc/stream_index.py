@@ -9,15 +9,19 @@ dictionary batches. Reading can begin at any record batch, once the dictionaries
 
 The walk raises the errors that reading raises, except for those of bodies. The bytes after a file's magic are a stream
 as well, so a file that lost its footer is walked in the same way.
+
+A stream may grow while it is read. An index ends before the first message that is not whole, and a later walk goes on
+from there (`index_stream`, `after`). What lies before the batches that are still to be read need not be kept
+(`StreamIndex.forget`), so that neither time nor memory depend on the length of a stream that grows for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, error_context
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, TruncatedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.concatenated_streams import StreamEnds
 from spark_arrow_ipc.ipc.constants import CompressionType, MessageHeader
@@ -48,12 +52,13 @@ class IndexedBatch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDictionary:
-    """A dictionary batch of a stream: its place, its id, whether it is a delta, and the pairs of its message."""
+    """A dictionary batch of a stream: its place, its id, whether it is a delta, the pairs of its message, its number."""
 
     block: Block
     id: int
     is_delta: bool
     custom_metadata: CustomMetadata = ()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +95,17 @@ class StreamIndex:
     Parameters
     ----------
     batches, dictionaries
-        In the order of the stream.
+        In the order of the stream; without those that were forgotten.
     end_offset
         The byte offset at the end of the last whole message.
     nests
         Whether values of dictionaries are themselves encoded by dictionaries.
     broken
-        Why the walk stopped before the end of the stream, or None.
+        Why the walk stopped before the end of the stream, or None. A `TruncatedError` if a message is not whole.
+    num_batches, num_rows, num_dictionaries
+        Of the whole stream up to `end_offset`, also of what was forgotten.
+    dictionaries_from
+        The number of the first dictionary batch of the last stream, if streams are concatenated.
     """
 
     batches: tuple[IndexedBatch, ...]
@@ -104,6 +113,10 @@ class StreamIndex:
     end_offset: int
     nests: bool = False
     broken: InvalidArrowError | None = field(default=None, compare=False)
+    num_batches: int = 0
+    num_rows: int = 0
+    num_dictionaries: int = 0
+    dictionaries_from: int = 0
 
     def start(self, number: int) -> StreamStart:
         """Return the place of record batch `number` and the dictionaries in force there. O(dictionaries).
@@ -111,23 +124,49 @@ class StreamIndex:
         For each id these are the last dictionary batch that is no delta, and the deltas after it. If dictionaries
         nest, they are all before it: an outer value refers to the inner dictionary in force when it came.
         """
-        batch = self.batches[number]
-        first_number, stop = batch.dictionaries_from, batch.dictionaries_before
-        before = list(enumerate(self.dictionaries[first_number:stop], first_number))
-        if not self.nests:
-            first = {dictionary.id: i for i, dictionary in before if not dictionary.is_delta}
-            before = [(i, dictionary) for i, dictionary in before if i >= first.get(dictionary.id, 0)]
+        batch = self.batches[self._position(number)]
+        in_force = self._in_force(batch.dictionaries_from, batch.dictionaries_before)
         return StreamStart(
             batch.block.byte_offset,
             number,
             batch.rows_before,
             batch.dictionaries_before,
-            tuple((i, dictionary.block.byte_offset) for i, dictionary in before),
+            tuple((dictionary.number, dictionary.block.byte_offset) for dictionary in in_force),
         )
+
+    def forget(self, number: int) -> StreamIndex:
+        """Return the index without the record batches before `number`, and the dictionaries that only they need."""
+        if number >= self.num_batches:
+            batches: tuple[IndexedBatch, ...] = ()
+            first, stop = self.dictionaries_from, self.num_dictionaries
+        else:
+            batches = self.batches[self._position(number) :]
+            first, stop = batches[0].dictionaries_from, batches[0].dictionaries_before
+        later = (dictionary for dictionary in self.dictionaries if dictionary.number >= stop)
+        return replace(self, batches=batches, dictionaries=(*self._in_force(first, stop), *later))
+
+    def _position(self, number: int) -> int:
+        """Return the place of a record batch in `batches`."""
+        position = number - (self.num_batches - len(self.batches))
+        if not 0 <= position < len(self.batches):
+            raise IndexError(f"record batch {number} of {self.num_batches} is not in the index")
+        return position
+
+    def _in_force(self, start: int, stop: int) -> list[IndexedDictionary]:
+        """Return the dictionary batches of a range of numbers that are in force at its end."""
+        before = [dictionary for dictionary in self.dictionaries if start <= dictionary.number < stop]
+        if self.nests:
+            return before
+        first = {dictionary.id: dictionary.number for dictionary in before if not dictionary.is_delta}
+        return [dictionary for dictionary in before if dictionary.number >= first.get(dictionary.id, 0)]
 
 
 def walk(
-    source: ByteSource, byte_offset: int, limits: Limits, ends: StreamEnds | None = None
+    source: ByteSource,
+    byte_offset: int,
+    limits: Limits,
+    ends: StreamEnds | None = None,
+    numbers: tuple[int, int] = (0, 0),
 ) -> Iterator[tuple[Message, Block] | None]:
     """Yield each message from `byte_offset` on, with its block, and None where another stream begins. Reads no body.
 
@@ -137,17 +176,21 @@ def walk(
     ----------
     ends
         Decides whether streams after the first are read; None reads the first.
+    numbers
+        Of the next record batch and the next dictionary batch, for errors.
 
     Raises
     ------
+    TruncatedError
+        The bytes end inside a message.
     InvalidArrowError
-        A message is broken or cut off, or there is a second schema; the message's offset is given.
+        A message is broken, or there is a second schema; the message's offset is given.
     UnsupportedError, LimitError
         As for reading a message.
     """
     headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
     assert source.nbytes is not None, "a walk seeks"
-    counts = dict.fromkeys(_KINDS, 0)
+    counts = dict(zip(_KINDS, numbers, strict=True))
     while True:
         with error_context(path=source.path, byte_offset=byte_offset):
             encapsulated = read_message_or_end(headers, byte_offset, limits)
@@ -172,7 +215,7 @@ def walk(
                 continue
             left = source.nbytes - body_offset
             if message.body_nbytes > left:
-                raise InvalidFramingError(
+                raise TruncatedError(
                     expected=f"a body of {message.body_nbytes:,} bytes",
                     found=f"{left:,}: the file ends at byte {source.nbytes:,}, it is truncated",
                     block_kind=message.kind.noun,
@@ -206,6 +249,9 @@ def walk_batches(
 _KINDS = (MessageHeader.RecordBatch, MessageHeader.DictionaryBatch)
 """The kinds of messages after the schema."""
 
+_FORGOTTEN_AT_ONCE = 4096
+"""Messages that a walk keeps before it forgets those that are not needed."""
+
 
 def index_stream(
     source: ByteSource,
@@ -215,8 +261,10 @@ def index_stream(
     nests: bool = False,
     keeps_broken: bool = False,
     ends: StreamEnds | None = None,
+    after: StreamIndex | None = None,
+    first_batch: int = 0,
 ) -> StreamIndex:
-    """Return an index of the messages of a stream. One small read a message.
+    """Return an index of the messages of a stream. One small read a message; with `after`, a new one.
 
     Parameters
     ----------
@@ -232,6 +280,10 @@ def index_stream(
         Whether broken bytes end the index, which keeps the error, instead of raising.
     ends
         As for `walk`.
+    after
+        An index of the same stream, made when it was shorter; `byte_offset` is not used then.
+    first_batch
+        Record batches before this number are counted and forgotten as they come, as `StreamIndex.forget` does.
 
     Raises
     ------
@@ -240,27 +292,52 @@ def index_stream(
     UnsupportedError, LimitError
         As for reading a message.
     """
+    known = after or StreamIndex((), (), byte_offset, nests)
     batches: list[IndexedBatch] = []
     dictionaries: list[IndexedDictionary] = []
     broken: InvalidArrowError | None = None
-    rows = of_earlier = 0
+    byte_offset, of_earlier = known.end_offset, known.dictionaries_from
+    rows, num_batches, num_dictionaries = known.num_rows, known.num_batches, known.num_dictionaries
+
+    def indexed() -> StreamIndex:
+        return StreamIndex(
+            (*known.batches, *batches),
+            (*known.dictionaries, *dictionaries),
+            byte_offset,
+            nests,
+            broken,
+            num_batches,
+            rows,
+            num_dictionaries,
+            of_earlier,
+        )
+
     try:
-        for found in walk(source, byte_offset, limits, ends):
+        for found in walk(source, byte_offset, limits, ends, (num_batches, num_dictionaries)):
             if found is None:
-                of_earlier = len(dictionaries)
+                of_earlier = num_dictionaries
                 continue
             message, block = found
             header = message.header
-            if isinstance(header, DictionaryBatchHeader):
-                dictionaries.append(IndexedDictionary(block, header.id, header.is_delta, header.custom_metadata))
-            elif isinstance(header, RecordBatchHeader):
-                before = len(dictionaries)
-                batches.append(IndexedBatch(block, header.length, rows, before, header.compression, of_earlier))
-                rows += header.length
-            limits.check("max_blocks", len(batches) + len(dictionaries), "an index of a stream")
             byte_offset = block.byte_offset + block.nbytes
+            if isinstance(header, DictionaryBatchHeader):
+                dictionaries.append(
+                    IndexedDictionary(block, header.id, header.is_delta, header.custom_metadata, num_dictionaries)
+                )
+                num_dictionaries += 1
+            elif isinstance(header, RecordBatchHeader):
+                batch = IndexedBatch(block, header.length, rows, num_dictionaries, header.compression, of_earlier)
+                batches.append(batch)
+                rows += header.length
+                num_batches += 1
+            if num_batches < first_batch and len(batches) + len(dictionaries) >= _FORGOTTEN_AT_ONCE:
+                known = indexed().forget(first_batch)
+                batches, dictionaries = [], []
+            kept = len(known.batches) + len(known.dictionaries) + len(batches) + len(dictionaries)
+            limits.check("max_blocks", kept, "an index of a stream")
     except InvalidArrowError as error:
         if not keeps_broken:
             raise
         broken = error
-    return StreamIndex(tuple(batches), tuple(dictionaries), byte_offset, nests, broken)
+    index = indexed()
+    return index.forget(first_batch) if first_batch else index

@@ -13,6 +13,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import (
     InvalidFramingError,
+    TruncatedError,
     UnsupportedError,
     error_context,
 )
@@ -24,7 +25,7 @@ from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
-from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.source import ByteSource
@@ -176,13 +177,19 @@ class StreamReader(BatchReader):
             start = end
         return Run(data, np.array(starts, np.int64), shape), ends
 
-    def index(self, *, keeps_broken: bool = False) -> StreamIndex:
+    def index(
+        self, *, keeps_broken: bool = False, after: StreamIndex | None = None, first_batch: int = 0
+    ) -> StreamIndex:
         """Index all messages after the schema. Reads no body; does not affect iterating.
 
         Parameters
         ----------
         keeps_broken
             Whether broken bytes end the index, which keeps the error, instead of raising.
+        after
+            An index of the stream from when it was shorter: only what came since is walked.
+        first_batch
+            Record batches before this number are counted, and need not be read any more.
 
         Raises
         ------
@@ -196,7 +203,14 @@ class StreamReader(BatchReader):
         nests = any(plan.dictionaries for plan in dictionaries.values())
         limits = self._columns.limits
         return index_stream(
-            self._indexed, self._first_offset, limits, nests=nests, keeps_broken=keeps_broken, ends=self._ends
+            self._indexed,
+            self._first_offset,
+            limits,
+            nests=nests,
+            keeps_broken=keeps_broken,
+            ends=self._ends,
+            after=after,
+            first_batch=first_batch,
         )
 
     def read_headers(self) -> Iterator[IndexedBatch]:
@@ -271,6 +285,7 @@ class StreamReader(BatchReader):
             return None
         number = self._counts[kind]
         with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
+            self._check_body(message, body_offset)
             place = BodyPlace(self._source, body_offset, message.body_nbytes)
             batch = self._decoder.decode(message, place, number, self._byte_offset)
             self._skip_body(body_offset, message.body_nbytes)
@@ -286,13 +301,16 @@ class StreamReader(BatchReader):
         self._decoder.begin_stream()
         self._byte_offset = byte_offset
 
+    def _check_body(self, message: Message, body_offset: int) -> None:
+        """Check a body before it is read; its decoder does that."""
+
     def _skip_body(self, byte_offset: int, nbytes: int) -> None:
         """Check that a body is there to its end: after a cut, batches would be missing silently."""
         known, end = self._source.nbytes, byte_offset + nbytes
         if known is None:
             self._source.read_up_to(end, 0)
         elif known < end:
-            raise InvalidFramingError(
+            raise TruncatedError(
                 expected=f"a body of {nbytes:,} bytes",
                 found=f"{known - byte_offset:,}: the file ends at byte {known:,}, it is truncated",
                 byte_offset=byte_offset,

@@ -1,6 +1,6 @@
 """`ByteSource`: read exact byte ranges of one file or stream.
 
-A source returns each range whole, or raises an `InvalidFramingError` that says where the bytes end. No memory is
+A source returns each range whole, or raises a `TruncatedError` that says where the bytes end. No memory is
 allocated for a length before the source knows that the bytes exist.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.errors import TruncatedError
 
 __all__ = ["BufferSource", "ByteSource", "ExactReads", "new_buffer", "truncated"]
 
@@ -43,7 +43,7 @@ class ByteSource(Protocol):
 
         Raises
         ------
-        InvalidFramingError
+        TruncatedError
             The bytes end earlier.
         """
 
@@ -72,7 +72,7 @@ class ExactReads:
 
         Raises
         ------
-        InvalidFramingError
+        TruncatedError
             The bytes end earlier.
         """
         data = self.read_up_to(byte_offset, nbytes)
@@ -97,9 +97,9 @@ def new_buffer(nbytes: int) -> memoryview:
     return np.empty(-(-nbytes // step) * step, np.uint8).data[:nbytes]
 
 
-def truncated(nbytes: int, found: int, byte_offset: int, end: int) -> InvalidFramingError:
+def truncated(nbytes: int, found: int, byte_offset: int, end: int) -> TruncatedError:
     """Return the error for a file that ends before the requested bytes."""
-    return InvalidFramingError(
+    return TruncatedError(
         expected=f"{nbytes:,} bytes",
         found=f"{found:,}: the file ends at byte {end:,}, it is truncated; copy or write it again",
         byte_offset=byte_offset,

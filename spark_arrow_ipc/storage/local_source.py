@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from typing import Final
+from typing import Final, Self
 
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads, new_buffer
@@ -33,7 +33,7 @@ class FileSource(ExactReads):
         self.nbytes: int | None = nbytes
 
     @classmethod
-    def open(cls, path: str, descriptor: int | None = None) -> FileSource:
+    def open(cls, path: str, descriptor: int | None = None) -> Self:
         """Open a local file, or take its descriptor; OSError of the file system stays OSError."""
         descriptor = os.open(path, _READ) if descriptor is None else descriptor
         try:

@@ -6,7 +6,13 @@ import pickle
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, UnsupportedError
+from spark_arrow_ipc.errors import (
+    InvalidArrowError,
+    InvalidFramingError,
+    LimitError,
+    TruncatedError,
+    UnsupportedError,
+)
 
 pa = pytest.importorskip("pyarrow")
 
@@ -82,6 +88,44 @@ def test_only_dictionaries_in_force_are_replayed():
     assert [False, True, True, False, True, True] == [dictionary.is_delta for dictionary in index.dictionaries]
     expected = [[0], [0, 1], [0, 1], [0, 1, 2], [3], [3, 4], [3, 4, 5]]
     assert expected == [[number for number, _ in index.start(i).dictionaries] for i in range(len(GROWN))]
+
+
+@pytest.mark.parametrize("data", [case[1] for case in STREAMS], ids=[case[0] for case in STREAMS])
+def test_an_index_goes_on_where_the_stream_was_cut(data):
+    with ipc.open(data) as reader:
+        whole, schema_end = reader.index(), reader.index().batches[0].block.byte_offset
+    index = None
+    for end in [*range(schema_end, len(data), 101), len(data)]:
+        with ipc.open(data[:end]) as reader:
+            index = reader.index(keeps_broken=True, after=index)
+        assert index.broken is None or isinstance(index.broken, TruncatedError)
+    assert whole == index
+
+
+@pytest.mark.parametrize("data", [case[1] for case in STREAMS], ids=[case[0] for case in STREAMS])
+def test_what_lies_before_the_batches_to_read_is_forgotten(data):
+    with ipc.open(data) as reader:
+        whole = reader.index()
+        for first in range(whole.num_batches + 1):
+            walked, cut = reader.index(first_batch=first), whole.forget(first)
+            assert cut == walked
+            assert (whole.num_batches, whole.num_rows) == (walked.num_batches, walked.num_rows)
+            assert len(whole.batches) - first == len(walked.batches)
+            for number in range(first, whole.num_batches):
+                assert whole.start(number) == walked.start(number) == walked.forget(number).start(number)
+            for number in (first - 1, whole.num_batches):
+                with pytest.raises(IndexError, match="not in the index"):
+                    walked.start(number)
+
+
+def test_an_index_of_a_long_stream_stays_small_if_it_forgets():
+    found = dictionary_batches([[f"word {i // 7}"] for i in range(9000)])
+    data = written(found, found[0].schema)
+    with ipc.open(data, limits=ipc.Limits(max_blocks=4200)) as reader:
+        index = reader.index(first_batch=8999)
+        assert (9000, 1, 1) == (index.num_batches, len(index.batches), len(index.dictionaries))
+        reader.start_at(index.start(8999))
+        assert ["word 1285"] == next(reader).to_pydict()["d"]
 
 
 class Counting(io.BytesIO):
