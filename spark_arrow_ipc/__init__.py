@@ -2,8 +2,8 @@
 
 Strategy
 --------
-Importing this package imports nothing else: `ipc` (numpy, no Spark) and `register` (PySpark) are imported on
-first use, so that each works in an environment without the dependencies of the other.
+Importing this package imports nothing else: `ipc` (numpy, no Spark) and the functions for Spark (PySpark) are imported
+on first use, so that each works in an environment without the dependencies of the other.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_arrow_ipc import ipc
+    from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
     from spark_arrow_ipc.spark.registration import register
 
-__all__ = ["__version__", "ipc", "register"]
+__all__ = ["__version__", "ipc", "map_in_arrow", "register"]
 
 __version__ = "0.1.0"
 
 _LATE = {
     "ipc": ("spark_arrow_ipc.ipc", None),
+    "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "register": ("spark_arrow_ipc.spark.registration", "register"),
 }
 """Public name -> its module, and the attribute there (None: the module itself)."""

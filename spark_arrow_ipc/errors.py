@@ -29,6 +29,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     ├── FileChangedError                     size or modification time differ from the plan
     ├── NoFilesError                         nothing to read
     ├── OptionError (ValueError)
+    ├── FunctionError (TypeError)            a function for workers cannot be shipped, or returned something else than batches
     ├── SchemaMismatchError
     │   └── ColumnNotFoundError
     ├── StreamOffsetError                    a checkpoint and its source do not fit
@@ -47,6 +48,7 @@ __all__ = [
     "CommitError",
     "ConcurrentWriteError",
     "FileChangedError",
+    "FunctionError",
     "InvalidArrowError",
     "InvalidBodyError",
     "InvalidDictionaryError",
@@ -203,6 +205,10 @@ class NoFilesError(ArrowIpcError):
 
 class OptionError(ArrowIpcError, ValueError):
     """An option is unknown, ill-typed or contradicts another."""
+
+
+class FunctionError(ArrowIpcError, TypeError):
+    """A function for workers cannot be sent to them, or what it returned is no record batch."""
 
 
 class SchemaMismatchError(ArrowIpcError):

@@ -38,6 +38,7 @@ SCRIPT = """
 import json
 {block}
 {lake}
+{functions}
 lake = [row.asDict() for row in spark.read.format("arrowipc").load("lake").collect()]
 words = {{}}
 def ask(name, question):
@@ -76,6 +77,7 @@ def answers(tmp_path_factory):
     write_flights(folder)
     (block,) = (block for block in blocks("python") if "pyspark" in block)
     (lake,) = (block for block in blocks("python") if "lake" in block)
+    (functions,) = (block for block in blocks("python") if "map_in_arrow" in block)
     (sql,) = blocks("sql")
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
@@ -83,7 +85,7 @@ def answers(tmp_path_factory):
         "PYSPARK_SUBMIT_ARGS": f"--master local[2] {quick_jvm.SUBMIT_ARGS}",
     }
     program = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(block=block, lake=lake, sql=sql)],
+        [sys.executable, "-c", SCRIPT.format(block=block, lake=lake, functions=functions, sql=sql)],
         cwd=folder,
         env=environment,
         capture_output=True,

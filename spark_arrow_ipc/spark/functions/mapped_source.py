@@ -1,0 +1,166 @@
+"""The data source of one function: a class made for it, and the reader that runs it in tasks.
+
+Strategy
+--------
+Spark has no way to give a function to a data source but its class, which a session registers under a name. An option
+would do as well, and would let everybody who may write SQL run a pickle of theirs: none of our options holds one.
+So `mapped_source` makes a class whose only content is a `Mapping`: frozen values, the function among them as bytes.
+Its name has the hash of that content, and a session registers each name once.
+
+The schema that Spark asks for is the function's. What the function reads is the schema that ``load`` would have, or a
+part of it that the caller names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options
+from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
+from spark_arrow_ipc.spark.functions.session_zone import in_zone
+from spark_arrow_ipc.spark.functions.shipped_function import ShippedFunction
+from spark_arrow_ipc.spark.process import short_errors
+
+__all__ = ["MappedReader", "MappedSource", "Mapping", "mapped_source"]
+
+_PREFIX = "arrowipc_map_"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A function, and the schemas on its two sides.
+
+    Parameters
+    ----------
+    function
+        The function.
+    output
+        The schema that Spark gets.
+    zone
+        The session's time zone, which timestamps carry in the function's input.
+    input
+        The columns that the function gets, a part of those that a read has; None for all.
+    """
+
+    function: ShippedFunction
+    output: s.StructType
+    zone: str
+    input: s.StructType | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the class in Spark's registry: the same for the same content."""
+        parts = [self.function.digest, self.output.json(), self.zone, "" if self.input is None else self.input.json()]
+        return _PREFIX + hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+class MappedSource(ArrowIpcDataSource):
+    """Arrow IPC files and streams as a function of the user's makes them."""
+
+    mapping: ClassVar[Mapping]
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that the session registers."""
+        return cls.mapping.name
+
+    def schema(self) -> s.StructType:
+        """Return the schema of the function's output."""
+        return self.mapping.output
+
+    @short_errors
+    def reader(self, schema: s.StructType) -> MappedReader:
+        """Return the reader; `schema` is the function's.
+
+        Raises
+        ------
+        OptionError
+            ``.schema(...)`` asked for another schema than the function's.
+        OptionError, NoFilesError, ArrowIpcError
+            As for ``load``.
+        """
+        if schema != self.mapping.output:
+            raise OptionError(
+                "the schema of a function's output is given to map_in_arrow; load it without .schema(...)"
+            )
+        asked = self.mapping.input
+        if asked is None:
+            asked = super().schema()
+        else:
+            read_options(self.options)
+        return MappedReader(super().reader(asked), self.mapping)
+
+    def writer(self, schema: s.StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's signature
+        """Refuse to write.
+
+        Raises
+        ------
+        OptionError
+            Always.
+        """
+        raise OptionError('a function is for reading; write with format("arrowipc")')
+
+    streamWriter = writer  # noqa: N815 - Spark's name
+
+
+class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """Reads the batches of another reader through a function.
+
+    Parameters
+    ----------
+    inner
+        Plans and reads.
+    mapping
+        The function and its schemas.
+    """
+
+    def __init__(self, inner: DataSourceReader, mapping: Mapping) -> None:
+        self._inner = inner
+        self._mapping = mapping
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the input partitions, as a read without a function does."""
+        planned: list[InputPartition] = self._inner.partitions()
+        return planned
+
+    def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
+        """Yield what the function makes of the batches of one input partition.
+
+        The function is called once, also where there is nothing to read, as ``mapInArrow`` calls it. What it raises
+        goes to Spark as it is.
+        """
+        mapping = self._mapping
+        with short_errors:
+            function = mapping.function.load()
+        check = OutputCheck(mapping.output, mapping.function.name)
+        with closing(self._inner.read(partition)) as batches:
+            made: Any = function(in_zone(batches, mapping.zone))
+            for batch in _iterated(made, check):
+                with short_errors:
+                    yield from check.convert(batch)
+
+
+def _iterated(made: Any, check: OutputCheck) -> Iterator[Any]:
+    """Return an iterator over what the function returned."""
+    try:
+        return iter(made)
+    except TypeError:
+        with short_errors:
+            raise check.not_iterable(made) from None
+
+
+def mapped_source(mapping: Mapping) -> type[MappedSource]:
+    """Make the data source of a function, for a session to register.
+
+    It is pickled by value, and holds nothing but `mapping`: all code is that of the importable base class.
+    """
+    return type("FunctionSource", (MappedSource,), {"mapping": mapping, "__module__": "__main__"})

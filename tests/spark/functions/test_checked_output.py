@@ -1,0 +1,68 @@
+"""Batches of a function become those of the promised schema: plans for runs of batches, pieces, places of errors."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, SchemaMismatchError
+from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.functions import checked_output
+from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
+
+SCHEMA = s.StructType([s.StructField("id", s.LongType()), s.StructField("text", s.StringType())])
+
+
+def batch(ids, texts, id_type=None, text_type=None):
+    return pa.record_batch(
+        {"text": pa.array(texts, text_type or pa.string()), "id": pa.array(ids, id_type or pa.int64())}
+    )
+
+
+def test_columns_go_by_name_and_a_plan_serves_a_run_of_batches(monkeypatch):
+    compiled = []
+    compile_conform = checked_output.compile_conform
+    monkeypatch.setattr(checked_output, "compile_conform", lambda *a: compiled.append(a) or compile_conform(*a))
+    check = OutputCheck(SCHEMA, "f")
+    narrow = [batch([1], ["a"], pa.int16(), pa.large_string())] * 3
+    made = [piece for each in [*narrow, batch([2], ["b"]), *narrow] for piece in check.convert(each)]
+    assert {expected_arrow_schema(SCHEMA)} == {piece.schema for piece in made}
+    assert [1, 1, 1, 2, 1, 1, 1] == [piece["id"][0].as_py() for piece in made]
+    assert 3 == len(compiled)
+
+
+def test_what_agrees_is_not_copied():
+    given = batch([1, 2], ["a", "b"])
+    (made,) = OutputCheck(SCHEMA, "f").convert(given)
+    assert given["id"].buffers()[1].address == made["id"].buffers()[1].address
+
+
+def test_large_batches_are_cut():
+    text = "x" * (1 << 20)
+    pieces = list(OutputCheck(SCHEMA, "f").convert(batch(range(150), [text] * 150)))
+    assert 150 == sum(piece.num_rows for piece in pieces)
+    assert max(piece.nbytes for piece in pieces) < 70 << 20
+
+
+REFUSED = [
+    (batch([1], ["a"], pa.float64()), SchemaMismatchError, "field id: .*the function's float64 is double .*batch 1 of the function f"),
+    (batch([1], ["a"]).select(["id"]), ColumnNotFoundError, "field text: there is no column 'text' in its batch"),
+    (batch([1], ["a"]).append_column("more", pa.array([1])), SchemaMismatchError, "field more: .*it has id, text"),
+    (pa.table({"a": [1]}), FunctionError, "yielded pyarrow.Table; yield each of its to_batches()"),
+    ({"a": [1]}, FunctionError, "the function f must yield pyarrow.RecordBatch, and yielded dict"),
+    (pa.array([1]), FunctionError, "the function f must yield pyarrow.RecordBatch, and yielded pyarrow.Int64Array"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "error", "words"), REFUSED)
+def test_what_does_not_fit_is_named(made, error, words):
+    check = OutputCheck(SCHEMA, "f")
+    list(check.convert(batch([1], ["a"])))
+    with pytest.raises(error, match=words):
+        list(check.convert(made))
+
+
+def test_a_null_under_not_null_is_named():
+    check = OutputCheck(s.StructType([s.StructField("a", s.LongType(), nullable=False)]), "f")
+    list(check.convert(pa.record_batch({"a": [1]})))
+    with pytest.raises(SchemaMismatchError, match="field a: expected no nulls"):
+        list(check.convert(pa.record_batch({"a": pa.array([None], pa.int64())})))

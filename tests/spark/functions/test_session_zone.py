@@ -1,0 +1,32 @@
+"""Timestamps carry the session's zone at every depth, and share their memory."""
+
+import pyarrow as pa
+import pytest
+
+from spark_arrow_ipc.spark.functions.session_zone import in_zone
+
+UTC, TOKYO = pa.timestamp("us", "UTC"), pa.timestamp("us", "Asia/Tokyo")
+INSTANTS = pa.array([0, 3_600_000_000, None], UTC)
+
+CASES = [
+    ("plain", INSTANTS, TOKYO),
+    ("list", pa.ListArray.from_arrays([0, 2, 3], INSTANTS), pa.list_(TOKYO)),
+    ("struct", pa.StructArray.from_arrays([INSTANTS], fields=[pa.field("t", UTC, nullable=False)]),
+     pa.struct([pa.field("t", TOKYO, nullable=False)])),
+    ("map", pa.MapArray.from_arrays([0, 2], INSTANTS[:2], INSTANTS[:2]), pa.map_(TOKYO, TOKYO)),
+    ("without a zone", pa.array([5], pa.timestamp("us")), pa.timestamp("us")),
+    ("numbers", pa.array([5]), pa.int64()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "type_"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_the_zone_is_in_the_type(array, type_):
+    schema = pa.schema([pa.field("a", array.type, metadata={"k": "v"})])
+    (made,) = in_zone([pa.RecordBatch.from_arrays([array], schema=schema)], "Asia/Tokyo")
+    assert made.schema == pa.schema([pa.field("a", type_, metadata={"k": "v"})])
+    assert [b and b.address for b in array.buffers()] == [b and b.address for b in made["a"].buffers()]
+
+
+def test_batches_without_such_columns_are_the_same_objects():
+    batches = [pa.record_batch({"a": [1]}), pa.record_batch({"b": ["x"]})]
+    assert all(given is made for given, made in zip(batches, in_zone(batches, "Asia/Tokyo"), strict=True))
