@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -15,8 +16,11 @@ from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.dissociated.location import UNIX, parse_address
-from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource
+from spark_arrow_ipc.ipc.dissociated.selection import Selection
+from spark_arrow_ipc.ipc.dissociated.server import KEEP_NBYTES
 from spark_arrow_ipc.ipc.dissociated.shared_memory import SharedMemory
+from spark_arrow_ipc.ipc.dissociated.tables import Table, TableSource, file_version, selected_batches
+from spark_arrow_ipc.storage.local import LOCAL
 
 __all__ = ["add_arguments", "run"]
 
@@ -40,6 +44,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--compression", choices=("lz4", "zstd"), help="of what goes through the socket")
     parser.add_argument(
+        "--parts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="in how many parts readers such as Spark may read a table at once: the printed URIs say so (of=N)",
+    )
+    parser.add_argument(
+        "--keep",
+        type=_size,
+        default=KEEP_NBYTES,
+        metavar="BYTES",
+        help="the most memory for files as they were sent, so that the next client's are not read and encoded anew where "
+        "bodies go through the socket: as 1g; 256m by default, 0 keeps nothing",
+    )
+    parser.add_argument(
         "--token",
         default=os.environ.get(inputs.TOKEN_VARIABLE),
         help=f"what clients have to know; needed where the host is not the loopback. The variable {inputs.TOKEN_VARIABLE} says it too, "
@@ -62,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
             shared_memory=None if memory == _NONE else memory,
             options=options,
             token=arguments.token,
+            parts=arguments.parts,
+            keep_nbytes=arguments.keep,
         ) as server:
             for ticket in sources:
                 print(f"{render.printable(ticket)}\t{server.uri_of(ticket)}", flush=True)
@@ -73,8 +94,42 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+class _ServedInput:
+    """A file with the columns of its path, as a table of the server."""
+
+    def __init__(self, given: Input) -> None:
+        self._given = given
+
+    @property
+    def selects(self) -> bool:
+        """Whether it is a file, and not itself a server's table."""
+        return not self._given.is_served
+
+    @contextmanager
+    def open(self, selection: Selection) -> Iterator[Table]:
+        """Open the file."""
+        batches_of = partial(selected_batches, selection=selection)
+        with inputs.open_rows(self._given, selection.columns, batches_of) as rows:
+            yield Table(rows.schema, rows.batches)
+
+    def version(self) -> Hashable | None:
+        """Return what the file system says of a local file."""
+        given = self._given
+        if given.is_served or given.content is not None or given.storage is not LOCAL:
+            return None
+        return file_version(given.path if given.file is None else given.file.path)
+
+
+def _size(text: str) -> int:
+    """Parse a number of bytes, which may have a unit of k, m, g or t."""
+    match = re.fullmatch(r"([0-9]{1,15})([kmgt]?)", text.strip().lower(), re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected bytes, as 512m or 0, found {text!r}")
+    return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
+
+
 def _sources(paths: Sequence[str], *, recursive: bool, storage: Sequence[tuple[str, str]]) -> dict[str, TableSource]:
-    """Map each ticket to what opens its file. A ticket is the path below a given directory, or the given path."""
+    """Map each ticket to its file. A ticket is the path below a given directory, or the given path."""
     sources: dict[str, TableSource] = {}
     for given in inputs.each_input(paths, recursive=recursive, columns=True, storage=storage):
         ticket = given.path if given.below is None else given.below
@@ -84,11 +139,5 @@ def _sources(paths: Sequence[str], *, recursive: bool, storage: Sequence[tuple[s
                 found=f"{ticket!r} twice; serve the directory above them with --recursive",
                 path=given.path,
             )
-        sources[ticket] = partial(_opened, given)
+        sources[ticket] = _ServedInput(given)
     return sources
-
-
-@contextmanager
-def _opened(given: Input) -> Iterator[Table]:
-    with inputs.open_rows(given) as rows:
-        yield Table(rows.schema, rows.batches)

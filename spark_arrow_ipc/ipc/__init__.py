@@ -15,8 +15,8 @@ from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.ipc.dissociated.connect import connect
     from spark_arrow_ipc.ipc.dissociated.flight import find_streams
-    from spark_arrow_ipc.ipc.dissociated.reader import connect
     from spark_arrow_ipc.ipc.dissociated.server import serve
     from spark_arrow_ipc.ipc.tensors.dense import Tensor
     from spark_arrow_ipc.ipc.tensors.read import read_tensor, read_tensors
@@ -66,7 +66,7 @@ _LATE = {
         "tensors.read": ("read_tensor", "read_tensors"),
         "tensors.write": ("write_tensor",),
         "dissociated.flight": ("find_streams",),
-        "dissociated.reader": ("connect",),
+        "dissociated.connect": ("connect",),
         "dissociated.server": ("serve",),
     }.items()
     for name in names

@@ -35,6 +35,7 @@ from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import parent, relative
@@ -61,9 +62,6 @@ STDIN: Final = "-"
 
 TOKEN_VARIABLE: Final = "ARROWIPC_TOKEN"  # noqa: S105 - its name
 """The environment variable with the token of servers."""
-
-_SERVED: Final = "dissociated+"
-"""The start of the URIs of `arrowipc serve`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class Input:
     @property
     def is_served(self) -> bool:
         """Whether it is a table of a server, and no file."""
-        return self.path.startswith(_SERVED)
+        return is_served(self.path)
 
     def openable(self) -> Openable:
         """Return a path or a file object at its first byte, for the codec. Use one before you ask for the next.
@@ -181,7 +179,7 @@ def each_input(
         if path == STDIN:
             yield Input(STDIN, content=_seekable(sys.stdin.buffer))
             continue
-        if path.startswith(_SERVED):
+        if is_served(path):
             yield Input(path)
             continue
         try:
@@ -267,14 +265,20 @@ class Rows(NamedTuple):
     batches: Iterable[RecordBatch]
 
 
+Batches: TypeAlias = Callable[["ipc.FileReader | ipc.StreamReader"], Iterable[RecordBatch]]
+"""Gives the record batches of an open file that are wanted."""
+
+
 @contextmanager
-def open_rows(given: Input, columns: Sequence[int | str] | None = None) -> Iterator[Rows]:
+def open_rows(given: Input, columns: Sequence[int | str] | None = None, batches_of: Batches = iter) -> Iterator[Rows]:
     """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
 
     Parameters
     ----------
     columns
         Names and positions of the columns to read, in order; None for all.
+    batches_of
+        Chooses the record batches of a file; all by default. A server's table is read whole.
 
     Raises
     ------
@@ -287,11 +291,11 @@ def open_rows(given: Input, columns: Sequence[int | str] | None = None) -> Itera
         return
     if columns is None and not given.fields:
         with ipc.open(given.openable()) as reader:
-            yield Rows(reader, reader.schema, reader)
+            yield Rows(reader, reader.schema, batches_of(reader))
         return
     chosen = ChosenColumns(given, columns)
     with ipc.open(given.openable(), columns=chosen.of_file) as reader:
-        yield Rows(reader, chosen.schema, chosen.batches(reader))
+        yield Rows(reader, chosen.schema, chosen.batches(batches_of(reader)))
 
 
 class ChosenColumns:

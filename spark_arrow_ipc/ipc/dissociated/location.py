@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT64
+from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
+from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
 
 __all__ = ["TCP", "UNIX", "Location", "parse_address", "parse_location"]
 
-TCP: Final = "dissociated+tcp"
-UNIX: Final = "dissociated+unix"
 _SCHEMES: Final = (TCP, UNIX)
 _SPEC: Final = 'Dissociated IPC, "URI Specification"'
 _MAX_DIGITS: Final = len(str(MAX_UINT64))
@@ -40,6 +40,10 @@ class Location:
         What the shared memory is reached by.
     ticket
         The name of the data set, where the URI has it.
+    want_part
+        The tag of a request for a part of a table (`Selection`), where the server knows such requests.
+    part, of
+        The part of the table that the URI stands for; without `part`, the number of parts that it may be read in.
     """
 
     scheme: str
@@ -50,6 +54,9 @@ class Location:
     free_data: int | None = None
     remote_handle: bytes | None = None
     ticket: bytes | None = None
+    want_part: int | None = None
+    part: int | None = None
+    of: int | None = None
 
     @property
     def address(self) -> str:
@@ -62,16 +69,27 @@ class Location:
     @property
     def uri(self) -> str:
         """The URI."""
-        pairs = []
-        if self.want_data is not None:
-            pairs.append(f"want_data={self.want_data}")
-        if self.free_data is not None:
-            pairs.append(f"free_data={self.free_data}")
+        numbers = (
+            ("want_data", self.want_data),
+            ("want_part", self.want_part),
+            ("free_data", self.free_data),
+            ("part", self.part),
+            ("of", self.of),
+        )
+        pairs = [f"{name}={number}" for name, number in numbers if number is not None]
         if self.remote_handle is not None:
             # Base64 has `+`, which a query reads as a blank.
             pairs.append("remote_handle=" + quote(base64.b64encode(self.remote_handle), safe=""))
         if self.ticket is not None:
             pairs.append("ticket=" + quote(self.ticket, safe=""))
+        return f"{self.address}?{'&'.join(pairs)}" if pairs else self.address
+
+    @property
+    def shown(self) -> str:
+        """The address, the ticket and the part: what an error, a log or a column of Spark may show."""
+        ticket = None if self.ticket is None else "ticket=" + quote(self.ticket, safe="/")
+        part = None if self.part is None else f"part={self.part}&of={self.of}"
+        pairs = [pair for pair in (ticket, part) if pair is not None]
         return f"{self.address}?{'&'.join(pairs)}" if pairs else self.address
 
     def with_ticket(self, ticket: bytes) -> Location:
@@ -140,12 +158,21 @@ def _parse_query(query: str) -> Location:
     values = dict(pairs)
     if len(values) < len(pairs):
         raise OptionError(expected="each parameter of a URI once", found="one of them twice", spec=_SPEC)
+    part, of = (_uint64(name, values.get(name)) for name in ("part", "of"))
+    if (of is not None and not 1 <= of <= MAX_PARTS) or (part is not None and part >= (of or 0)):
+        raise OptionError(
+            expected=f"of, a number of parts of 1 to {MAX_PARTS:,}, and part, a number from 0 and less than it",
+            found=f"part={part}, of={of}",
+        )
     return Location(
         TCP,
         want_data=_uint64("want_data", values.get("want_data")),
         free_data=_uint64("free_data", values.get("free_data")),
         remote_handle=_base64(values.get("remote_handle")),
         ticket=values["ticket"].encode("latin-1") if "ticket" in values else None,
+        want_part=_uint64("want_part", values.get("want_part")),
+        part=part,
+        of=of,
     )
 
 

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.dissociated.kept import Kept
+from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter
+from spark_arrow_ipc.ipc.dissociated.tables import Table, TableSource
 from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch
 from spark_arrow_ipc.ipc.flatbuf import tables
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
+from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
+from spark_arrow_ipc.ipc.plan import compile_plan
 from spark_arrow_ipc.ipc.sinks import FileSink
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 from spark_arrow_ipc.ipc.writer import Writer
 
-__all__ = ["Outgoing", "OutgoingTable", "SharedTable", "StreamedTable", "Table", "TableSource"]
+__all__ = ["Outgoing", "OutgoingTable", "SharedTable", "StreamedTable"]
 
-
-class Table(NamedTuple):
-    """Record batches of one schema, and the custom metadata of the schema's message."""
-
-    schema: Schema
-    batches: Iterable[RecordBatch]
-    message_metadata: CustomMetadata = ()
-
-
-TableSource = Callable[[], AbstractContextManager[Table]]
-"""Opens a table; called for each client, or once where it goes into shared memory."""
+_OWN: Final = Limits()
+"""For messages that this process has made."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +54,20 @@ class Outgoing:
     pieces: tuple[BytesLike, ...] | None
     pairs: Int64s | None = None
 
+    @property
+    def held_nbytes(self) -> int:
+        """The bytes of memory that it takes."""
+        return len(self.flatbuffer) + self.nbytes
+
 
 class OutgoingTable(Protocol):
     """A table that can be sent any number of times, to several clients at once."""
 
-    def messages(self) -> Iterator[Outgoing]:
+    @property
+    def selects(self) -> bool:
+        """Whether it has parts."""
+
+    def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
         """Yield the schema, and each dictionary before the first batch that needs it."""
 
 
@@ -94,13 +102,29 @@ def _encode(table: Table, options: WriteOptions) -> Iterator[tuple[Outgoing, Int
 
 
 class StreamedTable:
-    """A table that is opened and encoded for each client, a record batch at a time."""
+    """A table that is read and encoded for a client, a record batch at a time, and kept for the next ones if it fits.
 
-    def __init__(self, source: TableSource, options: WriteOptions) -> None:
+    Parameters
+    ----------
+    source
+        The table.
+    options
+        How it is encoded.
+    kept
+        Where messages are kept.
+    """
+
+    def __init__(self, source: TableSource, options: WriteOptions, kept: Kept[Outgoing]) -> None:
         self._source = source
         self._options = options
+        self._kept = kept
 
-    def messages(self) -> Iterator[Outgoing]:
+    @property
+    def selects(self) -> bool:
+        """Whether it has parts, and columns travel alone."""
+        return self._source.selects
+
+    def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
         """Yield the messages.
 
         Raises
@@ -108,7 +132,16 @@ class StreamedTable:
         ArrowIpcError, OSError
             The table cannot be read.
         """
-        with self._source() as table:
+        version = self._source.version()
+        if version is None:
+            yield from self._read(selection)
+            return
+        key = id(self), selection, version
+        found = self._kept.find(key)
+        yield from self._kept.record(key, self._read(selection)) if found is None else found
+
+    def _read(self, selection: Selection) -> Iterator[Outgoing]:
+        with self._source.open(selection) as table:
             for message, _ in _encode(table, self._options):
                 yield message
 
@@ -130,26 +163,71 @@ class SharedTable:
         The table cannot be read, or the shared memory is full.
     """
 
+    selects = True
+
     def __init__(self, source: TableSource, options: WriteOptions, memory: RegionWriter) -> None:
         self._stored: list[_Stored] = []
+        self._batches: list[int] = []
+        """Places of the record batches among all messages."""
+        self._dictionaries: dict[int, tuple[int, bool]] = {}
+        """Of a dictionary batch, by its place: the id, and whether it is a delta."""
         self._region: Region | None = None
-        with source() as table:
+        with source.open(WHOLE) as table:
+            self._nests = _has_nested_dictionaries(table.schema)
             for message, buffers in _encode(table, options):
-                pairs, start = None, 0
-                if buffers is not None:
-                    start = memory.append(message.pieces or ())
-                    pairs = buffers.copy()
-                    pairs[:, 0] += start
-                    pairs[pairs[:, 1] == 0] = 0
-                self._stored.append(_Stored(message.flatbuffer, start, message.nbytes, pairs))
+                self._store(message, buffers, memory)
+
+    def _store(self, message: Outgoing, buffers: Int64s | None, memory: RegionWriter) -> None:
+        pairs, start = None, 0
+        if buffers is not None:
+            header = decode_message(memoryview(message.flatbuffer), _OWN).header
+            if isinstance(header, DictionaryBatchHeader):
+                self._dictionaries[len(self._stored)] = header.id, header.is_delta
+            else:
+                self._batches.append(len(self._stored))
+            start = memory.append(message.pieces or ())
+            pairs = buffers.copy()
+            pairs[:, 0] += start
+            pairs[pairs[:, 1] == 0] = 0
+        self._stored.append(_Stored(message.flatbuffer, start, message.nbytes, pairs))
 
     def frozen(self, region: Region) -> None:
         """Take the region that the writer became."""
         self._region = region
 
-    def messages(self) -> Iterator[Outgoing]:
-        """Yield the messages; their pieces are views of the region."""
+    def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
+        """Yield the messages; their pieces are views of the region. Columns are for the client to select.
+
+        Raises
+        ------
+        UnsupportedError
+            Columns are selected.
+        """
         assert self._region is not None
-        for stored in self._stored:
+        if selection.columns is not None:
+            raise UnsupportedError("columns of a table in shared memory: a client selects them, without a copy")
+        for place in self._places(selection):
+            stored = self._stored[place]
             pieces = None if stored.pairs is None else (self._region.view(stored.start, stored.nbytes),)
             yield Outgoing(stored.flatbuffer, stored.nbytes, pieces, stored.pairs)
+
+    def _places(self, selection: Selection) -> Sequence[int]:
+        """Return the places of the messages of a part: the schema, the dictionaries in force at its start, and its own."""
+        if selection == WHOLE:
+            return range(len(self._stored))
+        numbers = selection.cut(len(self._batches))
+        if not numbers:
+            return (0,)
+        first, last = self._batches[numbers[0]], self._batches[numbers[-1]]
+        before = [place for place in self._dictionaries if place < first]
+        if not self._nests:
+            # As `StreamIndex.start`: of nested ones an outer value refers to the inner dictionary in force when it came.
+            begins = {self._dictionaries[place][0]: place for place in before if not self._dictionaries[place][1]}
+            before = [place for place in before if place >= begins.get(self._dictionaries[place][0], 0)]
+        return [0, *before, *range(first, last + 1)]
+
+
+def _has_nested_dictionaries(schema: Schema) -> bool:
+    message = number_dictionaries(schema)
+    plan = compile_plan(schema.fields, message.dictionary_ids, MetadataVersion.V5)
+    return any(inner.dictionaries for inner in plan.dictionaries.values())

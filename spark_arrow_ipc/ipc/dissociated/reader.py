@@ -1,4 +1,4 @@
-"""Read a table of a Dissociated IPC server: `connect` and `DissociatedReader`."""
+"""Read the messages of a Dissociated IPC server: `Stream`, and `DissociatedReader`, which `connect` makes."""
 
 from __future__ import annotations
 
@@ -6,39 +6,34 @@ import os
 import select
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, OptionError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.body import AnyPlace, BodyPlace, BufferList
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MessageHeader, Validation
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MessageHeader
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody
 from spark_arrow_ipc.ipc.dissociated.connection import Connection
-from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
 from spark_arrow_ipc.ipc.dissociated.frames import Frame, FrameHead, FrameKind
-from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
+from spark_arrow_ipc.ipc.dissociated.location import Location
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
+from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
+from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import BufferSource
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 
-__all__ = ["DissociatedReader", "connect"]
-
-_ValidationWord: TypeAlias = Literal["full", "structural"]
-_DEFAULT_LIMITS: Final = Limits()
-_MAX_TICKET_NBYTES: Final = 64 << 10
+__all__ = ["DissociatedReader", "Stream"]
 
 
-class _Stream:
+class Stream:
     """The messages of one stream, from one connection or two."""
 
     def __init__(self, locations: Sequence[Location], limits: Limits, timeout: float, *, lenient: bool) -> None:
@@ -62,13 +57,18 @@ class _Stream:
             self._closing = stack.pop_all()
         self._metadata_from, self._bodies_from = self._open[0], self._open[-1]
 
-    def request(self, locations: Sequence[Location], ticket: bytes, token: str | None) -> None:
-        """Ask each server for the stream."""
+    def request(
+        self, locations: Sequence[Location], ticket: bytes, token: str | None, selection: Selection = WHOLE
+    ) -> None:
+        """Ask each server for the stream, or one server for a part of it."""
         for connection, location in zip(self._open, locations, strict=True):
             if token is not None:
                 connection.send(FrameKind.TOKEN, token.encode())
-            assert location.want_data is not None
-            connection.send(FrameKind.TAGGED, ticket, location.want_data)
+            data, tag = ticket, location.want_data
+            if selection != WHOLE:
+                data, tag = selection.encode(ticket), location.want_part
+            assert tag is not None
+            connection.send(FrameKind.TAGGED, data, tag)
 
     def next(self) -> Arrived | None:
         """Return the next message with its body, or None at the end of the stream.
@@ -188,9 +188,9 @@ class _Stream:
 
 
 _TAKES: Final = {
-    FrameKind.UNTAGGED: _Stream._take_untagged,  # noqa: SLF001 - the table of this class
-    FrameKind.TAGGED: _Stream._take_tagged,  # noqa: SLF001
-    FrameKind.MEMORY: _Stream._take_memory,  # noqa: SLF001
+    FrameKind.UNTAGGED: Stream._take_untagged,  # noqa: SLF001 - the table of this class
+    FrameKind.TAGGED: Stream._take_tagged,  # noqa: SLF001
+    FrameKind.MEMORY: Stream._take_memory,  # noqa: SLF001
 }
 
 
@@ -202,7 +202,7 @@ class DissociatedReader(BatchReader):
 
     format = "dissociated"
 
-    def __init__(self, stream: _Stream, columns: SelectedColumns, custom_metadata: CustomMetadata) -> None:
+    def __init__(self, stream: Stream, columns: SelectedColumns, custom_metadata: CustomMetadata) -> None:
         source = BufferSource(memoryview(b""))
         source.path = stream.address
         super().__init__(source, columns)
@@ -249,98 +249,3 @@ class DissociatedReader(BatchReader):
 
     def __repr__(self) -> str:
         return f"<Dissociated IPC stream {self.path}>\n{self.schema}"
-
-
-def connect(
-    uri: str | Sequence[str],
-    *,
-    ticket: str | bytes | None = None,
-    columns: Columns | None = None,
-    validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
-    timeout: float = 30.0,
-    token: str | None = None,
-    lenient: bool = False,
-) -> DissociatedReader:
-    """Open a table of a Dissociated IPC server.
-
-    Parameters
-    ----------
-    uri
-        The server's URI; or two, of metadata and of bodies; or ``grpc://host:port`` of a Flight server that knows them.
-    ticket
-        The name of the table; None where the URI has it. Of a Flight server: a command of one stream (`find_streams`
-        gives all).
-    columns, validation, limits
-        As `ipc.open`. A server in another process may be trusted with ``structural`` where it has checked its tables.
-    timeout
-        Seconds for the connection, and that the server may be silent.
-    token
-        What the server wants to know.
-    lenient
-        Whether tags whose body type is shifted by 55 bits are read, as diagrams of the document have it.
-
-    Raises
-    ------
-    OptionError, UnsupportedError
-        The URI is broken or of a transport that is not known, or there is no ticket.
-    ConnectionError
-        There is no server, or it refuses; the message says why.
-    ArrowIpcError, OSError
-        The schema is broken, or the server silent.
-    ColumnNotFoundError
-        A column of `columns` does not exist.
-    """
-    if validation not in tuple(Validation):
-        words = " or ".join(repr(known.value) for known in Validation)
-        raise ValueError(f"expected validation {words}, found {validation!r}")
-    if isinstance(uri, str) and is_flight(uri):
-        uri, ticket = _find_stream(uri, ticket, timeout)
-    uris = (uri,) if isinstance(uri, str) else tuple(uri)
-    if not 1 <= len(uris) <= 2:
-        raise OptionError(expected="one URI, or two: of metadata and of bodies", found=f"{len(uris)}")
-    locations = tuple(map(parse_location, uris))
-    with error_context(path=locations[0].address):
-        name = _ticket_of(locations, ticket)
-        stream = _Stream(locations, limits, timeout, lenient=lenient)
-        try:
-            stream.request(locations, name, token)
-            message, schema = _read_schema(stream, limits)
-            selected = SelectedColumns(schema, columns, Validation(validation), limits)
-            return DissociatedReader(stream, selected, message.custom_metadata)
-        except BaseException:
-            stream.close()
-            raise
-
-
-def _find_stream(uri: str, command: str | bytes | None, timeout: float) -> tuple[tuple[str, ...], bytes]:
-    if command is None:
-        raise OptionError(expected="a ticket, which a Flight server knows the table by", found="none", path=uri)
-    streams = find_streams(uri, command, timeout=timeout)
-    if len(streams) != 1:
-        raise OptionError(
-            expected="a command of one stream",
-            found=f"{len(streams)}; connect to each that ipc.find_streams gives",
-            path=uri,
-        )
-    return streams[0].uris, streams[0].ticket
-
-
-def _ticket_of(locations: Sequence[Location], given: str | bytes | None) -> bytes:
-    ticket = given.encode() if isinstance(given, str) else given
-    if ticket is None:
-        ticket = next((location.ticket for location in locations if location.ticket is not None), None)
-    if ticket is None:
-        raise OptionError(expected="a ticket, the name of a table: ticket=... or in the URI", found="none")
-    if len(ticket) > _MAX_TICKET_NBYTES:
-        raise OptionError(expected=f"a ticket of at most {_MAX_TICKET_NBYTES:,} bytes", found=f"{len(ticket):,}")
-    return ticket
-
-
-def _read_schema(stream: _Stream, limits: Limits) -> tuple[Message, SchemaMessage]:
-    arrived = stream.next()
-    # `Arrivals` begins with a schema and nothing else.
-    assert arrived is not None
-    header = arrived.message.header
-    assert isinstance(header, SchemaHeader)
-    return arrived.message, decode_schema(header.view, limits)

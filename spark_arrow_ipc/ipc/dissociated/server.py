@@ -16,27 +16,26 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, cast
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidArrowError, OptionError
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.dissociated.kept import Kept
 from spark_arrow_ipc.ipc.dissociated.location import TCP, UNIX, Location, parse_address
-from spark_arrow_ipc.ipc.dissociated.messages import OutgoingTable, SharedTable, StreamedTable, Table, TableSource
-from spark_arrow_ipc.ipc.dissociated.session import Service, Session
+from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable, SharedTable, StreamedTable
+from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
+from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
-from spark_arrow_ipc.ipc.file_reader import FileReader
+from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable, FunctionTable, OpenTable, TableSource
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.source import Openable
-from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 
-__all__ = ["Server", "serve"]
+__all__ = ["KEEP_NBYTES", "Server", "serve"]
 
 _LOG: Final = logging.getLogger(__name__)
 _STREAM: Final = WriteOptions(format="stream")
@@ -44,8 +43,11 @@ _JOIN_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 0.1
 """Between two attempts to accept where descriptors are used up."""
 
-Servable: TypeAlias = Openable | Iterable[RecordBatch] | TableSource
+Servable: TypeAlias = Openable | Iterable[RecordBatch] | OpenTable | TableSource
 """What `ipc.open` opens, record batches, or a function that opens a table for each client."""
+
+KEEP_NBYTES: Final = 256 << 20
+"""The most memory for messages that are kept, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,12 @@ class Server:
     @property
     def uri(self) -> str:
         """The URI of metadata and bodies on one connection, without a ticket."""
-        return self._location(self._service.want_both).uri
+        return self._both.uri
+
+    @property
+    def _both(self) -> Location:
+        parts = self._service.parts if self._service.parts > 1 else None
+        return replace(self._location(self._service.want_both), want_part=self._service.want_part, of=parts)
 
     @property
     def split_uris(self) -> tuple[str, str]:
@@ -97,7 +104,10 @@ class Server:
         encoded = ticket.encode() if isinstance(ticket, str) else ticket
         if encoded not in self._service.tables:
             raise KeyError(ticket)
-        return self._location(self._service.want_both).with_ticket(encoded).uri
+        location = self._both
+        if not self._service.tables[encoded].selects:
+            location = replace(location, want_part=None, of=None)
+        return location.with_ticket(encoded).uri
 
     @property
     def lent_nbytes(self) -> int:
@@ -202,6 +212,8 @@ def serve(
     limits: Limits | None = None,
     token: str | None = None,
     credit_nbytes: int | None = None,
+    keep_nbytes: int = KEEP_NBYTES,
+    parts: int = 1,
     max_clients: int = 256,
     timeout: float = 600.0,
 ) -> Server:
@@ -224,6 +236,12 @@ def serve(
         What a client has to know. A host that is not the loopback needs one.
     credit_nbytes
         The most bytes of shared memory that a client may hold; beyond them its bodies go through the socket.
+    keep_nbytes
+        The most bytes of memory for messages that are kept once they were sent, so that the next client's are not read
+        and encoded anew, where bodies go through the socket. Of local files (as long as they do not change), bytes and
+        record batches; 0 keeps nothing.
+    parts
+        In how many parts a table may be read at once: the number that URIs advise readers of (``of=``).
     max_clients
         The most clients at once.
     timeout
@@ -241,15 +259,25 @@ def serve(
         options = replace(options, format="stream")
     if memory is not None and options.compression is not None:
         raise OptionError("compression is for bodies that go through a socket; leave it or shared_memory out")
+    if not 1 <= parts <= MAX_PARTS:
+        raise OptionError(expected=f"1 to {MAX_PARTS:,} parts", found=f"{parts:,}")
     listening = _listen(parse_address(listen), memory, token)
     region = None
     try:
         sources = {_ticket(ticket): _source(table, limits or Limits()) for ticket, table in tables.items()}
-        served: dict[bytes, OutgoingTable] = {t: StreamedTable(source, options) for t, source in sources.items()}
+        kept = Kept[Outgoing](keep_nbytes)
+        served: dict[bytes, OutgoingTable] = {t: StreamedTable(s, options, kept) for t, s in sources.items()}
         if memory is not None:
             served, region = _share(sources, options, memory)
-        both, metadata, bodies, free_data = (secrets.randbits(63) for _ in range(4))
-        service = Service(served, both, metadata, bodies, free_data, token, credit_nbytes, max_clients, timeout)
+        service = Service(
+            served,
+            **{tag: secrets.randbits(63) for tag in TAGS},
+            parts=parts,
+            token=token,
+            credit_nbytes=credit_nbytes,
+            max_clients=max_clients,
+            timeout=timeout,
+        )
         return Server(listening, service, region)
     except BaseException:
         listening.opened.close()
@@ -281,39 +309,20 @@ def _ticket(ticket: str | bytes) -> bytes:
 
 
 def _source(table: Servable, limits: Limits) -> TableSource:
+    if hasattr(table, "selects"):
+        return cast("TableSource", table)
     if callable(table):
-        return table
+        return FunctionTable(table)
     if (
         isinstance(table, str | os.PathLike | bytes | bytearray | memoryview)
         or hasattr(table, "read_at")
         or hasattr(table, "read")
     ):
-        return lambda: _opened(cast("Openable", table), limits)
+        return FileTable(cast("Openable", table), limits)
     batches = tuple(table)
     if not batches:
         raise OptionError(expected="at least one record batch, whose schema is sent", found="none")
-    return lambda: _given(batches)
-
-
-@contextmanager
-def _opened(table: Openable, limits: Limits) -> Iterator[Table]:
-    with open_any(table, limits=limits) as reader:
-        yield Table(reader.schema, reader, _message_metadata(reader))
-
-
-def _message_metadata(reader: FileReader | StreamReader) -> CustomMetadata:
-    if isinstance(reader, StreamReader):
-        return reader.custom_metadata
-    try:
-        return reader.read_schema_metadata()
-    except InvalidArrowError:
-        # Some writers of files leave the message of the schema out: the footer has it.
-        return ()
-
-
-@contextmanager
-def _given(batches: tuple[RecordBatch, ...]) -> Iterator[Table]:
-    yield Table(batches[0].schema, batches)
+    return BatchesTable(batches)
 
 
 def _listen(location: Location, memory: SharedMemory | None, token: str | None) -> _Listening:

@@ -20,10 +20,11 @@ from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.frames import MAX_REASON_NBYTES, Frame, FrameKind, Inbox, encode_head
 from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
+from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, SharedMemory
 from spark_arrow_ipc.ipc.encode import BytesLike
 
-__all__ = ["MAX_TICKET_NBYTES", "Service", "Session"]
+__all__ = ["MAX_TICKET_NBYTES", "TAGS", "Service", "Session"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -46,8 +47,10 @@ class Service:
     ----------
     tables
         By ticket.
-    want_both, want_metadata, want_bodies, free_data
+    want_both, want_metadata, want_bodies, want_part, free_data
         The tags that clients send.
+    parts
+        How many parts URIs advise readers of.
     token
         What a client has to send first, or None.
     credit_nbytes
@@ -62,11 +65,27 @@ class Service:
     want_both: int
     want_metadata: int
     want_bodies: int
+    want_part: int
     free_data: int
+    parts: int = 1
     token: str | None = None
     credit_nbytes: int | None = None
     max_clients: int = 256
     timeout: float = 600.0
+
+
+TAGS: Final = ("want_both", "want_metadata", "want_bodies", "want_part", "free_data")
+"""The attributes of a `Service` that are tags, a random number each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What a client asks for."""
+
+    ticket: bytes
+    selection: Selection = WHOLE
+    wants_metadata: bool = True
+    wants_bodies: bool = True
 
 
 class _Gone(Exception):  # noqa: N818 - no error: clients go
@@ -89,7 +108,7 @@ class Session:
         self._nbytes: dict[int, int] = {}
         self.lent_nbytes = 0
         """The bytes of shared memory that the client holds: of each buffer once, however often it was sent."""
-        self._request: Frame | None = None
+        self._request: _Request | None = None
         self._is_trusted = service.token is None
         self._aborting = threading.Lock()
         self._is_open = True
@@ -134,15 +153,16 @@ class Session:
     def _serve(self) -> None:
         request = self._await_request()
         service = self._service
-        table = service.tables.get(bytes(request.data))
+        table = service.tables.get(request.ticket)
         if table is None:
-            raise _Refused(f"there is no table of the ticket {bytes(request.data[:100])!r}")
-        wants_metadata = request.tag != service.want_bodies
-        wants_bodies = request.tag != service.want_metadata
+            raise _Refused(f"there is no table of the ticket {request.ticket[:100]!r}")
+        if request.selection != WHOLE and not table.selects:
+            raise _Refused("this table has no parts: read it whole")
+        wants_metadata, wants_bodies = request.wants_metadata, request.wants_bodies
         if wants_bodies and self._region is not None and self._region.handle.kind is SharedMemory.MEMFD:
             self._send_descriptor(self._region.descriptor)
         sequence = 0
-        for message in table.messages():
+        for message in table.messages(request.selection):
             if wants_metadata:
                 prefix = protocol.encode_metadata_prefix(sequence)
                 head = encode_head(FrameKind.UNTAGGED, len(prefix) + len(message.flatbuffer))
@@ -155,7 +175,7 @@ class Session:
             self._send([encode_head(FrameKind.UNTAGGED, len(end)), end])
         self._linger()
 
-    def _await_request(self) -> Frame:
+    def _await_request(self) -> _Request:
         deadline = time.monotonic() + min(_REQUEST_SECONDS, self._service.timeout)
         while self._request is None:
             if not self._poll(select.POLLIN, deadline):
@@ -234,14 +254,21 @@ class Session:
         service = self._service
         if not self._is_trusted:
             raise _Refused("this server wants a token (connect(token=...)) before a request")
-        if frame.tag in (service.want_both, service.want_metadata, service.want_bodies):
+        if frame.tag in (service.want_both, service.want_metadata, service.want_bodies, service.want_part):
             if self._request is not None:
                 raise InvalidFramingError(expected="one request on a connection", found="a second one")
-            self._request = frame
+            self._request = self._decode_request(frame)
         elif frame.tag == service.free_data:
             self._take_back(protocol.decode_freed(frame.data))
         else:
             raise InvalidFramingError(expected="a tag of this server's URIs", found=f"0x{frame.tag:016x}")
+
+    def _decode_request(self, frame: Frame) -> _Request:
+        if frame.tag == self._service.want_part:
+            selection, ticket = Selection.decode(frame.data)
+            return _Request(ticket, selection)
+        wants_metadata, wants_bodies = frame.tag != self._service.want_bodies, frame.tag != self._service.want_metadata
+        return _Request(bytes(frame.data), WHOLE, wants_metadata, wants_bodies)
 
     def _take_back(self, offsets: list[int]) -> None:
         for offset in offsets:

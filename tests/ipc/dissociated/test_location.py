@@ -16,6 +16,9 @@ URIS = [
      Location(UNIX, path="/s t", want_data=1, ticket=b"a&\xff+ =")),
     ("a handle with all characters of base64", "dissociated+tcp://h:1?want_data=1&remote_handle=%2B%2F8%3D",
      Location(TCP, "h", 1, want_data=1, remote_handle=b"\xfb\xff")),
+    ("a part", "dissociated+tcp://h:1?want_data=1&want_part=9&part=2&of=3",
+     Location(TCP, "h", 1, want_data=1, want_part=9, part=2, of=3)),
+    ("a number of parts", "dissociated+tcp://h:1?want_data=1&of=100000", Location(TCP, "h", 1, want_data=1, of=100_000)),
 ]  # fmt: skip
 
 
@@ -50,6 +53,10 @@ REFUSED = [
     ("no host", "dissociated+tcp://:1?want_data=1", OptionError, "host:port"),
     ("a password", "dissociated+tcp://u:p@h:1?want_data=1", OptionError, "host:port"),
     ("two tickets", "dissociated+tcp://h:1/a?want_data=1&ticket=b", OptionError, "both"),
+    ("a part too many", "dissociated+tcp://h:1?want_data=1&part=3&of=3", OptionError, "less than it"),
+    ("a part of nothing", "dissociated+tcp://h:1?want_data=1&part=0", OptionError, "less than it"),
+    ("no parts", "dissociated+tcp://h:1?want_data=1&of=0", OptionError, "a number of parts"),
+    ("many parts", "dissociated+tcp://h:1?want_data=1&of=100001", OptionError, "1 to 100,000"),
     ("a host of a socket", "dissociated+unix://run/x?want_data=1", OptionError, "absolute path"),
     ("a zero byte", "dissociated+unix:///x%00y?want_data=1", OptionError, "absolute path"),
     ("another scheme", "ucx://h:1?want_data=1", UnsupportedError, "ucx:"),
@@ -72,3 +79,16 @@ def test_an_address_shows_no_number_and_no_ticket():
     location = parse_location("dissociated+tcp://h:1?want_data=123").with_ticket(b"flights")
     assert "dissociated+tcp://h:1" == location.address
     assert location.uri.endswith("&ticket=flights")
+
+
+SHOWN = [
+    ("dissociated+tcp://h:1/a/b?want_data=7&want_part=8&free_data=9&of=3", "dissociated+tcp://h:1?ticket=a/b"),
+    ("dissociated+tcp://h:1/a?want_data=7&part=1&of=3", "dissociated+tcp://h:1?ticket=a&part=1&of=3"),
+    ("dissociated+unix:///s?want_data=7&ticket=%00", "dissociated+unix:///s?ticket=%00"),
+    ("dissociated+unix:///s?want_data=7&remote_handle=AAAA", "dissociated+unix:///s"),
+]
+
+
+@pytest.mark.parametrize(("uri", "shown"), SHOWN)
+def test_what_is_shown_has_no_tags(uri, shown):
+    assert shown == parse_location(uri).shown

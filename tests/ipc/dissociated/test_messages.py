@@ -8,16 +8,19 @@ from dissociated_peers import messages_of
 from small_files import small_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.dissociated.messages import SharedTable, StreamedTable, Table
+from spark_arrow_ipc.ipc.dissociated.kept import Kept
+from spark_arrow_ipc.ipc.dissociated.messages import SharedTable, StreamedTable
 from spark_arrow_ipc.ipc.dissociated.server import _source
 from spark_arrow_ipc.ipc.dissociated.shared_memory import RegionWriter, SharedMemory
+from spark_arrow_ipc.ipc.dissociated.tables import Table
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 
 FILES = small_files()
+OPTIONS = WriteOptions(format="stream")
 
 
-def source(data):
-    return _source(data, ipc.Limits())
+def streamed(data, options=OPTIONS):
+    return StreamedTable(_source(data, ipc.Limits()), options, Kept(0))
 
 
 def as_stream(messages):
@@ -33,7 +36,7 @@ def as_stream(messages):
 
 @pytest.mark.parametrize("name", FILES)
 def test_pyarrow_reads_what_is_sent(name):
-    messages = StreamedTable(source(FILES[name]), WriteOptions(format="stream")).messages()
+    messages = streamed(FILES[name]).messages()
     expected = pa.ipc.open_file(FILES[name]).read_all()
     assert expected.equals(pa.ipc.open_stream(as_stream(messages)).read_all())
 
@@ -47,7 +50,7 @@ def test_compressed_messages_stay_whole_while_others_are_made(compression):
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     options = WriteOptions(format="stream", compression=compression)
-    messages = list(StreamedTable(source(sink.getvalue()), options).messages())
+    messages = list(streamed(sink.getvalue(), options).messages())
     assert batch == pa.ipc.open_stream(as_stream(messages)).read_next_batch()
     assert 4 == len(messages)
 
@@ -55,7 +58,7 @@ def test_compressed_messages_stay_whole_while_others_are_made(compression):
 def test_shared_messages_can_be_sent_again_and_their_pairs_are_their_buffers():
     data = FILES["utf8_binary.arrow"]
     writer = RegionWriter(SharedMemory.MEMFD)
-    table = SharedTable(source(data), WriteOptions(format="stream"), writer)
+    table = SharedTable(_source(data, ipc.Limits()), OPTIONS, writer)
     region = writer.freeze()
     table.frozen(region)
     first, second = list(table.messages()), list(table.messages())
@@ -75,8 +78,6 @@ def test_metadata_of_the_schemas_message_goes_along():
         batches = tuple(reader)
     from contextlib import nullcontext
 
-    table = StreamedTable(
-        lambda: nullcontext(Table(batches[0].schema, batches, (("k", "v"),))), WriteOptions(format="stream")
-    )
+    table = streamed(lambda: nullcontext(Table(batches[0].schema, batches, (("k", "v"),))))
     with ipc.open(as_stream(table.messages())) as reader:
         assert (("k", "v"),) == reader.custom_metadata

@@ -1,5 +1,6 @@
 """Servers: what they serve, where they listen, and that they go."""
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from small_files import small_files
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, OptionError
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
+from spark_arrow_ipc.ipc.dissociated.tables import Table
 
 FILES = small_files()
 WAYS = [("tcp", None), ("unix", None), ("unix", "memfd"), ("unix", "named"), ("tcp", "named")]
@@ -98,9 +100,11 @@ def test_paths_and_batches_and_functions_are_served(tmp_path):
     path.write_bytes(FILES["int.arrow"])
     with ipc.open(path) as reader:
         batches = list(reader)
-    from spark_arrow_ipc.ipc.dissociated.server import _source
 
-    opens = _source(path, ipc.Limits())
+    @contextlib.contextmanager
+    def opens():
+        yield Table(batches[0].schema, batches)
+
     with ipc.serve({"path": path, b"batches": batches, "function": opens}) as server:
         assert (b"path", b"batches", b"function") == server.tickets
         for ticket in server.tickets:
