@@ -1,0 +1,155 @@
+"""`WaitingFiles`: the new files of a directory, from a look at it until batches have taken them.
+
+Strategy
+--------
+One listing of a large directory feeds many batches: what a batch leaves is kept, in the order in which it is to be
+read, and the directory is listed again when nothing is left, or after ten seconds, or after five times what the last
+listing took if that is longer. With ``Trigger.AvailableNow`` it is listed once.
+
+Nothing depends on this memory: a process that starts anew lists once more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission, Readiness
+from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.source_files import Roots, SourceFiles
+
+__all__ = ["WaitingFiles"]
+
+_FRESH_SECONDS: Final = 10.0
+_LISTING_SHARE: Final = 5
+_MOST_CHECKED: Final = 1_000
+"""Files that are looked at before it is seen whether the batch is full."""
+
+
+@dataclass(slots=True)
+class WaitingFiles:
+    """The new files of a source.
+
+    Parameters
+    ----------
+    source
+        The paths.
+    admission
+        Says which files are complete.
+    latest_first
+        Whether the newest files are read first; otherwise the oldest.
+    seconds, sleep
+        A clock and a pause, for tests.
+    """
+
+    source: SourceFiles
+    admission: Admission
+    latest_first: bool = False
+    seconds: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _files: deque[DataFile] = field(default_factory=deque)
+    _roots: Roots = field(default_factory=lambda: Roots(()))
+    _looked_at: float | None = None
+    _fresh_seconds: float = 0.0
+    _only_now: bool = False
+
+    def only_now(self) -> None:
+        """List once more at most."""
+        self._only_now = True
+        self._looked_at = None
+
+    def forget(self) -> None:
+        """Drop what is known; the next batch begins with a look."""
+        self._files = deque()
+        self._looked_at = None
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether the directory is to be listed before the next batch."""
+        if self._looked_at is None:
+            return True
+        if self._only_now:
+            return False
+        return not self._files or self.seconds() - self._looked_at > self._fresh_seconds
+
+    def look(self, select: Callable[[Sequence[DataFile]], Sequence[DataFile]]) -> None:
+        """List the files, and keep those that `select` says are new."""
+        begun = self.seconds()
+        files, self._roots = self.source.look()
+        self._looked_at = self.seconds()
+        self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._looked_at - begun))
+        self._files = deque(sorted(select(files), key=_age, reverse=self.latest_first))
+
+    def take(self, limit: Limit) -> StreamBatch:
+        """Return the files of the next batch, and keep the rest. Incomplete files come with a later look."""
+        taken = _Taken(limit)
+        try:
+            young = self._fill(taken)
+            if young:
+                self.sleep(SETTLE_SECONDS)
+                waiting, self._files = self._files, deque(young)
+                still_young = self._fill(taken)
+                self._files.extendleft(reversed(still_young))
+                self._files.extend(waiting)
+        except BaseException:
+            self.forget()  # what was taken is in no batch
+            raise
+        if not taken.files and not self._only_now:
+            self._looked_at = None
+        return StreamBatch(tuple(taken.files), tuple(self._roots.of(file.path) for file in taken.files))
+
+    def _fill(self, taken: _Taken) -> list[DataFile]:
+        """Move complete files into a batch until it is full; return those that changed a moment ago."""
+        young: list[DataFile] = []
+        while self._files and not taken.is_full:
+            part = list(islice(self._files, taken.most(_MOST_CHECKED)))
+            for readiness, file in self.admission.check(part):
+                if readiness is Readiness.READY and not taken.add(file):
+                    break
+                if readiness is Readiness.YOUNG:
+                    young.append(file)
+                self._files.popleft()
+        return young
+
+    def oldest_ns(self) -> int | None:
+        """Return the earliest modification time of the files that wait; None if there are none."""
+        return min((file.mtime_ns for file in self._files), default=None)
+
+    def backlog(self) -> Backlog:
+        """Return how many files wait, and their bytes when they were listed."""
+        return Backlog(len(self._files), sum(file.nbytes for file in self._files))
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A batch that is being filled."""
+
+    limit: Limit
+    files: list[DataFile] = field(default_factory=list)
+    nbytes: int = 0
+    is_full: bool = False
+
+    def most(self, cap: int) -> int:
+        """Return how many files it can take still, at most `cap` at once."""
+        if self.limit.max_files is None:
+            return cap
+        return max(1, min(cap, self.limit.max_files - len(self.files)))
+
+    def add(self, file: DataFile) -> bool:
+        """Add a file unless the batch is full; the first one always fits."""
+        if self.files and not self.limit.allows(len(self.files) + 1, self.nbytes + file.nbytes):
+            self.is_full = True
+            return False
+        self.files.append(file)
+        self.nbytes += file.nbytes
+        self.is_full = not self.limit.allows(len(self.files) + 1, self.nbytes)
+        return True
+
+
+def _age(file: DataFile) -> tuple[int, str]:
+    return file.mtime_ns, file.path

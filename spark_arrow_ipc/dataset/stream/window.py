@@ -1,0 +1,251 @@
+"""`WindowMode`: a directory that anybody writes to, with what was read in the offset itself.
+
+Strategy
+--------
+An offset has the files of its batch, and the hashes of all files that were read and may still be taken for new ones:
+those that were modified after `low`. What is older than `low` is never read. `low` is `late_seconds` before the newest
+file that was read, but never above a file that was listed and waits; so only a file that appears in the directory with
+a time before that is lost: it is late, and named in a warning.
+
+Offsets without the hashes would lose files even if none is late, because several files have one time, and random names
+(measured: a cursor of time and path lost 7 of 100 files).
+
+`low` never goes back, whatever the options of a restart say, so that no file is read twice. Times in the future count
+as the present: one file of the year 2099 must not make all others late.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import time_ns
+from typing import Final
+
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.stream.clean import Cleaner
+from spark_arrow_ipc.dataset.stream.file_list import files_from_text, files_to_text
+from spark_arrow_ipc.dataset.stream.late_files import LateFiles
+from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
+from spark_arrow_ipc.errors import LimitError
+
+__all__ = ["WINDOW", "WindowMode", "WindowOptions"]
+
+WINDOW: Final = "window"
+
+_SECOND: Final = 1_000_000_000
+_EARLIEST: Final = -(1 << 62)
+_NAMES: Final = ("hwm", "low", "at", "seen", "files")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOptions:
+    """How a directory is followed.
+
+    Parameters
+    ----------
+    late_seconds
+        How long before the newest file that was read a file may have been modified when it appears.
+    max_age_seconds
+        Files that were modified so long before the newest file are not read; None for no limit.
+    from_latest
+        Whether a new query skips the files that are there.
+    name_only
+        Whether files of one name in several directories are one file.
+    """
+
+    late_seconds: int = 3600
+    max_age_seconds: int | None = None
+    from_latest: bool = False
+    name_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """An offset, read.
+
+    Parameters
+    ----------
+    hwm
+        Time of the newest file that was read.
+    low
+        Files that were modified before are not read.
+    at
+        When the files of the batch were listed, by the clock of the machine; 0 before any.
+    seen
+        Files that were read, of those modified since `low`.
+    batch
+        The files of the batch that ends with this offset.
+    """
+
+    hwm: int = _EARLIEST
+    low: int = _EARLIEST
+    at: int = 0
+    seen: SeenFiles = field(default_factory=SeenFiles.empty)
+    batch: StreamBatch = field(default_factory=StreamBatch)
+
+    def to_offset(self) -> dict[str, str | int]:
+        """Return the offset of this state.
+
+        Raises
+        ------
+        LimitError
+            It is too large for a checkpoint.
+        """
+        offset = make_offset(
+            WINDOW, hwm=self.hwm, low=self.low, at=self.at, seen=self.seen.to_text(), files=files_to_text(self.batch)
+        )
+        size = len(json.dumps(offset))
+        if size > MAX_OFFSET_CHARS:
+            raise LimitError(
+                f"the offset of a batch of {len(self.batch.files):,} files would have {size:,} characters, because it holds "
+                f"the {len(self.seen):,} files that were read within lateWindow, and Spark keeps a hundred offsets; set "
+                "sourceLog=<directory> for a new checkpoint, which holds any number of files, or a smaller lateWindow "
+                "(of the files of one batch, a smaller maxFilesPerTrigger, and no Trigger.Once)"
+            )
+        return offset
+
+    @classmethod
+    def of(cls, offset: Offset) -> _State:
+        values = OffsetValues(offset, WINDOW, _NAMES)
+        hwm, low = (values.integer(name, least=_EARLIEST) for name in ("hwm", "low"))
+        seen = SeenFiles.from_text(values.string("seen"))
+        return cls(hwm, low, values.integer("at"), seen, files_from_text(values.string("files")))
+
+
+class WindowMode:
+    """Reads each file of a directory once, if it is not late.
+
+    Parameters
+    ----------
+    waiting
+        The files of the source.
+    options
+        How it is followed.
+    cleaner
+        What is done with files that were read; None for nothing.
+    clock
+        Nanoseconds since 1970, as in the times of files.
+    """
+
+    name = WINDOW
+
+    def __init__(
+        self,
+        waiting: WaitingFiles,
+        options: WindowOptions,
+        cleaner: Cleaner | None = None,
+        clock: Callable[[], int] = time_ns,
+    ) -> None:
+        self._waiting = waiting
+        self._options = options
+        self._cleaner = cleaner
+        self._clock = clock
+        self._initial: Offset | None = None
+        self._newest: tuple[Offset, _State] | None = None
+        self._late = LateFiles(waiting.source.storage, options.late_seconds)
+        self._looked_at = 0
+
+    def initial(self) -> Offset:
+        """Return the offset of nothing read; or with `from_latest` of everything that is there."""
+        if self._initial is None:
+            state = _State()
+            if self._options.from_latest:
+                at = self._clock()
+                files, _ = self._waiting.source.look()
+                state = self._after(state, StreamBatch(files), at, waits_from=None)
+                state = replace(state, batch=StreamBatch())
+            self._initial = state.to_offset()
+        return self._initial
+
+    def latest(self, start: Offset, limit: Limit) -> Offset:
+        """Return the offset after the files that are new, oldest first (or newest). Lists the directory if it must.
+
+        Raises
+        ------
+        LimitError
+            The offset would be larger than a mebibyte.
+        """
+        state = self._state(start)
+        if self._waiting.needs_look:
+            self._looked_at = self._clock()
+            self._waiting.look(lambda files: self._new(files, state))
+        batch = self._waiting.take(limit)
+        if not batch.files:
+            return start
+        after = self._after(state, batch, self._looked_at, waits_from=self._waiting.oldest_ns())
+        self._late.have_read(batch.files)
+        offset = after.to_offset()
+        self._newest = offset, after
+        return offset
+
+    def batch(self, start: Offset, end: Offset) -> StreamBatch:
+        """Return the files in the second offset; it must be the one after the first."""
+        if start == end:
+            return StreamBatch()
+        OffsetValues(start, WINDOW, _NAMES)
+        return _State.of(end).batch
+
+    def committed(self, end: Offset) -> None:
+        """Delete or archive the files of the batch that ends here."""
+        if self._cleaner is not None:
+            self._cleaner.clean(_State.of(end).batch)
+
+    def backlog(self) -> Backlog:
+        """Return the files that were listed and wait."""
+        return self._waiting.backlog()
+
+    def only_available_now(self) -> None:
+        """List once more at most."""
+        self._waiting.only_now()
+
+    def _state(self, start: Offset) -> _State:
+        """Read an offset. If it is not the one that this process made last, what is known goes with it."""
+        if self._newest is None or self._newest[0] != start:
+            self._newest = start, _State.of(start)
+            self._waiting.forget()
+        return self._newest[1]
+
+    def _new(self, files: Sequence[DataFile], state: _State) -> list[DataFile]:
+        """Return the files that were not read and are not late; warn of those that are."""
+        low = max(state.low, self._oldest(files, state))
+        inside = [file for file in files if file.mtime_ns >= low]
+        hashes = hashes_of((file.path for file in inside), name_only=self._options.name_only)
+        new = [file for file, known in zip(inside, state.seen.know(hashes), strict=True) if not known]
+        if self._options.name_only:
+            new = _first_of_each_name(new)
+        self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)
+        return new
+
+    def _oldest(self, files: Sequence[DataFile], state: _State) -> int:
+        """Return the time before which files are too old, in nanoseconds."""
+        if self._options.max_age_seconds is None or not files:
+            return _EARLIEST
+        newest = state.hwm if state.hwm > _EARLIEST else self._present(max(file.mtime_ns for file in files))
+        return newest - self._options.max_age_seconds * _SECOND
+
+    def _present(self, mtime_ns: int) -> int:
+        return min(mtime_ns, self._clock())
+
+    def _after(self, state: _State, batch: StreamBatch, at: int, *, waits_from: int | None) -> _State:
+        """Return the state after a batch."""
+        newest = max((file.mtime_ns for file in batch.files), default=_EARLIEST)
+        hwm = max(state.hwm, self._present(newest))
+        low = hwm - self._options.late_seconds * _SECOND
+        low = max(state.low, low if waits_from is None else min(low, waits_from))
+        hashes = hashes_of((file.path for file in batch.files), name_only=self._options.name_only)
+        seen = state.seen.joined(hashes, seconds_of(batch.files)).since(low)
+        return _State(hwm, low, at, seen, batch)
+
+
+def _first_of_each_name(files: Sequence[DataFile]) -> list[DataFile]:
+    """Return the oldest file of each name; what is read later has been seen."""
+    first: dict[int, DataFile] = {}
+    for hash_, file in zip(hashes_of((file.path for file in files), name_only=True).tolist(), files, strict=True):
+        other = first.get(hash_)
+        if other is None or (file.mtime_ns, file.path) < (other.mtime_ns, other.path):
+            first[hash_] = file
+    return list(first.values())
