@@ -9,6 +9,9 @@ Run it by::
     python benchmarks/object_store.py --directory build/benchmarks
 
 It needs pyarrow and obstore; readers that are not installed (polars, s3fs) are left out with a line.
+
+With ``--spark`` the same file is read through Spark instead, on `local[2]`, in turns with a null source that sends a
+batch that it already has: what a worker needs in memory above it, beside its bar.
 """
 
 from __future__ import annotations
@@ -24,12 +27,20 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    from measure import Cost
+
 COLUMNS, BATCHES, ROWS = 40, 21, 57_344
 """21 batches of 18.4 MB, 385 MB in all."""
+
+_MORE_MIB, _BATCHES_HELD = 96, 3
+"""What a worker may hold above the null source: so much, and so many record batches."""
 
 SOME = ["c7", "c23"]
 NAME = "large.arrow"
@@ -165,14 +176,54 @@ def measure(name: str, columns: list[str] | None, endpoint: str, url: str, times
     return best | {"rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
+def measure_workers(directory: Path, endpoint: str, url: str, times: int) -> None:
+    """Print what Spark's workers cost and held, of the null source and of the file in the store."""
+    from measure import SparkProcesses
+    from run import session
+    from scans import SINKS
+
+    with session(reuses_workers=False) as spark:
+        options = {f"storage.{name}": value for name, value in _storage_options(endpoint).items()}
+        middle = BATCHES // 2
+        reads = {
+            "null": spark.read.format("benchmark_null").option("blocks", f"0,{middle},{BATCHES}"),
+            "arrowipc, local": spark.read.format("arrowipc"),
+            "arrowipc, store": spark.read.format("arrowipc").options(**options),
+        }
+        peaks: dict[str, int] = {}
+        print(
+            "| through Spark | wall s | JVM CPU s | worker CPU s | peak MiB | anonymous MiB |\n|---|---|---|---|---|---|"
+        )
+        jvm_pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+        costs: dict[str, list[Cost]] = {name: [] for name in reads}
+        with SparkProcesses(jvm_pid) as processes:
+            for turn in range(-1, times):
+                for name, read in reads.items():
+                    with processes.cost() as found:
+                        SINKS["noop"](read.load(f"{url}/{NAME}" if name.endswith("store") else str(directory / NAME)))
+                    if turn >= 0:
+                        costs[name] += found
+    for name, turns in costs.items():
+        figures = [median(getattr(cost, of) for cost in turns) for of in ("wall", "jvm", "worker")]
+        peaks[name] = max(cost.peak_nbytes for cost in turns) >> 20
+        anonymous = max(cost.peak_anonymous_nbytes for cost in turns) >> 20
+        cells = " | ".join(f"{figure:.2f}" for figure in figures)
+        print(f"| {name} | {cells} | {peaks[name]} | {anonymous} |")
+    batch_mib = COLUMNS * ROWS * 8 / 2**20
+    bar = peaks["null"] + _MORE_MIB + _BATCHES_HELD * batch_mib
+    held = peaks["arrowipc, store"]
+    print(f"a worker's peak: {held} MiB, at most {bar:.0f}: {'kept' if held <= bar else 'MISSED'}")
+
+
 def main() -> None:
-    """Measure every reader, or with --measure one of them."""
+    """Measure every reader, or with --measure one of them, or Spark's workers."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--directory", type=Path, help="where the file is made, 385 MB")
     parser.add_argument("--latency-ms", type=float, default=30)
     parser.add_argument("--nbytes-per-second", type=float, default=90e6)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--spark", action="store_true", help="measure Spark's workers instead")
     arguments = parser.parse_args()
     if arguments.measure:
         name, columns, endpoint, url = arguments.measure
@@ -184,6 +235,9 @@ def main() -> None:
         make_file(directory / NAME)
     with server(directory, arguments.latency_ms, arguments.nbytes_per_second) as (endpoint, url):
         print(f"load {os.getloadavg()[0]:.1f}; {(directory / NAME).stat().st_size / 1e6:.0f} MB")
+        if arguments.spark:
+            measure_workers(directory.resolve(), endpoint, url, arguments.times)
+            return
         print("| read | by | wall s | CPU s | requests | MB | peak MiB |\n|---|---|---|---|---|---|---|")
         for columns, what in ((None, f"all {COLUMNS} columns"), (SOME, f"{len(SOME)} of {COLUMNS}")):
             for name, (_, needs) in READERS.items():

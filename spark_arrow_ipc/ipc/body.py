@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ExactReads
 
 GAP_NBYTES: Final = 64 << 10
 """Ranges closer than this are read as one: the gap costs less than a second read."""
@@ -103,7 +104,7 @@ class BufferList:
         return self
 
 
-class Window:
+class Window(ExactReads):
     """A `ByteSource` over bytes of another one that are already in memory."""
 
     waits = False
@@ -120,10 +121,6 @@ class Window:
         return self._data[start : start + nbytes]
 
     read_at = read_up_to
-
-    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return a view of each range of (byte offset, bytes)."""
-        return [self.read_up_to(byte_offset, nbytes) for byte_offset, nbytes in ranges]
 
     def close(self) -> None:
         """Do nothing: the source belongs to the reader."""

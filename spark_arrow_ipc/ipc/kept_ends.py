@@ -52,6 +52,19 @@ class KeptEnds(ExactReads):
             return self._first()[byte_offset : byte_offset + nbytes]
         return self._source.read_up_to(byte_offset, nbytes)
 
+    def read_into(self, byte_offset: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `byte_offset` on, as the source does where they lie in no end.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end earlier.
+        """
+        if byte_offset >= self._tail_start or byte_offset + len(into) <= END_NBYTES:
+            super().read_into(byte_offset, into)
+        else:
+            self._source.read_into(byte_offset, into)
+
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return each (byte offset, nbytes); those that lie in no end as the source reads several at once."""
         far = [each for each in ranges if each[0] < self._tail_start and sum(each) > END_NBYTES]

@@ -22,8 +22,6 @@ from itertools import pairwise
 from threading import Condition
 from typing import Final, Generic, TypeAlias, TypeVar
 
-import numpy as np
-
 from spark_arrow_ipc.errors import InvalidArrowError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.storage.byte_source import ByteSource, new_buffer
@@ -186,9 +184,10 @@ class Prefetch(Generic[_Result]):
         if job.is_dropped or self._is_closed or job.error is not None:
             return
         try:
-            data = self._source.read_at(byte_offset, nbytes)
             if into:
-                np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(data, np.uint8))
+                self._source.read_into(byte_offset, into)
+            else:
+                data = self._source.read_at(byte_offset, nbytes)
         except BaseException as error:  # noqa: BLE001 - `take` raises it
             self._finish(job, error=error)
             return

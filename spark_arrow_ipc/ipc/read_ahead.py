@@ -62,6 +62,16 @@ class ReadAhead:
         data = self.read_up_to(byte_offset, nbytes)
         return data if len(data) == nbytes else self._source.read_at(byte_offset, nbytes)
 
+    def read_into(self, byte_offset: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `byte_offset` on, as the source does.
+
+        Raises
+        ------
+        InvalidFramingError
+            The source ends before.
+        """
+        self._source.read_into(byte_offset, into)
+
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return each (byte offset, bytes): from the piece if it has them all, else from the source."""
         if all(len(self.held(byte_offset)) >= nbytes for byte_offset, nbytes in ranges):

@@ -50,6 +50,15 @@ class ByteSource(Protocol):
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return the bytes from `byte_offset` on, at most `nbytes`; fewer at the end."""
 
+    def read_into(self, byte_offset: int, into: memoryview) -> None:
+        """Fill `into`, which can be written, with the bytes from `byte_offset` on.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end earlier.
+        """
+
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return each (byte offset, nbytes). Slow sources may read several at once."""
 
@@ -58,7 +67,7 @@ class ByteSource(Protocol):
 
 
 class ExactReads:
-    """Implement `read_at` and `read_ranges` with `read_up_to`, for a source that does not wait."""
+    """Implement the other reads with `read_up_to`, for a source that does not wait."""
 
     nbytes: int | None
     waits: bool = False
@@ -80,6 +89,16 @@ class ExactReads:
             end = byte_offset + len(data)
             raise truncated(nbytes, len(data), byte_offset, end if self.nbytes is None else min(end, self.nbytes))
         return data
+
+    def read_into(self, byte_offset: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `byte_offset` on, by a copy.
+
+        Raises
+        ------
+        InvalidFramingError
+            The bytes end earlier.
+        """
+        np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(self.read_at(byte_offset, len(into)), np.uint8))
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return each (byte offset, nbytes), one read after another."""

@@ -155,7 +155,7 @@ class FsspecStorage:
         status = self._file(path)
         if known is not None and has_changed(known, status):
             raise FileChangedError("the file was replaced after it was listed; read the path again", path=path)
-        return ObjectSource(partial(self._fetch, path), path, status.nbytes)
+        return ObjectSource(partial(self._fill, path), path, status.nbytes)
 
     def read(self, path: str, max_nbytes: int) -> bytes:
         """Return a small file whole."""
@@ -280,6 +280,9 @@ class FsspecStorage:
                 path=path,
             )
         return data
+
+    def _fill(self, path: str, start: int, into: memoryview) -> None:
+        into[:] = self._fetch(path, start, start + len(into))
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:

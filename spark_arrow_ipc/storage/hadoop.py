@@ -360,17 +360,17 @@ class HadoopStorage:
         if status.kind is not Kind.DIRECTORY:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", directory)
 
-    def _fetch(self, file: Any, path: str) -> Callable[[int, int], memoryview]:
-        def fetch(start: int, stop: int) -> memoryview:
+    def _fetch(self, file: Any, path: str) -> Callable[[int, memoryview], None]:
+        def fetch(start: int, into: memoryview) -> None:
             with self._errors(path):
-                data = memoryview(file.read_at(stop - start, start))
-            if len(data) != stop - start:
+                data = memoryview(file.read_at(len(into), start))
+            if len(data) != len(into):
                 raise FileChangedError(
-                    f"expected {stop - start:,} bytes at byte offset {start:,}, found {len(data):,}: the file was "
+                    f"expected {len(into):,} bytes at byte offset {start:,}, found {len(data):,}: the file was "
                     "truncated after it was listed; read the path again",
                     path=path,
                 )
-            return data
+            into[:] = data
 
         return fetch
 

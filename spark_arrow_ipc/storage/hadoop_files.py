@@ -73,5 +73,5 @@ class HadoopSource(ObjectSource):
         self._fetch = _closed
 
 
-def _closed(_start: int, _stop: int) -> memoryview:
+def _closed(_start: int, _into: memoryview) -> None:
     raise ValueError("the file is closed")

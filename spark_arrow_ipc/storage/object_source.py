@@ -20,9 +20,7 @@ from itertools import starmap
 from threading import Lock
 from typing import Final
 
-import numpy as np
-
-from spark_arrow_ipc.storage.byte_source import ExactReads
+from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
 __all__ = ["PIECE_NBYTES", "TAIL_NBYTES", "ObjectSource"]
 
@@ -42,8 +40,8 @@ class ObjectSource(ExactReads):
     Parameters
     ----------
     fetch
-        Returns the bytes from one offset to another (exclusive) of the version that is meant. Raises what the reader's
-        caller shall see.
+        Fills memory with the bytes from an offset on, of the version that is meant. Raises what the reader's caller
+        shall see.
     path
         For errors.
     nbytes
@@ -52,7 +50,7 @@ class ObjectSource(ExactReads):
 
     waits = True
 
-    def __init__(self, fetch: Callable[[int, int], memoryview], path: str, nbytes: int) -> None:
+    def __init__(self, fetch: Callable[[int, memoryview], None], path: str, nbytes: int) -> None:
         self._fetch = fetch
         self.path: str | None = path
         self.nbytes: int | None = nbytes
@@ -70,15 +68,28 @@ class ObjectSource(ExactReads):
         if byte_offset >= self._tail_start:
             tail = self._last()
             return tail[byte_offset - self._tail_start : stop - self._tail_start]
-        if stop - byte_offset <= PIECE_NBYTES:
-            return self._fetch(byte_offset, stop)
-        data = np.empty(stop - byte_offset, np.uint8)
-        pieces = [
-            (start, min(start + PIECE_NBYTES, stop), byte_offset, data)
-            for start in range(byte_offset, stop, PIECE_NBYTES)
-        ]
-        list(self._threads().map(self._fetch_into, *zip(*pieces, strict=True)))
-        return data.data.toreadonly()
+        data = new_buffer(stop - byte_offset)
+        if len(data) <= PIECE_NBYTES:
+            self._fetch(byte_offset, data)
+        else:
+            starts = range(0, len(data), PIECE_NBYTES)
+            pieces = [(byte_offset + start, data[start : start + PIECE_NBYTES]) for start in starts]
+            list(self._threads().map(self._fetch, *zip(*pieces, strict=True)))
+        return data.toreadonly()
+
+    def read_into(self, byte_offset: int, into: memoryview) -> None:
+        """Fill `into`, by one request: its bytes are stored as they come, and no second copy is held.
+
+        Raises
+        ------
+        InvalidFramingError
+            The object ends before.
+        """
+        assert self.nbytes is not None
+        if byte_offset + len(into) > self._tail_start:
+            super().read_into(byte_offset, into)
+        else:
+            self._fetch(byte_offset, into)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return each (byte offset, nbytes), several at once.
@@ -103,7 +114,9 @@ class ObjectSource(ExactReads):
         with self._lock:
             if self._tail is None:
                 assert self.nbytes is not None
-                self._tail = self._fetch(self._tail_start, self.nbytes)
+                tail = new_buffer(self.nbytes - self._tail_start)
+                self._fetch(self._tail_start, tail)
+                self._tail = tail.toreadonly()
             return self._tail
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -111,6 +124,3 @@ class ObjectSource(ExactReads):
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_THREADS, "arrowipc-ranges")
             return self._pool
-
-    def _fetch_into(self, start: int, stop: int, first: int, data: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
-        data[start - first : stop - first] = self._fetch(start, stop)

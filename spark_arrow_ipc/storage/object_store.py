@@ -46,6 +46,9 @@ _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 _ATTEMPTS: Final = 5
 """How often a conditional request is made again that was refused although nothing is there."""
 
+_PART_NBYTES: Final = 256 << 10
+"""Fewest bytes of a reply that are stored at once."""
+
 _DELETE_THREADS: Final = 16
 _BATCH: Final = 1_000
 """Keys of one request that deletes, and of one page of a listing."""
@@ -324,23 +327,29 @@ class ObjectStorage:
 
         return Status(path, Kind.DIRECTORY) if repeated(is_prefix) else None
 
-    def _fetch(self, path: str, nbytes: int, version: str) -> Callable[[int, int], memoryview]:
+    def _fetch(self, path: str, nbytes: int, version: str) -> Callable[[int, memoryview], None]:
         store, key = self._at(path)
         obstore = load_obstore()
         if_match: dict[str, Any] = {"if_match": version} if version else {}
 
-        def fetch(start: int, stop: int) -> memoryview:
+        def fetch(start: int, into: memoryview) -> None:
+            filled = 0
             with self._errors(path):
-                reply = obstore.get(store, key, options={"range": (start, stop), **if_match})
+                reply = obstore.get(store, key, options={"range": (start, start + len(into)), **if_match})
                 found = reply.meta["size"]
-                data = memoryview(reply.bytes())
-            if found != nbytes or len(data) != stop - start:
+                # Whole, the library would hold the parts of the reply and the bytes that it makes of them at once.
+                for part in reply.stream(min_chunk_size=_PART_NBYTES) if found == nbytes else ():
+                    part_nbytes = len(part)
+                    if filled + part_nbytes > len(into):
+                        break
+                    into[filled : filled + part_nbytes] = memoryview(part)
+                    filled += part_nbytes
+            if filled != len(into):
                 raise FileChangedError(
                     f"expected an object of {nbytes:,} bytes, found {found:,}: it was replaced after it was listed; read "
                     "the path again",
                     path=path,
                 )
-            return data
 
         return fetch
 

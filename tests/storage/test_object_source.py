@@ -20,10 +20,10 @@ class Server:
         self.data, self.requests = data, []
         self.lock = threading.Lock()
 
-    def fetch(self, start, stop):
+    def fetch(self, start, into):
         with self.lock:
-            self.requests.append((start, stop))
-        return memoryview(self.data)[start:stop]
+            self.requests.append((start, start + len(into)))
+        into[:] = self.data[start : start + len(into)]
 
     def source(self):
         return ObjectSource(self.fetch, "s3://b/a", len(self.data))
@@ -59,6 +59,17 @@ def test_a_small_object_comes_whole_with_its_footer():
     assert [(0, TAIL_NBYTES)] == server.requests
 
 
+@pytest.mark.parametrize("start", [5, TAIL[0] - 8], ids=["inside", "with bytes of the tail"])
+def test_bytes_are_read_into_memory_that_is_given(start):
+    into = memoryview(bytearray(2 * TAIL_NBYTES // 4))
+    source = Server().source()
+    source.read_into(start, into)
+    assert DATA[start : start + len(into)] == bytes(into)
+    with pytest.raises(InvalidFramingError):
+        source.read_into(NBYTES - 5, into)
+    source.close()
+
+
 def test_ranges_are_requested_one_by_one_and_come_in_order():
     server = Server()
     source = server.source()
@@ -71,9 +82,9 @@ def test_ranges_are_requested_one_by_one_and_come_in_order():
 def test_ranges_are_under_way_at_once():
     together = threading.Barrier(4, timeout=20)
 
-    def fetch(start, stop):
+    def fetch(start, into):
         together.wait()
-        return memoryview(DATA)[start:stop]
+        into[:] = DATA[start : start + len(into)]
 
     source = ObjectSource(fetch, "s3://b/a", NBYTES)
     assert [b"".join([DATA[i : i + 1]]) for i in range(4)] == list(
@@ -89,10 +100,10 @@ def test_the_end_is_an_error_with_its_place():
 
 
 def test_an_error_of_a_piece_is_raised():
-    def fetch(start, stop):
+    def fetch(start, into):
         if start:
             raise PermissionError(13, "refused")
-        return memoryview(DATA)[start:stop]
+        into[:] = DATA[: len(into)]
 
     source = ObjectSource(fetch, "s3://b/a", NBYTES)
     with pytest.raises(PermissionError):

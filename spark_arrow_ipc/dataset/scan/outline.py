@@ -211,6 +211,7 @@ class _Shared:
         self.waits = source.waits
         self.read_at = source.read_at
         self.read_up_to = source.read_up_to
+        self.read_into = source.read_into
         self.read_ranges = source.read_ranges
 
     def close(self) -> None:
