@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.lazy_columns import LazyColumns, pick
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
@@ -25,7 +26,8 @@ class RecordBatch:
     schema
         One field for each column.
     columns
-        Arrays of `num_rows` slots, in the order of the fields.
+        Arrays of `num_rows` slots, in the order of the fields. Readers of wide tables make each when it is first
+        asked for (`LazyColumns`).
     num_rows
         Rows; a batch without columns may have some too.
     custom_metadata
@@ -33,13 +35,15 @@ class RecordBatch:
     """
 
     schema: Schema
-    columns: tuple[Array, ...]
+    columns: Sequence[Array]
     num_rows: int
     custom_metadata: CustomMetadata = ()
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.schema):
             raise ValueError(f"expected {len(self.schema)} columns, found {len(self.columns)}")
+        if isinstance(self.columns, LazyColumns):
+            return  # of the right lengths, and asking for them would make them
         for field, column in zip(self.schema.fields, self.columns, strict=True):
             if column.length != self.num_rows:
                 raise ValueError(f"column {field.name}: expected {self.num_rows} slots, found {column.length}")
@@ -83,7 +87,7 @@ class RecordBatch:
         positions = [self.schema.position(column) for column in columns]
         fields = tuple(self.schema.fields[i] for i in positions)
         schema = Schema(fields, self.schema.custom_metadata, self.schema.endianness)
-        return RecordBatch(schema, tuple(self.columns[i] for i in positions), self.num_rows, self.custom_metadata)
+        return RecordBatch(schema, pick(self.columns, positions), self.num_rows, self.custom_metadata)
 
     def slice(self, offset: int, length: int | None = None) -> RecordBatch:
         """Return `length` rows from `offset` on, sharing memory. O(columns)."""

@@ -10,20 +10,21 @@ from typing import TypeAlias
 
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, resolve_exactly
+from spark_arrow_ipc.arrow.lazy_columns import pick
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.body import AnyPlace, Body, ranges_to_read
 from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
 from spark_arrow_ipc.ipc.decode import (
-    BatchLayout,
     FindDictionary,
     build_columns,
-    check_header,
     decode_columns,
     held_nbytes,
-    wanted_ranges,
+    read_buffers,
 )
+from spark_arrow_ipc.ipc.leaf_columns import LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
@@ -50,6 +51,7 @@ class SelectedColumns:
             if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
                 self._selection = None  # every column, in any order
         self._plans: dict[MetadataVersion, Plan] = {}
+        self._leaves: dict[MetadataVersion, LeafColumns | None] = {}
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
         """Whether the batches have the other byte order."""
@@ -81,7 +83,13 @@ class SelectedColumns:
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
-        columns = self._read_columns(header, plan, place, find, checksums)
+        layout = check_header(header, plan, place.nbytes, self.limits)
+        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
+        columns = None
+        if layout.arrays is not None and header.compression is None and not self.swaps:
+            columns = self._decode_leaves(message, plan, layout, body, find=find, checksums=checksums)
+        if columns is None:
+            columns = self._decode(header, plan, layout, body, find, checksums=checksums)
         return self._batch(columns, header.length, message)
 
     def build_batch(
@@ -93,9 +101,9 @@ class SelectedColumns:
         self._check(columns, plan)
         return self._batch(columns, num_rows, message)
 
-    def _batch(self, columns: tuple[Array, ...], num_rows: int, message: Message) -> RecordBatch:
+    def _batch(self, columns: Sequence[Array], num_rows: int, message: Message) -> RecordBatch:
         if self._order is not None:
-            columns = tuple(columns[i] for i in self._order)
+            columns = pick(columns, self._order)
         return RecordBatch(self.schema, columns, num_rows, message.custom_metadata)
 
     def wanted_ranges(self, message: Message, gap: int) -> list[tuple[int, int]]:
@@ -147,17 +155,33 @@ class SelectedColumns:
         (values,) = self._decode(header, plan, layout, body, find, checksums=checksums)
         return values, nbytes
 
-    def _read_columns(
+    def _decode_leaves(
         self,
-        header: RecordBatchHeader,
+        message: Message,
         plan: Plan,
-        place: AnyPlace,
+        layout: BatchLayout,
+        body: Body,
+        *,
         find: FindDictionary,
         checksums: Sequence[int] | None,
-    ) -> tuple[Array, ...]:
-        layout = check_header(header, plan, place.nbytes, self.limits)
-        body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
-        return self._decode(header, plan, layout, body, find, checksums=checksums)
+    ) -> Sequence[Array] | None:
+        """Decode a wide batch, as far as its columns are plain, at once; None if it has to be decoded a step at a time."""
+        if message.version not in self._leaves:
+            self._leaves[message.version] = compile_leaves(plan)
+        leaves, header = self._leaves[message.version], message.header
+        if leaves is None:
+            return None
+        assert isinstance(header, RecordBatchHeader)
+        if checksums is not None:
+            read_buffers(plan, layout, body, None, limits=self.limits, checksums=checksums)
+        return decode_leaves(
+            leaves,
+            header.length,
+            layout,
+            body,
+            lambda others, part: decode_columns(header, others, part, body, find, limits=self.limits, swaps=False),
+            validates=self._validates,
+        )
 
     def _decode(
         self,

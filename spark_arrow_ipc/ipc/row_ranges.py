@@ -24,11 +24,12 @@ import numpy as np
 from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.batches_ahead import Fetched
 from spark_arrow_ipc.ipc.body import WAITING_GAP_NBYTES, BodyPlace, join_ranges
 from spark_arrow_ipc.ipc.checksums import RunningChecksums
 from spark_arrow_ipc.ipc.constants import NO_BYTES
-from spark_arrow_ipc.ipc.decode import BatchLayout, FindDictionary, check_header, wanted_ranges
+from spark_arrow_ipc.ipc.decode import FindDictionary
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
 
@@ -251,9 +251,7 @@ class Writer:
     def _new_compressor(self) -> Compressor | None:
         return None if self._compression is None else Compressor(self._compression, self._options.compression_level)
 
-    def _encode(
-        self, plan: Plan, columns: tuple[Array, ...], length: int, compressor: Compressor | None
-    ) -> EncodedBatch:
+    def _encode(self, plan: Plan, columns: Sequence[Array], length: int, compressor: Compressor | None) -> EncodedBatch:
         return encode_columns(
             plan, columns, length,
             compression=self._compression, compressor=compressor, alignment=self._options.alignment,

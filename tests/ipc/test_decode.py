@@ -1,75 +1,68 @@
-"""Nodes and buffers of a header are checked alike whether there are few of them or many."""
+"""Arrays of one batch: a view into the body for each buffer, each as large as its slots need."""
 
 import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError, LimitError
-from spark_arrow_ipc.ipc import decode
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError
+from spark_arrow_ipc.ipc.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.constants import MetadataVersion
-from spark_arrow_ipc.ipc.decode import check_header
-from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.decode import build_columns
 from spark_arrow_ipc.ipc.plan import compile_plan
 
-PLAN = compile_plan((t.field("a", t.int64), t.field("b", t.int64)), (), MetadataVersion.V5)
-BODY_NBYTES = 160
-LARGEST = 2**63 - 1
-
-NODES = [[10, 0], [10, 3]]
-BUFFERS = [[0, 0], [0, 80], [80, 8], [88, 72]]
+ROWS = 10
 
 
-def changed(rows, number, row):
-    return [row if i == number else each for i, each in enumerate(rows)]
+def built(type_, nodes, nbytes, ids=()):
+    """Decode one column whose buffers have so many bytes, one after the other from byte 1,000 on."""
+    plan = compile_plan((t.field("a", type_),), ids, MetadataVersion.V5)
+    regions = [memoryview(bytes(own)) for own in nbytes]
+    starts = np.cumsum([0, *nbytes])[:-1].tolist()
+    layout = BatchLayout(nodes, [list(place) for place in zip(starts, nbytes, strict=True)], (0,))
+    return build_columns(ROWS, plan, layout, regions, lambda *_: None, body_offset=1_000, swaps=False)
 
+
+STRUCT = t.struct([("x", t.int8)])
 
 SOUND = {
-    "as written": (NODES, BUFFERS),
-    "all slots null": (changed(NODES, 1, [10, 10]), BUFFERS),
-    "an empty buffer at the end": (NODES, changed(BUFFERS, 2, [160, 0])),
-    "a buffer of the whole body": (NODES, changed(BUFFERS, 1, [0, 160])),
+    "a validity bitmap that is left out": (t.int32, [[10, 0]], [0, 40], [None, 40]),
+    "one that is there": (t.int32, [[10, 3]], [2, 40], [2, 40]),
+    "buffers that are larger": (t.int32, [[10, 3]], [64, 64], [64, 64]),
+    "no bytes at all in strings": (t.utf8, [[10, 0]], [0, 44, 0], [None, 44, 0]),
+    "a child that is longer": (STRUCT, [[10, 0], [12, 0]], [0, 0, 12], [None]),
 }
-WRONG = {
-    "a negative null count": (changed(NODES, 1, [10, -1]), BUFFERS, InvalidMetadataError, "null_count -1 in node 1"),
-    "more nulls than slots": (changed(NODES, 0, [10, 11]), BUFFERS, InvalidMetadataError, "null_count 11 in node 0"),
-    "a negative length": (changed(NODES, 0, [-1, 0]), BUFFERS, InvalidMetadataError, "length -1, null_count 0 in node 0"),
-    "too many slots": (changed(NODES, 1, [1001, 0]), BUFFERS, LimitError, "max_slots"),
-    "a buffer of less than nothing": (NODES, changed(BUFFERS, 1, [8, -8]), InvalidBodyError, "field a: .* buffer 1 of -8 bytes at 8 "),
-    "the most negative size": (NODES, changed(BUFFERS, 1, [8, -LARGEST - 1]), InvalidBodyError, "buffer 1 of -9,223"),
-    "a buffer before the body": (NODES, changed(BUFFERS, 2, [-8, 8]), InvalidBodyError, "field b: .* buffer 2 of 8 bytes at -8 "),
-    "a buffer that ends after the body": (NODES, changed(BUFFERS, 3, [88, 73]), InvalidBodyError, "buffer 3 of 73 bytes at 88"),
-    "a buffer after the body": (NODES, changed(BUFFERS, 3, [168, 0]), InvalidBodyError, "buffer 3 of 0 bytes at 168"),
-    "an end beyond 64 bits": (NODES, changed(BUFFERS, 3, [88, LARGEST]), InvalidBodyError, "buffer 3 of 9,223"),
-    "buffers that share the body": (NODES, [[0, 160], [0, 160], [0, 160], [0, 0]], LimitError, "share bytes, asks for 480, .* max_batch_bytes"),
-    "a buffer between two words": (NODES, changed(BUFFERS, 3, [84, 72]), InvalidBodyError, "buffer 3 of 72 bytes at 84"),
-}  # fmt: skip
-
-
-def checked(nodes, buffers):
-    header = RecordBatchHeader(10, np.array(nodes, np.int64), np.array(buffers, np.int64), None, np.zeros(0, np.int64))
-    return check_header(header, PLAN, BODY_NBYTES, Limits(max_slots=1000, max_batch_bytes=400))
-
-
-@pytest.fixture(params=[0, 1000], ids=["many", "few"])
-def many(request, monkeypatch):
-    """The number of buffers from which on numpy looks at them."""
-    monkeypatch.setattr(decode, "_MANY_BUFFERS", request.param)
-    return request.param == 0
 
 
 @pytest.mark.parametrize("case", SOUND)
-def test_sound_headers_pass(case, many, monkeypatch):
-    nodes, buffers = SOUND[case]
-    if many:  # and none of them a second time, one by one
-        monkeypatch.setattr(decode, "enumerate", None, raising=False)
-    layout = checked(nodes, buffers)
-    assert (nodes, buffers) == (layout.nodes, layout.buffers)
+def test_buffers_are_views_of_what_the_body_has(case):
+    type_, nodes, nbytes, expected = SOUND[case]
+    (column,) = built(type_, nodes, nbytes)
+    assert [None if buffer is None else len(buffer) for buffer in column.buffers] == expected
+    assert (column.length, column.null_count) == tuple(nodes[0])
+
+
+WRONG = {
+    "a column of another length": (t.int32, [[9, 0]], [0, 40], "a", "expected a column of 10 rows, found 9", 0),
+    "nulls without a bitmap": (t.int32, [[10, 1]], [0, 40], "a", "a validity bitmap of 2 bytes for 10 slots, found 0", 0),
+    "a bitmap that is too short": (t.int32, [[10, 1]], [1, 40], "a", "a validity bitmap of 2 bytes", 0),
+    "values that are too short": (t.int32, [[10, 0]], [0, 39], "a", "values of 40 bytes for 10 slots, found 39", 0),
+    "value offsets without the last": (t.utf8, [[10, 0]], [0, 40, 8], "a", "value offsets of 44 bytes", 0),
+    "a child that is too short": (STRUCT, [[10, 0], [9, 0]], [0, 0, 10], "a", "child 'x' of at least 10 slots, found 9", 0),
+    "values of a child that are too short": (STRUCT, [[10, 0], [10, 0]], [2, 8, 9], "a.x", "values of 10 bytes", 2),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
-@pytest.mark.usefixtures("many")
-def test_wrong_headers_are_named_errors(case):
-    nodes, buffers, error, says = WRONG[case]
-    with pytest.raises(error, match=says):
-        checked(nodes, buffers)
+def test_a_buffer_that_does_not_fit_is_named(case):
+    type_, nodes, nbytes, path, says, byte_offset = WRONG[case]
+    with pytest.raises(InvalidBodyError, match=says) as caught:
+        built(type_, nodes, nbytes)
+    assert (caught.value.field_path, caught.value.byte_offset) == (path, 1_000 + byte_offset)
+
+
+def test_indices_need_a_dictionary_unless_all_are_null():
+    encoded = t.dictionary(t.int8, t.utf8)
+    (column,) = built(encoded, [[10, 10]], [2, 10], ids=(0,))
+    assert column.dictionary.length == 0
+    with pytest.raises(InvalidDictionaryError, match="a dictionary batch of id 0 before its first use"):
+        built(encoded, [[10, 9]], [2, 10], ids=(0,))

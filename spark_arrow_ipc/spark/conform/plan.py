@@ -12,7 +12,7 @@ more than 38 digits and map keys of nested types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.kernels.slice import split_rows
+from spark_arrow_ipc.arrow.lazy_columns import pick
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
@@ -112,7 +113,7 @@ class Conform:
             fields = (*batch.schema.fields, ABSENT_FIELD)
             batch = RecordBatch(Schema(fields), (*batch.columns, nulls(batch.num_rows)), batch.num_rows)
         try:
-            columns = tuple(batch.columns[i] for i in self.positions)
+            columns = tuple(pick(batch.columns, self.positions))
             if batch.num_rows <= self.max_rows and self.bound is not None and self.bound(columns) <= PIECE_NBYTES:
                 yield self._piece(columns, batch.num_rows)
                 return
@@ -137,7 +138,7 @@ class Conform:
                 f"offsets, sizes or indices are broken ({error}); validation=full names the first"
             ) from error
 
-    def _piece(self, columns: tuple[Array, ...], rows: int) -> pa.RecordBatch:
+    def _piece(self, columns: Sequence[Array], rows: int) -> pa.RecordBatch:
         if not columns:
             # Without columns pyarrow's RecordBatch would have no row count; a struct array has one.
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

@@ -1,0 +1,213 @@
+"""The nodes and buffers of one batch: its header, checked against the plan and the body.
+
+Strategy
+--------
+A few nodes and buffers are checked one after another; many are checked at once by numpy, and stay arrays until somebody
+asks for their numbers. A check of many that fails says only that: the loop then finds the first that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
+
+from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.ipc.plan import Plan, Step
+
+__all__ = ["BatchLayout", "check_header", "owner", "wanted_ranges"]
+
+_MANY_BUFFERS: Final = 200
+"""From this many buffers on, vectorised checks are faster than a Python loop."""
+
+_NONE_BEFORE: Final = (0,)
+"""`BatchLayout.variadic_before` where there are no views."""
+
+_ALL_BUFFERS: Final = "the buffers of a batch, which may share bytes,"
+"""Buffers that share bytes are copied and checked once each: together they count as if they did not."""
+
+_SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
+
+
+class _Rows(Sequence[Sequence[int]]):
+    """The rows of an array as lists, each made when it is asked for."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Int64s) -> None:
+        self._array = array
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._array[row].tolist()
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+
+Pairs: TypeAlias = Sequence[Sequence[int]]
+
+
+class BatchLayout:
+    """The nodes and buffers of one batch, checked against the plan.
+
+    Parameters
+    ----------
+    nodes
+        (length, null_count) of each node.
+    buffers
+        (byte offset inside the body, nbytes) of each buffer.
+    variadic_before
+        The number of variadic buffers before each view field, and at the end their sum.
+
+    Attributes
+    ----------
+    arrays
+        The nodes and buffers, shape ``(n, 2)`` each, if there are many of them: their lists are then made on first use.
+    """
+
+    __slots__ = ("_buffers", "_nodes", "arrays", "variadic_before")
+
+    def __init__(self, nodes: Pairs | None, buffers: Pairs | None, variadic_before: tuple[int, ...]) -> None:
+        self._nodes, self._buffers, self.variadic_before = nodes, buffers, variadic_before
+        self.arrays: tuple[Int64s, Int64s] | None = None
+
+    @classmethod
+    def of_arrays(cls, nodes: Int64s, buffers: Int64s, variadic_before: tuple[int, ...]) -> BatchLayout:
+        """Return a layout of arrays."""
+        layout = cls(None, None, variadic_before)
+        layout.arrays = nodes, buffers
+        return layout
+
+    @property
+    def nodes(self) -> Pairs:
+        """(length, null_count) of each node."""
+        if self._nodes is None:
+            assert self.arrays is not None
+            self._nodes = self.arrays[0].tolist()
+        return self._nodes
+
+    @property
+    def buffers(self) -> Pairs:
+        """(byte offset inside the body, nbytes) of each buffer."""
+        if self._buffers is None:
+            assert self.arrays is not None
+            self._buffers = self.arrays[1].tolist()
+        return self._buffers
+
+    def sparse(self) -> BatchLayout:
+        """Return the same layout for a few of its columns: it makes no lists of all numbers."""
+        assert self.arrays is not None
+        nodes, buffers = self.arrays
+        return BatchLayout(_Rows(nodes), _Rows(buffers), self.variadic_before)
+
+    def first_buffer(self, step: Step) -> int:
+        """Return the number of the step's first buffer in this batch."""
+        return step.first_buffer + self.variadic_before[step.first_variadic]
+
+    def variadic_count(self, step: Step) -> int:
+        """Return the number of variadic buffers of the step in this batch."""
+        return self.variadic_before[step.first_variadic + 1] - self.variadic_before[step.first_variadic]
+
+    def numbers(self, step: Step) -> range:
+        """Return the numbers of all buffers that the step uses."""
+        first = self.first_buffer(step) + step.drops_validity
+        return range(first, first + len(step.buffers) + (self.variadic_count(step) if step.is_variadic else 0))
+
+
+def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits: Limits) -> BatchLayout:
+    """Check a header against plan and body; return the layout. O(nodes + buffers).
+
+    Raises
+    ------
+    InvalidMetadataError
+        The number of nodes, buffers or variadic counts is wrong, or one of the numbers impossible.
+    InvalidBodyError
+        A buffer is not inside the body, or does not begin at a multiple of 8.
+    LimitError
+        The body is larger than the limits allow.
+    """
+    limits.check("max_batch_bytes", body_nbytes, "the body of a batch")
+    # Counts come first: a list takes ten times the memory of the numbers in the metadata.
+    _check_count("field nodes", plan.nodes, len(header.nodes))
+    _check_count("variadic buffer counts", plan.variadics, len(header.variadic_counts))
+    variadic_before = _variadic_before(header, limits) if plan.variadics else _NONE_BEFORE
+    _check_count("buffers", plan.buffers + variadic_before[-1], len(header.buffers))
+    if not plan.nodes:  # else the lengths of the columns are checked, and compared with this one
+        limits.check("max_slots", header.length, "a batch without columns")
+    if len(header.buffers) >= _MANY_BUFFERS:
+        # Copies: the metadata may lie in a mapped file, and is not looked at again.
+        nodes, buffers = header.nodes.copy(), header.buffers.copy()
+        if _are_sound(nodes, buffers, body_nbytes, limits):
+            return BatchLayout.of_arrays(nodes, buffers, variadic_before)
+    layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), variadic_before)
+    # Python's integers: they cannot overflow, and for a few columns they are faster than calls of numpy.
+    for i, (length, null_count) in enumerate(layout.nodes):
+        if length > limits.max_slots:
+            limits.check("max_slots", length, "an array of a batch")
+        if not 0 <= null_count <= length:
+            raise InvalidMetadataError(
+                expected="field nodes with 0 <= null_count <= length",
+                found=f"length {length:,}, null_count {null_count:,} in node {i}",
+                spec="Message.fbs, FieldNode",
+            )
+    total = 0
+    for i, (start, nbytes) in enumerate(layout.buffers):
+        total += nbytes
+        if not (0 <= nbytes <= body_nbytes and 0 <= start <= body_nbytes - nbytes) or start % BODY_ALIGNMENT:
+            raise InvalidBodyError(
+                expected=f"a buffer at a multiple of 8 inside the body of {body_nbytes:,} bytes",
+                found=f"buffer {i} of {nbytes:,} bytes at {start:,}",
+                field_path=owner(plan, i, layout),
+                spec=_SPEC_BUFFERS,
+            )
+    if total > limits.max_batch_bytes:
+        limits.check("max_batch_bytes", total, _ALL_BUFFERS)
+    return layout
+
+
+def _variadic_before(header: RecordBatchHeader, limits: Limits) -> tuple[int, ...]:
+    """Return the number of variadic buffers before each view field, and at the end their sum."""
+    counts = header.variadic_counts.tolist()
+    # Each count is bounded by itself, so that the sum cannot hide a negative one.
+    if min(counts) < 0 or max(counts) > len(header.buffers):
+        raise InvalidMetadataError(
+            expected=f"variadic buffer counts of 0 to {len(header.buffers)}", found=str(counts[:20])
+        )
+    before = (0, *accumulate(counts))
+    limits.check("max_buffers", before[-1], "a batch with views")
+    return before
+
+
+def _are_sound(nodes: Int64s, buffers: Int64s, body_nbytes: int, limits: Limits) -> bool:
+    """Check all nodes and buffers at once, by the rules of `check_header`."""
+    length, null_count = nodes[:, 0], nodes[:, 1]
+    start, nbytes = buffers[:, 0], buffers[:, 1]
+    sound = (null_count >= 0) & (null_count <= length) & (length <= limits.max_slots)
+    # The difference overflows only for a negative number of bytes, which its own term refuses.
+    inside = (nbytes >= 0) & (start >= 0) & (start <= body_nbytes - nbytes) & (start % BODY_ALIGNMENT == 0)
+    if not (sound.all() and inside.all()):
+        return False
+    limits.check("max_batch_bytes", int(nbytes.sum()), _ALL_BUFFERS)
+    return True
+
+
+def wanted_ranges(plan: Plan, layout: BatchLayout) -> list[tuple[int, int]]:
+    """Return (byte offset inside the body, nbytes) of every buffer that the plan's steps use."""
+    buffers = layout.buffers
+    return [(buffers[i][0], buffers[i][1]) for step in plan.steps for i in layout.numbers(step)]
+
+
+def _check_count(what: str, expected: int, actual: int) -> None:
+    if expected != actual:
+        raise InvalidMetadataError(expected=f"{expected} {what}, as the schema implies", found=str(actual))
+
+
+def owner(plan: Plan, buffer_number: int, layout: BatchLayout) -> str | None:
+    """Return the path of the step that a buffer belongs to, or of the one before it."""
+    for step in reversed(plan.steps):
+        if layout.first_buffer(step) <= buffer_number:
+            return step.path
+    return None
