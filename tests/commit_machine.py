@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
+from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
@@ -216,6 +218,8 @@ class CommitMachine(RuleBasedStateMachine):
         self.committed = set()
         self.withdrawn = set()
         self.number = 0
+        self.records = {}
+        self.keeps = False
 
     def sleep(self, seconds):
         self.now += seconds
@@ -229,6 +233,7 @@ class CommitMachine(RuleBasedStateMachine):
         assert seq == self.head + 1, "a record leaves no gap"
         self.head = seq
         record = json.loads(data)
+        self.records[seq] = record
         if record["mode"] == "withdrawn":
             self.newest = None
             assert not self.committed & set(record["withdraws"]), "a committed job is withdrawn"
@@ -252,6 +257,21 @@ class CommitMachine(RuleBasedStateMachine):
 
     def look(self):
         assert self.truth == self.seen(self.storage)
+        if self.keeps:
+            self.look_at_kept()
+
+    def look_at_kept(self):
+        """Every record that is done is kept, as it is in the chain."""
+        dataset = DatasetDirectory(self.storage, ROOT)
+        head = read_head(dataset)
+        for seq, record in self.records.items():
+            kept = read_kept(dataset, seq)
+            if kept is None:
+                is_taken_back = self.records.get(seq + 1, {"mode": ""})["mode"] == "taken back"
+                assert is_taken_back or (seq == head.seq and not head.done), "a gap in the kept records"
+            else:
+                made = (record["jobid"], record["mode"], [add[1] for add in record["adds"]])
+                assert made == (kept.jobid, kept.mode, [add.final for add in kept.adds])
 
     @staticmethod
     def seen(storage):
@@ -267,9 +287,11 @@ class CommitMachine(RuleBasedStateMachine):
 
     # What happens
 
-    @initialize()
-    def begin(self):
-        self.finished("first", self.staged(plan_job(ROOT, WriteMode.APPEND, storage=self.storage), "k=1"))
+    @initialize(keeps=st.booleans())
+    def begin(self, keeps):
+        self.keeps = keeps
+        plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, commit_retention=60 if keeps else None)
+        self.finished("first", self.staged(plan, "k=1"))
 
     def staged(self, plan, *directories):
         """Stage two files a directory, as two tasks would."""

@@ -55,6 +55,7 @@ POINTS: Final[Mapping[str, str]] = {
     "C5.unlinked": "an old file is deleted (each)",
     "C5.synced": "the deletions are durable",
     "C6.success": "_SUCCESS is written",
+    "C6.kept": "the record is kept, if the dataset keeps records",
     "C6.done": "the record is marked as done",
     "C6.pruned": "older records are deleted",
     "C6.cleaned": "the staging directory is deleted",

@@ -34,8 +34,9 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, read_pending
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
+from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, newest_record, read_pending
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.give_up import give_up
@@ -55,6 +56,9 @@ SCHEMA = Schema.of([field("id", types.int64)])
 OPTIONS = SinkOptions(record_batch_rows=10)
 ROWS = 30
 PARTITIONS = ("k=1", "k=2", "k=3")
+RETENTION = 3600
+"""Seconds for which records are kept."""
+
 WRITTEN = ("k=2", "k=4", "k=2")
 """A dynamic overwrite's tasks: two into a partition that exists, one into a new one."""
 
@@ -70,7 +74,7 @@ LOOPS = {"T2.batch": 2, "C3.torn": 1, "C4.renamed": 2, "C5.unlinked": 2}
 
 def write(root, mode, rows, *, partitioned, commits=True, staged=lambda: None):
     """Run a whole job of three tasks in this process; `staged` is called when they are done."""
-    plan = plan_job(root, mode)
+    plan = plan_job(root, mode, commit_retention=RETENTION)
     outputs = []
     for i, directory in enumerate(WRITTEN):
         batch = RecordBatch.from_pydict({"id": rows[i::3]}, SCHEMA)
@@ -169,13 +173,25 @@ def check_recovery(root, view, rng=None):
     check(
         (None, (), (), 0, ()) == (again.finished, again.withdrawn, again.files, again.nbytes, again.kept), again, root
     )
-    left = [name for name in first if not name.startswith(("part-", "k=")) and name not in ("_SUCCESS", "_ipc_commits")]
+    check_kept(root)
+    visible = ("_SUCCESS", "_ipc_commits", "_ipc_commits/log")
+    left = [name for name in first if not name.startswith(("part-", "k=", "_ipc_commits/log/")) and name not in visible]
     records = [name for name in left if name.startswith("_ipc_commits/")]
     check(left == records and len(records) <= 2 * KEPT_RECORDS, f"vacuum left {left}", root)
     empty = [path.name for path in Path(root).glob("k=*") if not any(path.iterdir())]
     check(not empty, f"empty directories {empty}", root)
     listed = {directory_of(file.path) for file in live_files(DatasetDirectory(STORAGE, root))}
     check(listed == view.keys(), "after recovery the plain listing is the truth", root)
+
+
+def check_kept(root):
+    """The record of every job is kept, without a gap, but of one that was taken back before it was done."""
+    dataset = DatasetDirectory(STORAGE, str(root))
+    head = newest_record(dataset)[0].seq
+    kept = [read_kept(dataset, seq) for seq in range(1, head + 1)]
+    modes = ["none" if record is None else record.mode for record in kept]
+    gaps = [seq for seq, mode in enumerate(modes, 1) if mode == "none" and [TAKEN_BACK] != modes[seq : seq + 1]]
+    check(not gaps, f"of {head} records {gaps} are not kept", root)
 
 
 def check(truth, words, root):
@@ -239,7 +255,7 @@ def run_step(root, spec, point, mode, rng):
 
 def seed(root, rows):
     """Append to the three partitions."""
-    plan = plan_job(root, WriteMode.APPEND)
+    plan = plan_job(root, WriteMode.APPEND, commit_retention=RETENTION)
     outputs = []
     for i, directory in enumerate(PARTITIONS):
         batch = RecordBatch.from_pydict({"id": rows[i::3]}, SCHEMA)

@@ -128,7 +128,9 @@ def do(spark, f, root, mode, first=0, *, partitioned=False, fails=False):
         columns.append(keys[(f.col("id") - first) % 3].alias("k"))
     if fails:
         columns[0] = f.expr(f"if(id < {first + ROWS - 1}, id, raise_error('no'))").alias("id")
-    writer = frame.select(*columns).write.format("arrowipc").option("recordBatchRows", 4)
+    writer = (
+        frame.select(*columns).write.format("arrowipc").option("recordBatchRows", 4).option("commitRetention", "1h")
+    )
     if partitioned:
         writer = writer.option("partitionBy", "k")
     if mode == "dynamic":

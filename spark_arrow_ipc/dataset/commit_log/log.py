@@ -26,6 +26,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     parse_name,
     sequence_number,
 )
+from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, TAKEN_BACK, Record, RemovedFile, StagedFile
 from spark_arrow_ipc.errors import (
     CommitError,
@@ -73,10 +74,15 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest record's number (0 if there is none), and whether it is applied."""
+    """The newest record's number (0 if there is none), whether it is applied, and whether records are kept after that."""
 
     seq: int = 0
     done: bool = True
+    keeps: bool = field(default=False, compare=False)
+
+    def has_passed(self, seq: int) -> bool:
+        """Return whether the record of a number is applied, or taken back by the next one."""
+        return self.seq > seq or self.done
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +181,9 @@ def read_head(dataset: DatasetDirectory) -> Head:
             break
         # A listing may have only the second of two names that appear one after the other.
         if dataset.storage.status(dataset.record(mark), follow_links=False) is not None:
-            return Head(mark)
+            return Head(mark, keeps=LOG_NAME in names)
         _log.warning("%s marks a record that is not there, and counts for nothing", printable(dataset.done_mark(mark)))
-    return Head(seq, done=not seq or seq in numbers[NameKind.DONE])
+    return Head(seq, done=not seq or seq in numbers[NameKind.DONE], keeps=LOG_NAME in names)
 
 
 def is_applied(dataset: DatasetDirectory, seq: int) -> bool:
@@ -188,8 +194,7 @@ def is_applied(dataset: DatasetDirectory, seq: int) -> bool:
     CommitError, OSError
         As `read_head`.
     """
-    head = read_head(dataset)
-    return head.seq > seq or head.done
+    return read_head(dataset).has_passed(seq)
 
 
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:

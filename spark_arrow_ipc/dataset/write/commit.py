@@ -43,6 +43,7 @@ from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
 from spark_arrow_ipc.dataset.write.file_limit import check_copied
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
+from spark_arrow_ipc.dataset.write.keep_records import begin_to_keep
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.present_files import present
@@ -116,6 +117,7 @@ def commit(
             adds = _checked_files(staging, (write_empty(),))
         if job.intent.keep_replaced:
             staging.storage.make_directory(all_replaced(staging.dataset))
+        begin_to_keep(staging.dataset, job.intent.commit_retention, durable=staging.durable)
         failpoint.hit("C1.checked")
         _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
         failpoint.hit("C2.synced")
@@ -397,9 +399,8 @@ def abort(staging: Staging) -> bool:
         )
         return True
     if not withdrawn:
-        _log.warning(
-            "%s: the job %s was aborted after its commit; it is published", printable(staging.root), staging.jobid
-        )
+        words = "%s: the job %s was aborted after its commit; it is published"
+        _log.warning(words, printable(staging.root), staging.jobid)
     return withdrawn
 
 

@@ -52,6 +52,8 @@ class CommitIntent:
         How many seconds replaced files live on for running reads; 0 deletes them.
     query
         The batch of a streaming query that this is; it is committed once.
+    commit_retention
+        How many seconds this record and all that follow are kept for streams; None leaves that as it is.
     """
 
     mode: WriteMode
@@ -61,6 +63,7 @@ class CommitIntent:
     partition_by: tuple[Field, ...] | None = None
     keep_replaced: int = 0
     query: Batch | None = None
+    commit_retention: int | None = None
 
     def is_in(self, record: Record | None) -> bool:
         """Return whether a record contains the commit token, or this batch of the query or a later one."""
@@ -101,6 +104,7 @@ def plan_job(
     partition_by: tuple[Field, ...] | None = None,
     check_existing: Callable[[DataFile], None] | None = None,
     keep_replaced: int = 0,
+    commit_retention: int | None = None,
     file_nbytes: int | None = None,
     storage: Storage | None = None,
 ) -> JobPlan:
@@ -125,6 +129,8 @@ def plan_job(
         Called with the newest file that the job keeps, to raise if new files do not fit beside it.
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
+    commit_retention
+        How many seconds records are kept for streams, from this job on; None leaves that as it is.
     file_nbytes
         The largest size of a file that is asked for, None for none: only checked here (`file_limit`).
     storage
@@ -151,7 +157,9 @@ def plan_job(
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
     staging.dataset.check()
-    intent = CommitIntent(mode, (), if_exists, commit_token, partition_by, keep_replaced)
+    intent = CommitIntent(
+        mode, (), if_exists, commit_token, partition_by, keep_replaced, commit_retention=commit_retention
+    )
     snapshot: tuple[LiveFile, ...] | None = _snapshot(staging.dataset, intent) if is_there else ()
     if snapshot is None:
         return JobPlan(staging, intent, skip=True)
@@ -179,6 +187,7 @@ def plan_batch(
     partition_by: tuple[Field, ...] | None = None,
     check_existing: Callable[[DataFile], None] | None = None,
     keep_replaced: int = 0,
+    commit_retention: int | None = None,
 ) -> JobPlan:
     """Plan the commit of a batch of a streaming query, whose tasks have staged its files already.
 
@@ -192,7 +201,7 @@ def plan_batch(
         Append, or overwrite: what a reader sees now is replaced.
     query
         The batch, which is committed once.
-    partition_by, check_existing, keep_replaced
+    partition_by, check_existing, keep_replaced, commit_retention
         As for `plan_job`.
 
     Raises
@@ -202,7 +211,14 @@ def plan_batch(
     """
     _check_is_no_file(staging.storage, staging.root)
     staging.dataset.check()
-    intent = CommitIntent(mode, (), partition_by=partition_by, keep_replaced=keep_replaced, query=query)
+    intent = CommitIntent(
+        mode,
+        (),
+        partition_by=partition_by,
+        keep_replaced=keep_replaced,
+        query=query,
+        commit_retention=commit_retention,
+    )
     # If the batch is committed, `commit` finds that too, and removes what is staged.
     snapshot = _snapshot(staging.dataset, intent) or ()
     if mode is not WriteMode.OVERWRITE:

@@ -11,7 +11,7 @@ files are durable.
 C3   make the record's name durable, which a process that died may have left to chance
 C4   make the partitions' directories, give each staged file its final name (`publish`), make the names durable
 C5   claim the files that the record removes (`claim`), delete them (or move them to the replaced ones), and the partitions' directories that are empty then
-C6   write ``_SUCCESS``, mark the record as done, delete its claim, old records and the staging directory
+C6   write ``_SUCCESS``, keep the record for streams (`keep_records`), mark it as done, delete its claim, old records and the staging directory
 ==== ===================================================================================================
 
 A record that withdraws jobs has no files for C4 and C5: it is marked as done, and its jobs' staging directories are
@@ -30,11 +30,12 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Head, is_applied, newest_record, old_records
+from spark_arrow_ipc.dataset.commit_log.log import Head, is_applied, newest_record, old_records, read_head
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired, kept_directory, kept_path
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
+from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
 from spark_arrow_ipc.dataset.write.present_files import present
 from spark_arrow_ipc.dataset.write.publish import publish_files, wait_for_copies
 from spark_arrow_ipc.errors import CommitError, printable
@@ -185,7 +186,8 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     publish_files(dataset, record, alone=alone)
     _sync(dataset, record, directories)
     failpoint.hit("C4.synced")
-    if is_applied(dataset, record.seq):
+    head = read_head(dataset)
+    if head.has_passed(record.seq):
         # Another process finished this job, and later jobs may have changed its files.
         return
     if record.mode == TAKEN_BACK:
@@ -195,20 +197,30 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     elif record.removes and not _may_delete(dataset, record):
         return
     _delete_old(dataset, record, directories)
-    if record.is_of_job:
-        _mark_success(dataset, record)
-    failpoint.hit("C6.success")
-    storage.put(dataset.done_mark(record.seq), b"")
-    if record.durable:
-        storage.sync(dataset.commits)
-    if record.removes:
-        storage.delete(dataset.claim(record.seq))
-    failpoint.hit("C6.done")
+    _mark_done(dataset, record, keeps=head.keeps)
     _prune(dataset, record.seq)
+    if head.keeps:
+        prune_kept(dataset, record.seq)
     failpoint.hit("C6.pruned")
     delete_staging(dataset, record.staged_jobs)
     delete_expired(dataset)
     failpoint.hit("C6.cleaned")
+
+
+def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> None:
+    """Mark a record as done, after it is kept: so that kept records have no gaps."""
+    if record.is_of_job:
+        _mark_success(dataset, record)
+    failpoint.hit("C6.success")
+    if keeps:
+        keep_record(dataset, record)
+        failpoint.hit("C6.kept")
+    dataset.storage.put(dataset.done_mark(record.seq), b"")
+    if record.durable:
+        dataset.storage.sync(dataset.commits)
+    if record.removes:
+        dataset.storage.delete(dataset.claim(record.seq))
+    failpoint.hit("C6.done")
 
 
 def _sync(dataset: DatasetDirectory, record: Record, directories: Iterable[str]) -> None:

@@ -19,9 +19,11 @@ from math import inf
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
+from spark_arrow_ipc.dataset.write.keep_records import outdated
 from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import NoFilesError
@@ -212,6 +214,13 @@ def _stale_files(dataset: DatasetDirectory, older_than_seconds: float) -> Iterat
     entries = _entries(dataset, dataset.commits)
     if not entries:
         return
+    if any(name_of(status.path) == LOG_NAME for status in entries):
+        yield from outdated(dataset)
+        yield from (
+            status
+            for status in _entries(dataset, log_directory(dataset))
+            if name_of(status.path).endswith(STAGED_SUFFIX) and _age_seconds(now, status) >= older_than_seconds
+        )
     head = read_head(dataset)
     old = {status.path for status in old_records(dataset, head.seq)}
     for status in entries:

@@ -324,6 +324,13 @@ class SparkWriteOptions:
         "How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum "
         "after that removes them.",
     )
+    commit_retention: int | None = d.optional(
+        parsers.duration,
+        "a number of seconds, or one with a unit of s, m, h or d",
+        "7d",
+        "Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this "
+        "time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise.",
+    )
     durability: Durability = d.word(
         Durability.FSYNC,
         "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",

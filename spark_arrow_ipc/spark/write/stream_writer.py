@@ -140,6 +140,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             partition_by=self._plan.partition_fields,
             check_existing=schema_checker(self._plan.file_schema, self._options.schema_check, staging.storage),
             keep_replaced=self._options.keep_replaced,
+            commit_retention=self._options.commit_retention,
         )
         commit.commit(
             job,

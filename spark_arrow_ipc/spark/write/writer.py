@@ -77,6 +77,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             commit_token=options.commit_token,
             partition_by=plan.partition_fields,
             keep_replaced=options.keep_replaced,
+            commit_retention=options.commit_retention,
             check_existing=schema_checker(plan.file_schema, options.schema_check, storage),
             storage=storage,
             file_nbytes=options.max_file_bytes,

@@ -23,6 +23,9 @@ from spark_arrow_ipc.storage.failpoint import OF_COPIES, POINTS
 
 NAMES = ("_ipc_stage", "_ipc_commits", "k=1")
 
+LOG = "_ipc_commits/log"
+"""The directory of kept records."""
+
 
 def state(path):
     """Return everything below a directory: its kind, its mode and, of a file, its bytes and times."""
@@ -40,7 +43,7 @@ def places(tmp_path):
     """Return a dataset, and a directory elsewhere with everything that a commit looks for under the same names."""
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     for text in ("k=1:a", "k=1:b", "k=2:c"):
-        save(data, APPEND, text)
+        save(data, APPEND, text, commit_retention=3600)
     shutil.copytree(data, elsewhere)
     for name in ("0" * 32, "f" * 32 + ".removed"):
         (elsewhere / "_ipc_stage" / name).mkdir(parents=True)
@@ -94,7 +97,7 @@ def swap(path, elsewhere):
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("T") and point not in OF_COPIES])
-@pytest.mark.parametrize("name", [*NAMES, "the job's staging directory"])
+@pytest.mark.parametrize("name", [*NAMES, LOG, "the job's staging directory"])
 def test_a_link_that_is_swapped_in_at_a_step_leads_nowhere(places, name, point):
     data, elsewhere = places
     before = {}
@@ -102,7 +105,7 @@ def test_a_link_that_is_swapped_in_at_a_step_leads_nowhere(places, name, point):
     def attack():
         mimic(data, elsewhere)
         inner = name
-        if name not in NAMES:
+        if name not in (*NAMES, LOG):
             inner = next((data / "_ipc_stage").glob("?" * 32), data / "k=1").relative_to(data)
         with suppress(FileNotFoundError):  # it is not there at this step
             swap(data / inner, elsewhere / inner)

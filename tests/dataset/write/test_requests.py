@@ -40,12 +40,12 @@ def requests(server):
     return {kind.name: count for kind, count in server.requests.items() if count}
 
 
-def run(server, mode, batch, *, ends=commit):
+def run(server, mode, batch, *, ends=commit, **options):
     """Run a job of `FILES` tasks; return what the plan, the tasks and the end asked for."""
     storage = ObjectStorage(tuple(server.options.items()))
     asked = []
     server.reset_counts()
-    job = plan_job(ROOT, mode, storage=storage)
+    job = plan_job(ROOT, mode, storage=storage, **options)
     asked.append(requests(server))
     server.reset_counts()
     outputs = [
@@ -79,6 +79,14 @@ def test_an_append(server, batch):
     # The record, the mark that it is applied, and _SUCCESS are put; the record before is read.
     assert {"PUT": 3, "GET": 1, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end
     assert 2 * FILES == files(server)
+
+
+def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, batch):
+    run(server, WriteMode.APPEND, batch, commit_retention=60)
+    _, _, end = run(server, WriteMode.APPEND, batch)
+    assert {"PUT": 4, "GET": 1, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end
+    _, _, end = run(server, WriteMode.APPEND, batch, commit_retention=60)
+    assert {"PUT": 4, "GET": 2, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end, "the setting is read"
 
 
 def test_an_overwrite_of_as_many_files(server, batch):

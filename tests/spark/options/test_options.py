@@ -84,6 +84,7 @@ WRITES = {
     "ifExists": ({"ifExists": "ignore"}, {"if_exists": IfExists.IGNORE}),
     "durability": ({"durability": "none"}, {"durability": Durability.NONE}),
     "keepReplaced": ({"keepReplaced": "10m"}, {"keep_replaced": 600}),
+    "commitRetention": ({"commitRetention": "7d"}, {"commit_retention": 7 * 86400}),
     "keepReplaced in seconds": ({"keepReplaced": "90"}, {"keep_replaced": 90}),
     "schemaCheck": ({"schemaCheck": "EXACT"}, {"schema_check": SchemaCheck.EXACT}),
     "caseSensitive": ({"caseSensitive": "true"}, {"case_sensitive": True}),

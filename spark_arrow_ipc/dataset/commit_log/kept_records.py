@@ -1,0 +1,153 @@
+"""Records that are kept after they are done, in ``_ipc_commits/log``: what a stream of a dataset reads.
+
+Strategy
+--------
+The chain itself (`log`) keeps the newest records only, because everybody lists it. Where a job asked for it
+(``commitRetention``), each record is also written into a directory of its own **before it is marked as done**. The next
+record can follow only a done one, so that the kept records have no gaps from the first one on. Nobody lists that
+directory but who prunes it: a stream knows the numbers, and reads each record by its name.
+
+A kept record is the record without what it carries on from the ones before it (ids, tokens, queries), in the same form
+with its own checksum. That a dataset keeps records is known from any listing of its chain, as their directory lies in
+it; the file ``retention`` in it says for how long, and holds until a job says otherwise. ADR 24 has the reasons.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
+from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context
+from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.storage.storage import Status
+
+__all__ = [
+    "LEAST_KEPT",
+    "LOG_NAME",
+    "kept_bytes",
+    "log_directory",
+    "outdated_records",
+    "read_kept",
+    "read_retention",
+    "record_path",
+    "retention_bytes",
+    "retention_path",
+]
+
+LOG_NAME: Final = "log"
+"""Name of the directory, in the one of the chain."""
+
+LEAST_KEPT: Final = 1000
+"""So many of the newest records are kept, however old they are."""
+
+_LEAST_KEPT_NBYTES: Final = 64 << 20
+"""Old records are not kept for their number above so many bytes: a record of a million files has 150 MB."""
+
+_MAX_SETTING_NBYTES: Final = 1024
+_MAX_SECONDS: Final = 1 << 40
+
+
+def log_directory(dataset: DatasetDirectory) -> str:
+    """Return the directory of the kept records."""
+    return join(dataset.commits, LOG_NAME)
+
+
+def record_path(dataset: DatasetDirectory, seq: int) -> str:
+    """Return the path of the kept record with a sequence number."""
+    return join(log_directory(dataset), name_of(dataset.record(seq)))
+
+
+def retention_path(dataset: DatasetDirectory) -> str:
+    """Return the path of the file that says how long records are kept."""
+    return join(log_directory(dataset), "retention")
+
+
+def retention_bytes(seconds: int) -> bytes:
+    """Encode how long records are kept, as its file holds it."""
+    return json.dumps({"seconds": seconds}).encode()
+
+
+def kept_bytes(record: Record) -> bytes:
+    """Encode a record as it is kept."""
+    return replace(
+        record,
+        jobs=(record.jobid,) if record.is_of_job else (),
+        tokens=() if record.token is None else (record.token,),
+        withdrawn=record.withdraws,
+        queries=() if record.query is None else (record.query,),
+    ).to_bytes()
+
+
+def read_kept(dataset: DatasetDirectory, seq: int) -> Record | None:
+    """Read and check a kept record; None if there is none of that number. One read.
+
+    Raises
+    ------
+    CommitError
+        It is damaged.
+    OSError
+        The storage cannot be read.
+    """
+    path = record_path(dataset, seq)
+    try:
+        data = dataset.storage.read(path, MAX_RECORD_NBYTES)
+    except FileNotFoundError:
+        return None
+    except (LimitError, UnsupportedError) as error:
+        raise CommitError(f"this is no kept record: {error}", path=path) from error
+    with error_context(path=path):
+        record = Record.from_bytes(data)
+        if record.seq != seq:
+            raise CommitError(expected=f"the kept record number {seq}", found=f"number {record.seq}")
+    return record
+
+
+def read_retention(dataset: DatasetDirectory) -> int | None:
+    """Return for how many seconds records are kept; None if they are not, or nobody can tell. One read.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be read.
+    """
+    try:
+        data = dataset.storage.read(retention_path(dataset), _MAX_SETTING_NBYTES)
+        seconds = json.loads(data)["seconds"]
+    except (FileNotFoundError, LimitError, UnsupportedError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return seconds if type(seconds) is int and 0 <= seconds <= _MAX_SECONDS else None
+
+
+def outdated_records(dataset: DatasetDirectory, seconds: int) -> list[Status]:
+    """Return the kept records that need not be kept any more. One listing.
+
+    Kept are those that are not older than the youngest by more than `seconds`, and the newest `LEAST_KEPT`, if they are
+    not too large together.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be read.
+    """
+    try:
+        statuses = list(dataset.storage.list(log_directory(dataset)))
+    except FileNotFoundError:
+        return []
+    numbered = [(parse_name(name_of(status.path)), status) for status in statuses]
+    records = sorted(
+        ((parsed[0], status) for parsed, status in numbered if parsed is not None and parsed[1] is NameKind.RECORD),
+        reverse=True,
+    )
+    youngest = max((status.mtime_ns for _, status in records), default=0)
+    outdated: list[Status] = []
+    nbytes = 0
+    for position, (_, status) in enumerate(records):
+        nbytes += status.nbytes
+        is_young = status.mtime_ns >= youngest - seconds * 10**9
+        # Without gaps: what is older than one that goes, goes.
+        if outdated or not (is_young or (position < LEAST_KEPT and nbytes <= _LEAST_KEPT_NBYTES)):
+            outdated.append(status)
+    return outdated
