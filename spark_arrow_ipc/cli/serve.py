@@ -46,9 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parts",
         type=int,
-        default=1,
+        default=os.cpu_count() or 1,
         metavar="N",
-        help="in how many parts readers such as Spark may read a table at once: the printed URIs say so (of=N)",
+        help="in how many parts readers such as Spark read a table at once: the printed URIs say so (of=N). By default the "
+        "number of CPUs",
     )
     parser.add_argument(
         "--keep",

@@ -19,8 +19,7 @@ from pyspark.sql.datasource import DataSource
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors
-from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
-from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA, ArrowIpcBlockReader
+from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
@@ -64,7 +63,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
             An option is wrong, there is nothing to read, or the newest file is broken.
         """
         options = read_options(self.options)
-        found = BLOCK_SCHEMA if options.metadata_only else read_spark_schema(options)
+        found = _reader_of(options).spark_schema(options)
         tune_worker()
         return found
 
@@ -72,7 +71,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
-        return (ArrowIpcBlockReader if options.metadata_only else ArrowIpcBatchReader)(schema, options)
+        return _reader_of(options)(schema, options)
 
     @short_errors
     def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
@@ -97,6 +96,17 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         writer = ArrowIpcStreamWriter.plan(schema, options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
+
+
+def _reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
+    """Return the reader of files, of their headers, or of tables of servers."""
+    if options.metadata_only:
+        return ArrowIpcBlockReader
+    if not options.reads_servers:
+        return ArrowIpcBatchReader
+    from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader  # files are read sooner without it
+
+    return ArrowIpcServedReader
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

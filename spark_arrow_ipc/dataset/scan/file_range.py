@@ -7,11 +7,27 @@ A range of a stream also names the dictionary batches in force at its first reco
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
-__all__ = ["FileRange"]
+__all__ = ["FileRange", "Origin"]
+
+
+class Origin(Protocol):
+    """Where rows are from: a range of a file, or what is no file and has no size and no time."""
+
+    @property
+    def path(self) -> str:
+        """For people."""
+
+    @property
+    def nbytes(self) -> int | None:
+        """Size of the whole file."""
+
+    @property
+    def mtime_ns(self) -> int | None:
+        """Modification time of the whole file."""
 
 
 class FileRange(NamedTuple):

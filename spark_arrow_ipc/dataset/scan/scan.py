@@ -38,7 +38,7 @@ from spark_arrow_ipc.dataset.scan.error_policy import (
     report_skipped,
     rows_of,
 )
-from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.file_range import FileRange, Origin
 from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.open_ahead import in_turn
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
@@ -118,7 +118,7 @@ class ScannedFile:
     Parameters
     ----------
     range
-        The part of the file that is read.
+        The part of the file that is read, or of something else that has rows.
     schema
         The file's schema, projected to the requested columns, with the partition columns.
     batches
@@ -127,7 +127,7 @@ class ScannedFile:
         Returns the number of rows of the file before the range; reads headers if necessary.
     """
 
-    range: FileRange
+    range: Origin
     schema: Schema
     batches: Iterator[ScannedBatch]
     rows_before: Callable[[], int]

@@ -22,7 +22,7 @@ from spark_arrow_ipc.spark.options import parsers
 
 __all__ = [
     "Option", "byte_size", "byte_size_or_zero", "count", "declared", "flag", "one_of", "option", "optional", "optional_byte_size",
-    "optional_count", "pairs", "secret_pairs", "string", "word",
+    "optional_count", "pairs", "secret", "secret_pairs", "string", "word",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -54,6 +54,8 @@ class Option:
     name
         As the documentation writes it; it matches in any case. Empty in a declaration: the name is the attribute's, in
         camel case. A name that ends in ``.*`` stands for all options that begin so.
+    is_secret
+        Whether no error may show the value.
     """
 
     parse: Callable[[str], Any]
@@ -62,6 +64,7 @@ class Option:
     example: str
     meaning: str
     name: str = ""
+    is_secret: bool = False
 
 
 def option(parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str) -> _T:
@@ -136,9 +139,15 @@ def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[s
 
 
 def secret_pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
-    """Declare options as `pairs` does, whose values the repr of their holder does not show."""
-    row = Option(parsers.not_blank, None, expected, example, meaning, name)
+    """Declare options as `pairs` does, whose values no error and no repr shows."""
+    row = Option(parsers.not_blank, None, expected, example, meaning, name, is_secret=True)
     return field(default=(), repr=False, metadata={_OPTIONS: (row,)})
+
+
+def secret(expected: str, example: str, meaning: str) -> str | None:
+    """Declare an option as `string` does, whose value no error and no repr shows."""
+    row = Option(parsers.not_blank, None, expected, example, meaning, is_secret=True)
+    return field(default=None, repr=False, metadata={_OPTIONS: (row,)})
 
 
 def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:

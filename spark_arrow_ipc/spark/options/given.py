@@ -115,9 +115,9 @@ def _check_known(key: str, string: str, side: Side, other: Side) -> None:
         return
     option = other.option(key)
     if option is not None:
+        given = "" if option.is_secret else f" ({key}={string[:_SHOWN]})"
         raise OptionError(
-            f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it "
-            f"({key}={string[:_SHOWN]})"
+            f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
         )
     import difflib  # only for errors, so that workers start without it
 

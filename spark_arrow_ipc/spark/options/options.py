@@ -20,6 +20,7 @@ from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CompressionType, Format, TensorRows, Validation
+from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import parsers
@@ -35,6 +36,7 @@ from spark_arrow_ipc.spark.options.enums import (
     Times,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
+from spark_arrow_ipc.spark.options.served import check_served
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
@@ -189,7 +191,17 @@ class ReadOptions:
     memory_map: bool = d.flag(
         "false", "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."
     )
+    token: str | None = d.secret(
+        "a string",
+        "s3cret",
+        "What the server of a table wants to know ([dissociated.md](dissociated.md)). No error shows it.",
+    )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*_STORAGE)
+
+    @property
+    def reads_servers(self) -> bool:
+        """Whether the paths are tables of servers, and no files."""
+        return any(map(is_served, self.paths))
 
     @property
     def opened_storage(self) -> Storage:
@@ -228,6 +240,7 @@ class ReadOptions:
         options = cls(**parse_given(mapping, READING, WRITING))
         if {"path", "paths"} <= {key.lower() for key in mapping}:
             raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
+        check_served(options.paths, mapping, READING)
         _check_metadata_only(options)
         if options.tensors is not None and options.recover:
             raise OptionError("recover=true mends tables, and with the option tensors the files are none; remove one")
@@ -359,6 +372,8 @@ class SparkWriteOptions:
             An option is unknown, belongs to reading, or its value is not understood.
         """
         options = cls(**parse_given(mapping, WRITING, READING))
+        if options.path is not None and is_served(options.path):
+            raise OptionError("tables of servers are read and not written: write files, and serve them")
         if options.compression is None and options.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
         if options.path is not None and is_remote(options.path) and _gives(mapping, "durability"):

@@ -17,7 +17,6 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
@@ -32,7 +31,7 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 
-__all__ = ["dataset_schema", "list_dataset", "partition_files", "read_spark_schema", "typed"]
+__all__ = ["dataset_schema", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "typed"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -139,6 +138,29 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends
         schemas = [newest_schema(partitioning.files, outlines, options.error_policy)]
         if options.where is None:  # which may leave files out; the partitions are planned without those
             check_no_foreign_files(partitioning.files, outlines, options.error_policy)
+    named = [(file.path, schema) for file, schema in schemas]
+    return schema_for_spark(named, partitioning, options, ends_below=ends_below)
+
+
+def schema_for_spark(
+    schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions, *, ends_below: bool
+) -> s.StructType:
+    """Return the schema that Spark gets of one table, or with ``mergeSchema`` of several.
+
+    Parameters
+    ----------
+    schemas
+        Of each table, with a path for errors.
+    partitioning
+        The partition columns.
+    options, ends_below
+        As for `dataset_schema`.
+
+    Raises
+    ------
+    OptionError, ArrowIpcError
+        There is no such column, a type has no equal in Spark, or schemas cannot be merged.
+    """
     own = _united(schemas, partitioning, options, ends_below=ends_below)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
@@ -153,7 +175,7 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends
 
 
 def _united(
-    schemas: Sequence[tuple[DataFile, Schema]], partitioning: Partitioning, options: ReadOptions, *, ends_below: bool
+    schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions, *, ends_below: bool
 ) -> s.StructType:
     """Return the files' own columns: those of the option `columns`, or all."""
     select = None
@@ -162,11 +184,11 @@ def _united(
             options.columns, partitioning.fields, skips_absent=options.merge_schema, ends_below=ends_below
         )
     mapped: dict[Schema, tuple[str, s.StructType]] = {}
-    for file, whole in schemas:
-        with error_context(path=file.path):
+    for path, whole in schemas:
+        with error_context(path=path):
             schema = whole if select is None else project(whole, select)
             if schema not in mapped:
-                mapped[schema] = file.path, spark_schema(schema, options)
+                mapped[schema] = path, spark_schema(schema, options)
     if options.merge_schema:
         return merged_schema(list(mapped.values()))
     ((_, only),) = mapped.values()

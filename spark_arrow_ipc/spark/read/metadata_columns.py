@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.conform.expected import expected_type
@@ -33,7 +33,7 @@ class RowsOf:
     Parameters
     ----------
     range
-        The part of the file that is read.
+        The part of the file that is read, or a part of a server's table.
     rows_before
         Rows of the file before the range.
     scanned
@@ -42,7 +42,7 @@ class RowsOf:
         Position of the first row in that batch, and number of rows: a large batch is cut for Spark.
     """
 
-    range: FileRange
+    range: Origin
     rows_before: int
     scanned: ScannedBatch
     first: int
@@ -76,7 +76,9 @@ class MetadataColumn:
         return pa.repeat(pa.scalar(values, to), rows.count)
 
 
-def _modified(rows: RowsOf) -> datetime:
+def _modified(rows: RowsOf) -> datetime | None:
+    if rows.range.mtime_ns is None:
+        return None
     # Whole microseconds, without the rounding of floating point.
     seconds, nanoseconds = divmod(rows.range.mtime_ns, 1_000_000_000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)

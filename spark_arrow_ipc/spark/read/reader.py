@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
 from spark_arrow_ipc.spark.read.output import compile_output
-from spark_arrow_ipc.spark.read.projection import select_needed
+from spark_arrow_ipc.spark.read.projection import SelectColumns, select_needed
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 if TYPE_CHECKING:
@@ -70,6 +70,13 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._added = [name for name in schema.names if name.lower() in added]
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
 
+    @classmethod
+    def spark_schema(cls, options: ReadOptions) -> s.StructType:
+        """Infer the Spark schema, as `read_spark_schema`."""
+        from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema  # only drivers ask
+
+        return read_spark_schema(options)
+
     @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
         """Plan the input partitions. Opens few files, and reads no bodies."""
@@ -98,15 +105,26 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         fields = partition.partition_fields
         selection = None if partition.selection is None else partition.selection.in_session()
         needed = _beside(self._own, selection)
-        files = scan(
+        columns = select_needed(
+            options.column_paths,
+            self._own,
+            () if selection is None else selection.extra,
+            fields,
+            skips_absent=options.fills_missing,
+        )
+        with closing(self._scan(partition, columns, selection)) as files:
+            for file in files:
+                yield from self._rows(file, needed, selection)
+
+    def _scan(
+        self, partition: ArrowIpcInputPartition, columns: SelectColumns, selection: RowSelection | None
+    ) -> Generator[ScannedFile, None, None]:
+        """Open what a partition names, one after the other; a subclass reads something else than files."""
+        options = self._options
+        fields = partition.partition_fields
+        return scan(
             partition.ranges,
-            columns=select_needed(
-                options.column_paths,
-                self._own,
-                () if selection is None else selection.extra,
-                fields,
-                skips_absent=options.fills_missing,
-            ),
+            columns=columns,
             partition_fields=fields,
             options=ScanOptions(
                 validation=options.validation,
@@ -121,9 +139,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 tensors=options.tensors,
             ),
         )
-        with closing(files):
-            for file in files:
-                yield from self._rows(file, needed, selection)
 
     def _rows(self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one range, in Spark's schema."""

@@ -1,0 +1,100 @@
+"""Read a part of a server's table, as `scan` reads the ranges of files.
+
+A server has no files: nothing is listed, outlined or cut at planning, and nothing can be skipped but the columns that it
+does not send. A part that breaks off is read again by the next attempt of its task, from its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.dataset.scan.join_small import join_small
+from spark_arrow_ipc.dataset.scan.scan import ScannedBatch, ScannedFile, ScanOptions
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.dissociated.location import parse_location
+from spark_arrow_ipc.ipc.projection import Columns
+
+__all__ = ["ServedPart", "plan_parts", "scan_served"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """A table of a server, or a part of it.
+
+    Parameters
+    ----------
+    uri
+        As `ipc.connect` takes it.
+    path
+        What people see of it: address, ticket, part.
+    nbytes, mtime_ns
+        None: a server says nothing of a file.
+    """
+
+    uri: str = field(repr=False)
+    path: str
+    nbytes: None = None
+    mtime_ns: None = None
+
+
+def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
+    """Return the parts that a table is read in. Asks no server.
+
+    Parameters
+    ----------
+    uri
+        Of the table. Its own number of parts (``of``) goes first, and a part (``part``) is read as it is.
+    parts
+        The number of parts where the URI has none, and the server knows parts.
+
+    Raises
+    ------
+    OptionError, UnsupportedError
+        As `parse_location`.
+    """
+    location = parse_location(uri)
+    of = location.of or parts
+    if of is None or location.part is not None or location.want_part is None:
+        return [ServedPart(uri, location.shown)]
+    cut = (replace(location, part=part, of=of) for part in range(of))
+    return [ServedPart(part.uri, part.shown) for part in cut]
+
+
+def scan_served(
+    part: ServedPart, *, columns: Columns | None, options: ScanOptions, token: str | None
+) -> Generator[ScannedFile, None, None]:
+    """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning.
+
+    Parameters
+    ----------
+    part
+        From `plan_parts`.
+    columns
+        Of the table; all by default.
+    options
+        `validation`, `limits` and `joined_rows`.
+    token
+        What the server wants to know.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `ipc.connect`; the error has the part's path.
+    """
+    with (
+        error_context(path=part.path),
+        ipc.connect(
+            part.uri, columns=columns, validation=options.validation, limits=options.limits, token=token
+        ) as reader,
+    ):
+        yield ScannedFile(part, reader.schema, join_small(_numbered(reader), options.joined_rows), lambda: 0)
+
+
+def _numbered(batches: Iterable[RecordBatch]) -> Iterator[ScannedBatch]:
+    first_row = 0
+    for number, batch in enumerate(batches):
+        yield ScannedBatch(batch, number, first_row, (batch.num_rows,))
+        first_row += batch.num_rows

@@ -1,0 +1,93 @@
+"""The reader of tables of servers (`arrowipc serve`): each part of a table is an input partition.
+
+All but planning and opening is as for files: `ArrowIpcBatchReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions
+from spark_arrow_ipc.dataset.scan.served import ServedPart, plan_parts, scan_served
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark
+from spark_arrow_ipc.spark.read.projection import SelectColumns
+from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
+from spark_arrow_ipc.spark.read.where import RowSelection, Where
+from spark_arrow_ipc.spark.worker_tuning import tune_worker
+
+__all__ = ["ArrowIpcServedReader"]
+
+_NO_FILES = Partitioning((), ())
+
+
+@dataclass(frozen=True)
+class _ServedInputPartition(ArrowIpcInputPartition):
+    """One part of a table; there are no ranges of files."""
+
+    part: ServedPart | None = None
+
+
+class ArrowIpcServedReader(ArrowIpcBatchReader):
+    """Reads tables of servers into batches of one Spark schema."""
+
+    @classmethod
+    def spark_schema(cls, options: ReadOptions) -> s.StructType:
+        """Return the schema of the first table.
+
+        Raises
+        ------
+        OptionError, ArrowIpcError, OSError
+            As `ipc.connect`, or its columns have no types in Spark.
+        """
+        return _schema_for_spark(_first(options), options)
+
+    @short_errors
+    def partitions(self) -> list[ArrowIpcInputPartition]:
+        """Plan the input partitions. Asks the first server for its schema where `where` names other columns."""
+        options = self._options
+        planned_at = datetime.now().astimezone()
+        tasks = options.min_partition_num
+        parts = None if tasks is None else -(-tasks // len(options.paths))
+        planned = [part for uri in options.paths for part in plan_parts(uri, parts)]
+        selection = self._selection()
+        tune_worker()
+        return [_ServedInputPartition((), (), planned_at, selection, part) for part in planned]
+
+    def _selection(self) -> RowSelection | None:
+        options = self._options
+        if options.where is None:
+            return None
+        where = Where.parse(options.where, self._own)
+        extra: list[s.StructField] = []
+        if where.missing:
+            of_missing = replace(options, columns=where.missing, metadata_columns=False)
+            extra = list(_schema_for_spark(_first(options), of_missing, ends_below=False).fields)
+        return where.bind(self._own, extra, options.time_zone)
+
+    def _scan(
+        self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: RowSelection | None
+    ) -> Generator[ScannedFile, None, None]:
+        assert isinstance(partition, _ServedInputPartition)
+        assert partition.part is not None
+        options = ScanOptions(validation=self._options.validation, limits=self._options.limits)
+        return scan_served(partition.part, columns=columns, options=options, token=self._options.token)
+
+
+def _first(options: ReadOptions) -> tuple[str, Schema]:
+    (part, *_) = plan_parts(options.paths[0], None)
+    with error_context(path=part.path):
+        return part.path, read_served_schema(part.uri, limits=options.limits, token=options.token)
+
+
+def _schema_for_spark(found: tuple[str, Schema], options: ReadOptions, *, ends_below: bool = True) -> s.StructType:
+    return schema_for_spark([found], _NO_FILES, options, ends_below=ends_below)
