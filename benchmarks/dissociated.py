@@ -36,8 +36,8 @@ def _serve_flight(path, pipe):
     server.serve()
 
 
-def _serve_ours(path, listen, memory, pipe):
-    with ipc.serve({"t": path}, listen, shared_memory=memory) as server:
+def _serve_ours(path, listen, memory, keep, pipe):
+    with ipc.serve({"t": path}, listen, shared_memory=memory, keep_nbytes=keep) as server:
         pipe.send(server.uri_of("t"))
         server.wait()
 
@@ -97,14 +97,16 @@ def main():
                 writer.write_batch(pa.record_batch([rng.random(rows) for _ in range(4)], schema=schema))
         servers = {
             "flight": _start(_serve_flight, path),
-            "memfd": _start(_serve_ours, path, f"dissociated+unix://{folder}/m", "memfd"),
-            "tcp": _start(_serve_ours, path, "dissociated+tcp://127.0.0.1:0", None),
+            "memfd": _start(_serve_ours, path, f"dissociated+unix://{folder}/m", "memfd", 0),
+            "kept": _start(_serve_ours, path, "dissociated+tcp://127.0.0.1:0", None, 1 << 40),
+            "tcp": _start(_serve_ours, path, "dissociated+tcp://127.0.0.1:0", None, 0),
         }
         uris = {name: uri for name, (_, uri) in servers.items()}
         ways = {
             "Flight DoGet, loopback": lambda: _read_flight(uris["flight"]),
             "shared memory (memfd)": lambda: _read_ours(uris["memfd"]),
             "shared memory, structural": lambda: _read_trusting(uris["memfd"]),
+            "TCP, packed bodies, kept": lambda: _read_ours(uris["kept"]),
             "TCP, packed bodies": lambda: _read_ours(uris["tcp"]),
             "the file (ipc.open)": lambda: _read_file(path),
         }
