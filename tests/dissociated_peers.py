@@ -84,10 +84,13 @@ class ToyServer:
         Bytes of each write; None for all of a frame.
     stays
         Whether the connection stays open after the last frame.
+    connections
+        Served one after the other.
     """
 
-    def __init__(self, frames, *, path=None, descriptors=(), step=None, stays=True, query=""):
+    def __init__(self, frames, *, path=None, descriptors=(), step=None, stays=True, query="", connections=1):
         self.frames, self.descriptors, self.step, self.stays = frames, descriptors, step, stays
+        self.connections = connections
         self.received = b""
         self.socket = socket.socket(socket.AF_UNIX if path else socket.AF_INET)
         self.socket.bind(str(path) if path else ("127.0.0.1", 0))
@@ -98,10 +101,16 @@ class ToyServer:
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self):
-        try:
-            opened, _ = self.socket.accept()
-        except OSError:
-            return
+        for _ in range(self.connections):
+            self.received = b""
+            try:
+                opened, _ = self.socket.accept()
+            except OSError:
+                return
+            self.serve(opened)
+        self.gone.set()
+
+    def serve(self, opened):
         with opened, contextlib.suppress(OSError):
             opened.settimeout(10)
             while len(self.received) < HEAD.size:
@@ -117,7 +126,6 @@ class ToyServer:
                 opened.shutdown(socket.SHUT_WR)
             while part := opened.recv(65536):
                 self.received += part
-        self.gone.set()
 
     def __enter__(self):
         self.thread.start()

@@ -10,9 +10,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
+from spark_arrow_ipc.cli.shared.served import ServedTable, read_served
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError
@@ -55,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _lines(given: Input, most: int | None, *, as_json: bool) -> Iterable[str]:
-    """Return the text to print about a file, which holds a table or tensors."""
+    """Return the text to print about a file, which holds a table or tensors, or about a server's table."""
+    if given.is_served:
+        table = read_served(given)
+        return [render.json_line(_served_json(table))] if as_json else _describe_served(table, most)
     try:
         outline = read_outline(given.openable(), measure=most)
     except NoTableError:
@@ -85,6 +90,18 @@ def describe(outline: Outline, given: Input, most: int | None = None) -> Iterato
     yield from _sizes(outline)
     if outline.next_offset is not None:
         yield f"  another stream begins at byte {outline.next_offset:,}, which is not shown here"
+    yield from _schema(schema)
+    yield from _partition(given)
+    yield from _schema_metadata(schema)
+    yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
+    statistics = _statistics(outline, given)
+    if statistics is not None:
+        yield from describe_statistics(statistics)
+    yield from _dictionaries(outline, most)
+    yield from _record_batches(outline, most)
+
+
+def _schema(schema: Schema) -> Iterator[str]:
     yield ""
     yield f"schema: {render.count(len(schema), 'column')}"
     rows = [
@@ -92,16 +109,47 @@ def describe(outline: Outline, given: Input, most: int | None = None) -> Iterato
         for i, f in enumerate(schema.fields)
     ]
     yield from render.table(("#", "name", "type", "nullable"), rows, render.RIGHT)
-    yield from _partition(given)
+
+
+def _schema_metadata(schema: Schema) -> Iterator[str]:
     for field in schema.fields:
         yield from _pairs(f"custom metadata of column {render.printable(field.name)}", field.custom_metadata)
     yield from _pairs("custom metadata of the schema", schema.custom_metadata)
-    yield from _pairs("custom metadata of the footer", without_statistics(outline.custom_metadata))
-    statistics = _statistics(outline, given)
-    if statistics is not None:
-        yield from describe_statistics(statistics)
-    yield from _dictionaries(outline, most)
-    yield from _record_batches(outline, most)
+
+
+def _describe_served(table: ServedTable, most: int | None) -> Iterator[str]:
+    """Yield the lines of the text output of a server's table."""
+    yield render.printable(table.path)
+    yield f"  Dissociated IPC, bodies {table.bodies}, {table.schema.endianness.name.lower()}-endian"
+    batches = render.count(len(table.batches), "record batch", "record batches")
+    yield f"  {render.count(table.num_rows, 'row')} in {batches}"
+    yield f"  {table.parts}"
+    yield from _schema(table.schema)
+    yield from _schema_metadata(table.schema)
+    yield from _pairs("custom metadata of the schema's message", table.custom_metadata)
+    if table.batches:
+        yield ""
+        yield "record batches:"
+        rows = [(str(i), f"{batch.num_rows:,}") for i, batch in enumerate(table.batches[:most])]
+        yield from render.table(("#", "rows"), rows, render.RIGHT * 2)
+        yield from _rest(len(table.batches), most)
+        for i, batch in enumerate(table.batches[:most]):
+            yield from _pairs(f"custom metadata of record batch {i}", batch.custom_metadata)
+
+
+def _served_json(table: ServedTable) -> dict[str, Any]:
+    """Convert a server's table for `json.dumps`; nothing is truncated or escaped."""
+    return {
+        "path": table.path,
+        "format": "dissociated",
+        "bodies": table.bodies,
+        "num_rows": table.num_rows,
+        "schema": _schema_json(table.schema),
+        "custom_metadata": _pairs_json(table.custom_metadata),
+        "record_batches": [
+            {"length": batch.num_rows, "custom_metadata": _pairs_json(batch.custom_metadata)} for batch in table.batches
+        ],
+    }
 
 
 def _partition(given: Input) -> Iterator[str]:
@@ -197,11 +245,7 @@ def to_json(outline: Outline, given: Input) -> dict[str, Any]:
         "num_rows": outline.num_rows,
         "next_stream_byte_offset": outline.next_offset,
         "compression": list(outline.compressions),
-        "schema": {
-            "endianness": schema.endianness.name.lower(),
-            "fields": [_field_json(field) for field in schema.fields],
-            "custom_metadata": _pairs_json(schema.custom_metadata),
-        },
+        "schema": _schema_json(schema),
         "partition": [
             {"name": name, "type": type_, "value": value if value is None else str(value)}
             for name, type_, value in _partition_values(given)
@@ -218,6 +262,14 @@ def to_json(outline: Outline, given: Input) -> dict[str, Any]:
             }
             for batch in outline.dictionaries
         ],
+    }
+
+
+def _schema_json(schema: Schema) -> dict[str, Any]:
+    return {
+        "endianness": schema.endianness.name.lower(),
+        "fields": [_field_json(field) for field in schema.fields],
+        "custom_metadata": _pairs_json(schema.custom_metadata),
     }
 
 

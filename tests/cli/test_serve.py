@@ -94,7 +94,7 @@ def test_a_token_is_taken_from_the_environment(capsys, tmp_path, monkeypatch):
 
 
 def test_commands_read_what_is_served(capsys, tmp_path):
-    """`inspect` reads files, and says who reads servers."""
+    """`validate` and `repair` read files, and say who reads servers."""
     write(tmp_path / "x.arrow", 3)
     with ipc.serve({"t": tmp_path / "x.arrow"}, f"dissociated+unix://{tmp_path}/s", shared_memory="memfd") as server:
         uri = server.uri_of("t")
@@ -108,9 +108,9 @@ def test_commands_read_what_is_served(capsys, tmp_path):
         assert 0 == main(["concat", uri, uri, str(tmp_path / "y.arrow")])
         with ipc.open(tmp_path / "y.arrow") as reader:
             assert 6 == sum(batch.num_rows for batch in reader)
-        for command in ("inspect", "validate"):
-            assert 1 == main([command, uri])
-            assert "cat, count and concat read tables of servers" in "".join(capsys.readouterr())
+        for command in ("validate", "repair"):
+            assert 1 == main([command, uri, *["z.arrow"] * (command == "repair")])
+            assert "cat, count, concat and inspect read tables of servers" in "".join(capsys.readouterr())
 
 
 def test_commands_take_their_token_from_the_environment(capsys, tmp_path, monkeypatch):
@@ -120,6 +120,18 @@ def test_commands_take_their_token_from_the_environment(capsys, tmp_path, monkey
         assert "wants a token" in capsys.readouterr().err
         monkeypatch.setenv("ARROWIPC_TOKEN", "geheim")
         assert 0 == main(["count", server.uri_of("t")])
+
+
+def test_count_and_inspect_move_no_values(capsys, tmp_path, monkeypatch):
+    from spark_arrow_ipc.ipc.dissociated.session import Session
+
+    write(tmp_path / "x.arrow", 3)
+    sent, send = [], Session._send_body
+    monkeypatch.setattr(Session, "_send_body", lambda *a: sent.append(a[2].nbytes) or send(*a))
+    with ipc.serve({"t": tmp_path / "x.arrow"}) as server:
+        for command in ("count", "inspect"):
+            assert 0 == main([command, server.uri_of("t")])
+    assert [0, 0] == sent
 
 
 REFUSED = [

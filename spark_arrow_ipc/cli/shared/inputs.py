@@ -54,6 +54,7 @@ __all__ = [
     "add_path_arguments",
     "complain",
     "each_input",
+    "given_token",
     "open_rows",
 ]
 
@@ -111,7 +112,7 @@ class Input:
         """
         if self.is_served:
             raise UnsupportedError(
-                "this command reads files; cat, count and concat read tables of servers", path=self.path
+                "this command reads files; cat, count, concat and inspect read tables of servers", path=self.path
             )
         if self.file is not None:
             return _open_listed(self.file, self.storage)
@@ -269,6 +270,11 @@ Batches: TypeAlias = Callable[["ipc.FileReader | ipc.StreamReader"], Iterable[Re
 """Gives the record batches of an open file that are wanted."""
 
 
+def given_token() -> str | None:
+    """Return the token for servers, of the environment."""
+    return os.environ.get(TOKEN_VARIABLE)
+
+
 @contextmanager
 def open_rows(given: Input, columns: Sequence[int | str] | None = None, batches_of: Batches = iter) -> Iterator[Rows]:
     """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
@@ -286,7 +292,7 @@ def open_rows(given: Input, columns: Sequence[int | str] | None = None, batches_
         As `ipc.open`, or `ipc.connect`.
     """
     if given.is_served:
-        with ipc.connect(given.path, columns=columns, token=os.environ.get(TOKEN_VARIABLE)) as served:
+        with ipc.connect(given.path, columns=columns, token=given_token()) as served:
             yield Rows(served, served.schema, served)
         return
     if columns is None and not given.fields:
