@@ -32,6 +32,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     ├── FunctionError (TypeError)            a function for workers cannot be shipped, or returned something else than batches
     ├── SchemaMismatchError
     │   └── ColumnNotFoundError
+    ├── SourceOverwrittenError               rows of a stream's source were removed
     ├── StreamOffsetError                    a checkpoint and its source do not fit
     └── CommitError
         └── ConcurrentWriteError
@@ -61,6 +62,7 @@ __all__ = [
     "NotArrowError",
     "OptionError",
     "SchemaMismatchError",
+    "SourceOverwrittenError",
     "StreamOffsetError",
     "TruncatedError",
     "UnsupportedError",
@@ -221,6 +223,10 @@ class ColumnNotFoundError(SchemaMismatchError):
 
 class StreamOffsetError(ArrowIpcError):
     """The offset of a streaming query cannot be used: it is broken, of another mode, or what it names is gone."""
+
+
+class SourceOverwrittenError(ArrowIpcError):
+    """A job removed rows of a data set that a stream reads."""
 
 
 class CommitError(ArrowIpcError):

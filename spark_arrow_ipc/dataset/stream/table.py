@@ -1,0 +1,422 @@
+"""`TableMode`: a dataset that this package writes, read record by record.
+
+Strategy
+--------
+The chain of commit records is the log of the source. A stream first reads the files that are there, the *snapshot* at a
+record, and then the files of each record after it. A batch never splits a record, so that each commit is in one batch.
+Once the snapshot is read no directory of data is ever listed: a look is one small listing of the chain, and one read of
+each new record.
+
+Offset ``{"v": 1, "mode": "table", "seq": n, "after": a, "job": j}``:
+
+- ``seq`` is the record at which the snapshot was taken, or the last one that was read; 0 before any;
+- ``after`` is the last path of the snapshot that was read, ``""`` if none was, ``"/"`` once all of it was read. ``"//"``
+  is the beginning of a query that leaves out what is there;
+- ``job`` is the job of the record ``seq``. A directory that was deleted and written anew counts its records from 1
+  again, and is another source.
+
+The snapshot at record *n* is what is there now without what later records added. So it is known again after a restart,
+however much was committed meanwhile; records that remove files make it incomplete, and are found when they are read.
+
+A record that is pending is committed: its files are read where they lie, as in any read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import Head
+from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
+from spark_arrow_ipc.dataset.listing.hive import discover
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.table_records import TableRecord, TableRecords
+from spark_arrow_ipc.errors import (
+    FileChangedError,
+    NoFilesError,
+    SourceOverwrittenError,
+    StreamOffsetError,
+    printable,
+)
+from spark_arrow_ipc.storage.concurrent import each
+from spark_arrow_ipc.storage.paths import join, relative
+
+__all__ = ["TABLE", "OnOverwrite", "TableMode", "TableOptions"]
+
+TABLE: Final = "table"
+
+_BEGIN: Final = ""
+_READ: Final = "/"
+_LATEST: Final = "//"
+"""Values of ``after`` that are no relative paths."""
+
+_EMPTY_RECORDS: Final = 64
+"""Records without files make an offset of their own only after so many: an empty batch takes half a second."""
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class OnOverwrite(StrEnum):
+    """What a stream does at a record that removed rows of earlier ones."""
+
+    FAIL = "fail"
+    """Raise an error."""
+    SKIP = "skip"
+    """Go on after it: neither what it removed nor what it added."""
+    APPEND = "append"
+    """Read what it added as new rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How a dataset is followed.
+
+    Parameters
+    ----------
+    first_record
+        The record with which a new query begins; None for all files that are there, and then the records that follow.
+    from_latest
+        Whether a new query begins with the next record instead.
+    on_overwrite
+        What to do at records that removed rows.
+    fails_on_data_loss
+        Whether records and files that are gone before they were read are errors. If not, a query begins anew with all
+        files that are there, and leaves out files that are gone, each with a warning.
+    recursive, file_filter
+        As for `list_tree`.
+    base_path
+        The directory below which ``key=value`` directories are columns, if it is not the dataset's.
+    """
+
+    first_record: int | None = None
+    from_latest: bool = False
+    on_overwrite: OnOverwrite = OnOverwrite.FAIL
+    fails_on_data_loss: bool = True
+    recursive: bool = False
+    file_filter: FileFilter = field(default_factory=FileFilter)
+    base_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """An offset, read."""
+
+    seq: int = 0
+    after: str = _BEGIN
+    job: str = ""
+
+    @classmethod
+    def of(cls, offset: Offset) -> _State:
+        values = OffsetValues(offset, TABLE, ("seq", "after", "job"))
+        return cls(values.integer("seq"), values.string("after"), values.string("job", max_chars=32))
+
+    def to_offset(self) -> dict[str, str | int]:
+        return make_offset(TABLE, seq=self.seq, after=self.after, job=self.job)
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether no record is fixed yet."""
+        return self.seq == 0 and self.after in (_BEGIN, _LATEST)
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether files of the snapshot are left."""
+        return self.after not in (_READ, _LATEST)
+
+
+class TableMode:
+    """Reads a dataset by its records.
+
+    Parameters
+    ----------
+    dataset
+        The dataset; it keeps its records (`table_records.keeps_records`).
+    options
+        How to follow it.
+    """
+
+    def __init__(self, dataset: DatasetDirectory, options: TableOptions) -> None:
+        self._dataset = dataset
+        self._options = options
+        self._records = TableRecords(dataset)
+        self._snapshot: tuple[int, tuple[DataFile, ...]] | None = None
+        self._taken_back: set[int] = set()
+        self._lost: set[str] = set()
+        """Files of the snapshot that were removed before they were read."""
+        self._checked: set[tuple[int, str]] = set()
+        """Numbers and jobs of offsets that are of this dataset."""
+        self._backlog = Backlog()
+        self._ends = False
+        self._last: int | None = None
+        """The last record that is read, if the query reads what is there now alone."""
+
+    @property
+    def name(self) -> str:
+        """The ``mode`` of its offsets."""
+        return TABLE
+
+    def initial(self) -> Offset:
+        """Return the offset before the first batch. It names no record of the chain: another process makes the same."""
+        first = self._options.first_record
+        if first is not None:
+            return _State(first - 1, _READ).to_offset()
+        return _State(after=_LATEST if self._options.from_latest else _BEGIN).to_offset()
+
+    def latest(self, start: Offset, limit: Limit) -> Offset:
+        """Return the offset after the rest of the snapshot, or after the next whole records; see `StreamMode.latest`.
+
+        One small listing, and a read for each new record. While the snapshot is read, one listing of the data in each
+        process.
+        """
+        state = _State.of(start)
+        head = self._records.head()
+        last = self._until(head)
+        try:
+            self._check(state, head)
+            after = self._next(state, head, last, limit)
+        except StreamOffsetError as error:
+            if self._options.fails_on_data_loss:
+                raise
+            _LOG.warning("%s; all files that are there are read", printable(str(error)))
+            after = _State(head.seq, _BEGIN, self._job(head.seq))
+        return start if after == state else after.to_offset()
+
+    def _until(self, head: Head) -> int:
+        """Return the number of the last record that may be read."""
+        if self._ends and self._last is None:
+            self._last = head.seq
+        return head.seq if self._last is None else min(self._last, head.seq)
+
+    def _next(self, state: _State, head: Head, last: int, limit: Limit) -> _State:
+        if state.after == _LATEST:
+            return _State(last, _READ, self._job(last))
+        if state.has_snapshot:
+            seq = last if state.is_beginning else state.seq
+            files = self._files_of_snapshot(seq, state.after)
+            count = limit.fitting(file.nbytes for file in files)
+            rest = files[count:]
+            self._backlog = Backlog(len(rest), sum(file.nbytes for file in rest))
+            job = self._job(seq)
+            if rest:
+                return _State(seq, self._relative(files[count - 1]), job)
+            if files or state.is_beginning:
+                return _State(seq, _READ, job)
+            state = _State(seq, _READ, job)
+        records = [self._as_read(record) for record in self._between(state.seq, last, head)]
+        if records and records[0].takes_back:
+            self._warn_taken_back(state.seq)
+        taken, files_taken, nbytes = 0, 0, 0
+        for record in records:
+            files_after, nbytes_after = files_taken + len(record.adds), nbytes + record.nbytes
+            if files_taken and record.adds and not limit.allows(files_after, nbytes_after):
+                break
+            taken, files_taken, nbytes = taken + 1, files_after, nbytes_after
+        left = records[taken:]
+        self._backlog = Backlog(sum(len(record.adds) for record in left), sum(record.nbytes for record in left))
+        if not taken or (not files_taken and taken < _EMPTY_RECORDS):
+            return state
+        end = records[taken - 1]
+        return _State(end.seq, _READ, end.jobid)
+
+    def _warn_taken_back(self, seq: int) -> None:
+        if seq not in self._taken_back:
+            self._taken_back.add(seq)
+            _LOG.warning(
+                "%s: record %d, which this stream has read, was taken back (arrowipc vacuum --give-up): what the query made "
+                "of its rows stays",
+                printable(self._dataset.root),
+                seq,
+            )
+
+    def _between(self, after: int, last: int, head: Head) -> list[TableRecord]:
+        """Return the records after a number up to another one.
+
+        Raises
+        ------
+        StreamOffsetError
+            One is gone.
+        """
+        found = self._records.between(after, last, head.seq)
+        if isinstance(found, int):
+            oldest = self._records.oldest()
+            raise StreamOffsetError(
+                f"record {found} of the data set is to be read next, and is not kept any more; the oldest that is kept is "
+                f"{'none' if oldest is None else oldest}, the newest record {head.seq}. failOnDataLoss=false begins anew "
+                "with all files that are there; commitRetention of the writes says how long records are kept",
+                path=self._dataset.root,
+            )
+        return found
+
+    def _as_read(self, record: TableRecord) -> TableRecord:
+        """Return a record as the option says what to do with one that overwrites."""
+        if not record.removes or self._options.on_overwrite is OnOverwrite.APPEND:
+            return record
+        if self._options.on_overwrite is OnOverwrite.SKIP:
+            return TableRecord(record.seq, record.jobid, ())
+        raise SourceOverwrittenError(
+            f"record {record.seq} (job {record.jobid}) overwrote the source of this stream; set onOverwrite=skip to go on "
+            "after it, or onOverwrite=append to read the rows that it wrote as new ones",
+            path=self._dataset.root,
+        )
+
+    def _check(self, state: _State, head: Head) -> None:
+        """Raise if an offset is of another dataset: once for each offset that another process made."""
+        if state.seq > head.seq:
+            raise StreamOffsetError(
+                f"the stream has read record {state.seq}, and the newest record of the data set is {head.seq}: the "
+                "directory was deleted and written anew, or startingFrom names a record that is not there yet",
+                path=self._dataset.root,
+            )
+        if not state.job or (state.seq, state.job) in self._checked:
+            return
+        job = self._records.jobid(state.seq)
+        if job is not None and job != state.job:
+            raise StreamOffsetError(
+                f"record {state.seq} of the data set is of the job {job}, and the stream has read one of the job "
+                f"{state.job}: the directory was deleted and written anew",
+                path=self._dataset.root,
+            )
+        self._checked.add((state.seq, state.job))
+
+    def _job(self, seq: int) -> str:
+        job = (self._records.jobid(seq) or "") if seq else ""
+        self._checked.add((seq, job))
+        return job
+
+    def batch(self, start: Offset, end: Offset) -> StreamBatch:
+        """Return the files between two offsets; see `StreamMode.batch`. Asks for the state of each file.
+
+        Lists the data only while the snapshot is read, once in each process.
+        """
+        first, last = _State.of(start), _State.of(end)
+        if first == last or last.after == _BEGIN or first.after == _LATEST:
+            return StreamBatch()
+        head = self._records.head()
+        self._check(last, head)
+        if last.seq < first.seq or (last.has_snapshot and not first.has_snapshot):
+            raise StreamOffsetError(f"the offset {dict(end)!r} does not follow {dict(start)!r}")
+        files: list[DataFile] = []
+        seq = first.seq
+        if first.has_snapshot:
+            seq = last.seq if first.is_beginning else first.seq
+            snapshot = self._files_of_snapshot(seq, first.after)
+            files += [file for file in snapshot if last.after == _READ or self._relative(file) <= last.after]
+        if last.after == _READ:
+            files += self._files_of(seq, last.seq, head)
+        accepts = self._options.file_filter.accepts()
+        files = files if accepts is None else list(filter(accepts, files))
+        root = self._options.base_path or self._dataset.root
+        return StreamBatch(tuple(files), (root,) * len(files))
+
+    def _relative(self, file: DataFile) -> str:
+        return relative(file.path, self._dataset.root)
+
+    def _files_of_snapshot(self, seq: int, after: str) -> tuple[DataFile, ...]:
+        """Return the files that were there at a record, after a path, sorted by path."""
+        is_known = self._snapshot is not None and self._snapshot[0] == seq
+        listed = () if is_known else self._list()
+        # After the listing: it may have files of records that came meanwhile.
+        head = self._records.head()
+        later = self._between(seq, head.seq, head)
+        added = {add.final for record in later for add in record.adds}
+        for record in later:
+            self._as_read(record)
+            lost = [path for path in record.removes if path > after and path not in added and path not in self._lost]
+            if lost:
+                self._lose(record, lost)
+        if not is_known:
+            kept = (file for file in listed if self._relative(file) not in added)
+            self._snapshot = seq, tuple(sorted(kept, key=self._relative))
+        assert self._snapshot is not None
+        named = ((self._relative(file), file) for file in self._snapshot[1])
+        return tuple(file for path, file in named if path > after and path not in self._lost)
+
+    def _lose(self, record: TableRecord, paths: Sequence[str]) -> None:
+        """Raise or warn: a record removed files of the snapshot before they were read."""
+        words = (
+            f"record {record.seq} removed {len(paths)} files such as {paths[0]} before the stream had read them, of those "
+            "that were there when it began"
+        )
+        if self._options.fails_on_data_loss:
+            raise StreamOffsetError(f"{words}. failOnDataLoss=false leaves such files out", path=self._dataset.root)
+        _LOG.warning("%s: %s; they are left out", printable(self._dataset.root), printable(words))
+        self._lost.update(paths)
+
+    def _list(self) -> list[DataFile]:
+        storage = self._dataset.storage.inside(None)
+        try:
+            tree = list_tree([self._dataset.root], recursive=self._options.recursive, storage=storage)
+            files = discover(tree, base_path=self._options.base_path, infer=False).files
+        except NoFilesError:
+            return []
+        return [file._replace(partition=()) for file in files]
+
+    def _files_of(self, after: int, last: int, head: Head) -> list[DataFile]:
+        """Return the files of records in their order, each as it is found now."""
+        try:
+            records = [self._as_read(record) for record in self._between(after, last, head)]
+        except StreamOffsetError as error:
+            if self._options.fails_on_data_loss:
+                raise
+            _LOG.warning("%s; the batch is left out", printable(str(error)))
+            return []
+        found: dict[str, DataFile | None] = {}
+
+        def look(item: tuple[TableRecord, int]) -> None:
+            record, number = item
+            add = record.adds[number]
+            is_pending = record.seq == head.seq and not head.done
+            found[add.final] = self._look(record, add.final, add.staged if is_pending else None, add.nbytes)
+
+        items = [(record, number) for record in records for number in range(len(record.adds))]
+        each(look, items, waits=self._dataset.storage.traits.waits)
+        files = []
+        for record, number in items:
+            file = found[record.adds[number].final]
+            if file is not None:
+                files.append(file)
+        return files
+
+    def _look(self, record: TableRecord, final: str, staged_name: str | None, nbytes: int) -> DataFile | None:
+        """Return a committed file, where it is found; None if it is gone and may be."""
+        storage, path = self._dataset.storage, self._dataset.path(final)
+        staged = None if staged_name is None else join(self._dataset.staging(record.jobid), staged_name)
+        status = (None if staged is None else storage.status(staged)) or storage.status(path)
+        if status is None:
+            status = next(filter(None, map(storage.status, kept_places(storage, path))), None)
+        if status is None:
+            words = f"record {record.seq} added this file, and it was removed before the stream had read it"
+            if self._options.fails_on_data_loss:
+                raise StreamOffsetError(f"{words}. failOnDataLoss=false leaves such files out", path=path)
+            _LOG.warning("%s: %s; it is left out", printable(path), words)
+            return None
+        if status.nbytes != nbytes:
+            raise FileChangedError(
+                expected=f"a committed file of {nbytes:,} bytes", found=f"{status.nbytes:,}", path=path
+            )
+        # A copy that another process makes of a pending file may give it another version.
+        version = status.version if staged is None or storage.traits.renames else ""
+        return DataFile(path, nbytes, status.mtime_ns, (), staged, version)
+
+    def committed(self, end: Offset) -> None:
+        """Forget what was read."""
+        state = _State.of(end)
+        self._records.forget(state.seq)
+        if not state.has_snapshot:
+            self._snapshot = None
+
+    def backlog(self) -> Backlog:
+        """Return what waits of the snapshot, or of the records that were there at the last look."""
+        return self._backlog
+
+    def only_available_now(self) -> None:
+        """Read no record that comes after the next look."""
+        self._ends = True

@@ -1,0 +1,165 @@
+"""`TableRecords`: the records of a dataset as a stream reads them, each once.
+
+A record comes from the kept ones (`kept_records`), and the head, which may be pending, from the chain itself. A record
+that was taken back counts for nothing: the next one says so, whether the record itself is kept or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, StagedFile
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.storage.concurrent import each
+from spark_arrow_ipc.storage.paths import name_of
+
+__all__ = ["TableRecord", "TableRecords", "keeps_records"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """What a record added to the dataset.
+
+    Parameters
+    ----------
+    seq, jobid
+        Its number and its job.
+    adds
+        Files, by path.
+    removes
+        Files with rows of earlier records that it removed, by their relative paths.
+    takes_back
+        Whether it takes back the record before it, which counts for nothing.
+    """
+
+    seq: int
+    jobid: str
+    adds: tuple[StagedFile, ...]
+    removes: tuple[str, ...] = ()
+    takes_back: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(add.nbytes for add in self.adds)
+
+
+@dataclass(slots=True)
+class TableRecords:
+    """Records by number, kept in memory from their first use until they are forgotten.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    """
+
+    dataset: DatasetDirectory
+    _known: dict[int, Record] = field(default_factory=dict)
+
+    def head(self) -> Head:
+        """Return the head. One small listing."""
+        return read_head(self.dataset)
+
+    def between(self, after: int, last: int, head: int) -> list[TableRecord] | int:
+        """Return the records after a number up to another one, or the number of the first that is not there any more.
+
+        Reads each record once, and the one after the last.
+
+        Parameters
+        ----------
+        after, last
+            At most `head`.
+        head
+            The number of the newest record.
+
+        Raises
+        ------
+        CommitError
+            A record is damaged.
+        OSError
+            The storage cannot be read.
+        """
+        wanted = range(after + 1, min(last + 1, head) + 1)
+        self._read([seq for seq in wanted if seq not in self._known])
+        found = []
+        for seq in range(after + 1, last + 1):
+            record = self._known.get(seq)
+            following = self._known.get(seq + 1)
+            if following is not None and following.mode == TAKEN_BACK:
+                found.append(TableRecord(seq, "" if record is None else record.jobid, ()))
+            elif record is None:
+                return seq
+            else:
+                found.append(_summary(record))
+        return found
+
+    def jobid(self, seq: int) -> str | None:
+        """Return the job of a record; None if the record is not there."""
+        if seq not in self._known:
+            self._read([seq])
+        record = self._known.get(seq)
+        return None if record is None else record.jobid
+
+    def forget(self, seq: int) -> None:
+        """Forget the records before a number."""
+        for number in [number for number in self._known if number < seq]:
+            del self._known[number]
+
+    def oldest(self) -> int | None:
+        """Return the number of the oldest kept record. Lists all of them."""
+        with suppress(FileNotFoundError):
+            names = [
+                parse_name(name_of(status.path)) for status in self.dataset.storage.list(log_directory(self.dataset))
+            ]
+            return min((name[0] for name in names if name is not None and name[1] is NameKind.RECORD), default=None)
+        return None
+
+    def _read(self, numbers: Sequence[int]) -> None:
+        missing: list[int] = []
+
+        def read(seq: int) -> None:
+            record = read_kept(self.dataset, seq)
+            if record is None:
+                missing.append(seq)
+            else:
+                self._known[seq] = record
+
+        each(read, numbers, waits=self.dataset.storage.traits.waits)
+        for seq in missing:
+            record = self._from_chain(seq)
+            if record is not None:
+                self._known[seq] = record
+
+    def _from_chain(self, seq: int) -> Record | None:
+        """Return a record that is not kept: the head that is not done yet, or one of a build that keeps none."""
+        newest = newest_record(self.dataset)[1]
+        if newest is None or seq > newest.seq:
+            return None
+        if seq == newest.seq:
+            return newest
+        try:
+            record = read_record(self.dataset, seq)
+        except FileNotFoundError:
+            # It may have been kept, and pruned from the chain, since it was looked for.
+            return read_kept(self.dataset, seq)
+        # A late writer may have put another record where one was deleted; the newest record does not remember its job.
+        return None if record.is_of_job and record.jobid not in newest.jobs else record
+
+
+def _summary(record: Record) -> TableRecord:
+    # An append may remove the empty file that stood for the schema.
+    replaces = record.is_of_job and record.mode != WriteMode.APPEND.value
+    removes = tuple(file.path for file in record.removes) if replaces else ()
+    adds = tuple(sorted(record.adds, key=lambda add: add.final))
+    return TableRecord(record.seq, record.jobid, adds, removes, record.mode == TAKEN_BACK)
+
+
+def keeps_records(dataset: DatasetDirectory) -> bool:
+    """Return whether a dataset keeps its records, so that a stream can read them. One small listing."""
+    return read_head(dataset).keeps
