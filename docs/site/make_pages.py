@@ -1,0 +1,151 @@
+"""Write the pages of the documentation's site: those of docs/, and those that are made from code.
+
+::
+
+    python docs/site/make_pages.py        # into build/docs, which mkdocs.yml names
+
+Strategy
+--------
+Everything in ``docs/`` is read on the code host as it stands, so links there lead from file to file of the repository.
+The site has fewer files: CHANGELOG and SECURITY come from the top level, the notebook becomes a page, and all other
+files of the repository are named without a link. `fitted` changes the links, and nothing else of a page.
+
+What is made from code: the options of each command, from its parser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the checkout's own pages, whichever release is installed
+
+from spark_arrow_ipc.cli.main import COMMANDS  # noqa: E402
+
+DOCS = ROOT / "docs"
+TARGET = ROOT / "build" / "docs"
+
+TOP_LEVEL = ("CHANGELOG.md", "SECURITY.md")
+"""Pages that lie beside docs/ in the repository, and with its pages on the site."""
+
+_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]*)((?:#[^)\s]*)?)\)")
+
+
+def make_pages(target: Path = TARGET) -> None:
+    """Write all pages into an empty folder."""
+    shutil.rmtree(target, ignore_errors=True)
+    sources = [path for path in DOCS.rglob("*") if path.is_file() and not path.is_relative_to(DOCS / "site")]
+    for path in [*sources, *(ROOT / name for name in TOP_LEVEL)]:
+        _write(target, path)
+    (target / "scripts").mkdir()
+    shutil.copy(DOCS / "site" / "iframe-worker.js", target / "scripts")
+    (target / "adr" / "index.md").write_text(decisions(), encoding="utf-8")
+    (target / "reference").mkdir(exist_ok=True)
+    (target / "reference" / "commands.md").write_text(commands(), encoding="utf-8")
+
+
+def _write(target: Path, path: Path) -> None:
+    """Write one page of the repository for the site."""
+    place = target / site_path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".ipynb":
+        place.write_text(fitted(notebook_page(json.loads(path.read_text("utf-8"))), path), encoding="utf-8")
+    elif path.suffix == ".md":
+        place.write_text(fitted(path.read_text("utf-8"), path), encoding="utf-8")
+    else:
+        shutil.copy(path, place)
+
+
+def site_path(path: Path) -> Path:
+    """Return where a file of the repository lies below the site's pages."""
+    place = path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT)
+    return place.with_suffix(".md") if place.suffix == ".ipynb" else place
+
+
+def is_on_site(path: Path) -> bool:
+    """Return whether a file of the repository is a file of the site."""
+    return path.is_relative_to(DOCS) or (path.parent == ROOT and path.name in TOP_LEVEL)
+
+
+def fitted(text: str, path: Path) -> str:
+    """Return the text of a page with its links as they are on the site; a file that is not there is named in code."""
+    depth = len(site_path(path).parts) - 1
+
+    def link(match: re.Match[str]) -> str:
+        title, target, anchor = match.groups()
+        if not target or "://" in target or target.startswith("mailto:"):
+            return match[0]
+        aim = (path.parent / target).resolve()
+        if aim == DOCS / "adr":
+            aim /= "index.md"
+        if not is_on_site(aim):
+            return title if "`" in title else f"`{title}`"
+        return f"[{title}]({'../' * depth}{site_path(aim).as_posix()}{anchor})"
+
+    return _outside_code(text, lambda part: _LINK.sub(link, part))
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
+    """Change all of a page but its blocks of code."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else change(part) for part in parts)
+
+
+def notebook_page(notebook: Mapping[str, Any]) -> str:
+    """Return the page of a notebook: its text, its code, and below each cell what that prints."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        printed = "".join("".join(output.get("text", ())) for output in cell["outputs"])
+        if printed:
+            parts.append(f"```text\n{printed.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def decisions() -> str:
+    """Return the page that lists the decisions, by the first line of each."""
+    pages = sorted((DOCS / "adr").glob("0*.md"))
+    rows = [f"- [{page.read_text('utf-8').splitlines()[0].removeprefix('# ')}]({page.name})" for page in pages]
+    return "\n".join(["# Decisions", "", "What one could doubt, and why it is so.", "", *rows, ""])
+
+
+def commands() -> str:
+    """Return the page of the command line's arguments, from the parsers of its commands."""
+    parts = ["# Commands", "What each command takes. [The command line](../cli.md) says what it reads and how it ends."]
+    for name, command in COMMANDS.items():
+        parser = argparse.ArgumentParser(
+            prog=f"arrowipc {name}",
+            description=f"{command.summary.capitalize()}.",
+            formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
+        )
+        import_module(command.module).add_arguments(parser)
+        parts.append(f"## arrowipc {name}\n\n```text\n{parser.format_help().rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def navigation(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the navigation of mkdocs.yml, with the decisions, and with pages that have no row of their own."""
+    sections = {
+        title: list(entry) if isinstance(entry, list) else entry for row in rows for title, entry in row.items()
+    }
+    named = set(re.findall(r"[\w/]+\.md", str(rows)))
+    pages = {site_path(path).as_posix() for path in DOCS.rglob("*.md")} - {"adr/index.md"}
+    sections["How to"] += sorted(page for page in pages - named if not page.startswith("adr/"))
+    sections["Explanations"].append({"Decisions": ["adr/index.md", *sorted(p for p in pages if p.startswith("adr/"))]})
+    return [{title: entry} for title, entry in sections.items()]
+
+
+if __name__ == "__main__":
+    make_pages()

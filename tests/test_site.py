@@ -1,0 +1,73 @@
+"""The pages that the documentation's site is built of (docs/site/make_pages.py); .ci/run builds the site itself."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+spec = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "site" / "make_pages.py")
+make_pages = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(make_pages)
+
+LINKS = [
+    ("a page beside it", "docs/cli.md", "[a](limits.md#budgets)", "[a](limits.md#budgets)"),
+    ("a page of the top level", "docs/cli.md", "[a](../SECURITY.md#servers)", "[a](SECURITY.md#servers)"),
+    ("the same, from a folder", "docs/adr/0014-checksums.md", "[a](../../SECURITY.md)", "[a](../SECURITY.md)"),
+    ("a decision, from the top level", "CHANGELOG.md", "[a](docs/adr/0014-checksums.md)", "[a](adr/0014-checksums.md)"),
+    ("the folder of decisions", "docs/architecture.md", "[adr/](adr/)", "[adr/](adr/index.md)"),
+    ("a file that is no page", "docs/cli.md", "[tests/](../tests/matrix.sh)", "`tests/`"),
+    ("another site", "docs/cli.md", "[a](https://example.org/a.md)", "[a](https://example.org/a.md)"),
+    ("the page itself", "docs/cli.md", "[a](#b)", "[a](#b)"),
+    ("in code", "docs/cli.md", "```text\n[a](../tests/matrix.sh)\n```", "```text\n[a](../tests/matrix.sh)\n```"),
+]
+
+
+@pytest.mark.parametrize(("page", "given", "expected"), [c[1:] for c in LINKS], ids=[c[0] for c in LINKS])
+def test_links_are_made_to_fit(page, given, expected):
+    assert expected == make_pages.fitted(given, ROOT / page)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    make_pages.make_pages(folder)
+    return folder
+
+
+def test_every_link_of_the_site_leads_to_a_page_of_it(pages):
+    lost = []
+    for page in sorted(pages.rglob("*.md")):
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        targets = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target]
+        lost += [f"{page.name}: {target}" for target in targets if not (page.parent / target).is_file()]
+    assert [] == lost
+
+
+def test_every_page_is_in_the_navigation_once(pages):
+    rows = re.search(r"^nav:\n(.*)", (ROOT / "mkdocs.yml").read_text(), re.DOTALL | re.MULTILINE)[1]
+    nav = [{title: [entries] if title in ("How to", "Explanations") else entries} for title, entries in sections(rows)]
+    named = re.findall(r"[\w/-]+\.md", str(make_pages.navigation(nav)))
+    assert sorted(page.relative_to(pages).as_posix() for page in pages.rglob("*.md")) == sorted(named)
+
+
+def sections(rows):
+    """The sections of the navigation's YAML, each with the text below it."""
+    return re.findall(r"^  - ([\w ]+):((?:.(?!^  - ))*)", rows, re.DOTALL | re.MULTILINE)
+
+
+def test_a_notebook_is_a_page_of_its_cells():
+    cells = [
+        {"cell_type": "markdown", "source": ["# One\n", "two"]},
+        {"cell_type": "code", "source": ["print(1)"], "outputs": [{"text": ["1\n"]}]},
+    ]
+    assert "# One\ntwo\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n" == make_pages.notebook_page({"cells": cells})
+
+
+def test_every_command_has_its_arguments_on_the_page_of_commands(pages):
+    text = (pages / "reference" / "commands.md").read_text()
+    assert list(make_pages.COMMANDS) == re.findall(r"^## arrowipc (.+)$", text, re.MULTILINE)
+    assert "usage: arrowipc validate" in text
+    assert "--values" in text
