@@ -23,6 +23,7 @@ error is `printable`, whatever names and values of a file are in it; its fields 
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
     │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
     ├── UnsupportedError (NotImplementedError)  valid Arrow that is not handled
+    │   ├── AggregateError                   an aggregate whose answer might differ from Spark's
     │   ├── NoTableError                     a tensor where a table is read
     │   └── NoTensorError                    a table where a tensor is read
     ├── LimitError                           a budget of `Limits` is exceeded
@@ -44,6 +45,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 
 __all__ = [
+    "AggregateError",
     "ArrowIpcError",
     "ColumnNotFoundError",
     "CommitError",
@@ -183,6 +185,10 @@ class InvalidDictionaryError(InvalidArrowError):
 
 class UnsupportedError(ArrowIpcError, NotImplementedError):
     """Valid Arrow that this package does not handle."""
+
+
+class AggregateError(UnsupportedError):
+    """An aggregate that is not computed in workers, because its answer might differ from Spark's."""
 
 
 class NoTableError(UnsupportedError):

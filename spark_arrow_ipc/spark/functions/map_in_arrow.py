@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.functions.mapped_source import Mapping, mapped_source
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ShippedFunction, ship
 
-__all__ = ["Paths", "load_mapped", "map_in_arrow"]
+__all__ = ["Paths", "load_mapped", "load_plain", "map_in_arrow"]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, or several."""
@@ -91,8 +92,16 @@ def load_mapped(
     if mapping.name not in registered:
         spark.dataSource.register(mapped_source(mapping))
         registered.add(mapping.name)
-    reader = spark.read.format(mapping.name).options(**{name: _text(value) for name, value in options.items()})
-    return reader.load(_paths(path))
+    return _load(spark, mapping.name, path, options)
+
+
+def load_plain(spark: SparkSession, path: Paths, options: dict[str, Any]) -> DataFrame:
+    """Return the DataFrame of ``load(path)``; parameters as for `map_in_arrow`."""
+    return _load(spark, ArrowIpcDataSource.name(), path, options)
+
+
+def _load(spark: SparkSession, name: str, path: Paths, options: dict[str, Any]) -> DataFrame:
+    return spark.read.format(name).options(**{key: _text(value) for key, value in options.items()}).load(_paths(path))
 
 
 def _text(value: Any) -> Any:

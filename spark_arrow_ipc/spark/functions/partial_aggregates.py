@@ -1,0 +1,283 @@
+"""`PartialAggregates`: counts, least and greatest values and sums of batches, by pyarrow, in a worker.
+
+Strategy
+--------
+Each batch is grouped by pyarrow into rows of partial values. These are held, grouped again when they have doubled, and
+yielded when they are many, so that a task holds at most about 64 MiB of them, however many groups there are. Groups
+need not be complete, as Spark groups the partial rows: two payloads of NaN may be two groups here.
+
+Sums never wrap: whole numbers are summed in 64 bits if the extremes of the batch allow it, and as decimals of 38
+digits otherwise. Of decimals a bound of the sums is kept; before it could pass the digits of the partial column, the
+held rows are yielded. If a batch alone could pass them its rows go to Spark as they are, and Spark's own rules for
+overflow apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Context
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Part", "PartialAggregates"]
+
+_MOST_HELD_ROWS: Final = 1 << 18
+_MOST_HELD_NBYTES: Final = 32 << 20
+_LEAST_MERGED_ROWS: Final = 1 << 14
+_DIGITS: Final = 38
+_ONES: Final = (1 << 63) - 1
+_EXACT: Final = Context(prec=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partial aggregate.
+
+    Parameters
+    ----------
+    function
+        ``count_all``, ``count``, ``min``, ``max`` or ``sum``.
+    column
+        Its position; None for ``count_all``.
+    """
+
+    function: str
+    column: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAggregates:
+    """Makes rows of partial values of batches: keys ``k0...``, then aggregates ``a0...``.
+
+    Parameters
+    ----------
+    keys
+        Positions of the columns to group by.
+    parts
+        What is computed.
+    """
+
+    keys: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield partial rows; memory: one batch, and about 64 MiB."""
+        held: list[pa.Table] = []
+        types: tuple[pa.DataType, ...] = ()
+        held_rows = merged_rows = 0
+        bounds = [0] * len(self.parts)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            inputs = _Inputs.of(self, batch)
+            types = inputs.types
+            if inputs.exceeds(inputs.bounds):
+                yield from _typed(inputs.table, types)
+                continue
+            sums = [a + b for a, b in zip(bounds, inputs.bounds, strict=True)]
+            if inputs.exceeds(sums):
+                yield from _typed(self._merged(held), types)
+                held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
+            bounds = sums
+            held.append(inputs.reduced())
+            held_rows += held[-1].num_rows
+            if held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
+                merged = self._merged(held)
+                held, held_rows, merged_rows = [merged], merged.num_rows, merged.num_rows
+                if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
+                    yield from _typed(merged, types)
+                    held, held_rows, merged_rows, bounds = [], 0, 0, [0] * len(self.parts)
+        if held:
+            yield from _typed(self._merged(held), types)
+
+    def _merged(self, held: list[pa.Table]) -> pa.Table:
+        """Group partial rows again."""
+        if len(held) == 1:
+            return held[0]
+        table = pa.concat_tables(held)
+        return _reduce(table, len(self.keys), [_MERGES[part.function] for part in self.parts])
+
+
+_MERGES: Final = {"count_all": "sum", "count": "sum", "min": "min", "max": "max", "sum": "sum"}
+"""By function: what makes one partial value of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """The input of one aggregate.
+
+    Parameters
+    ----------
+    values
+        A value for each row, of a type that pyarrow can sum or compare.
+    function
+        What is computed of them.
+    type
+        Of the partial value.
+    bound, limit
+        The greatest possible sum of the batch, and of the type; 0 for others.
+    """
+
+    values: pa.Array
+    function: str
+    type: pa.DataType
+    bound: int = 0
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The columns of a batch as they are aggregated.
+
+    Parameters
+    ----------
+    table
+        Keys ``k0...``, then inputs ``a0...``.
+    num_keys
+        Number of keys.
+    functions
+        For each input.
+    types
+        Of the columns of the result.
+    bounds, limits
+        For each input, as in `_Input`.
+    """
+
+    table: pa.Table
+    num_keys: int
+    functions: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    bounds: list[int]
+    limits: list[int]
+
+    @classmethod
+    def of(cls, plan: PartialAggregates, batch: pa.RecordBatch) -> _Inputs:
+        keys = [batch.column(i) for i in plan.keys]
+        made = [_INPUTS[part.function](batch, part) for part in plan.parts]
+        return cls(
+            pa.Table.from_arrays(
+                [*map(_comparable, keys), *(each.values for each in made)],
+                [*(f"k{i}" for i in range(len(keys))), *(f"a{i}" for i in range(len(made)))],
+            ),
+            len(keys),
+            tuple(each.function for each in made),
+            (*(key.type for key in keys), *(each.type for each in made)),
+            [each.bound for each in made],
+            [each.limit for each in made],
+        )
+
+    def exceeds(self, bounds: list[int]) -> bool:
+        """Return True if a sum may be more than its type holds."""
+        return any(bound > limit for bound, limit in zip(bounds, self.limits, strict=True))
+
+    def reduced(self) -> pa.Table:
+        """Return one row for each group."""
+        table = _reduce(self.table, self.num_keys, list(self.functions))
+        # Sums of 64 bits are exact in a batch, and not in many.
+        columns = [
+            column.cast(_wide(type_)) if pa.types.is_decimal(type_) and not pa.types.is_decimal(column.type) else column
+            for column, type_ in zip(table.columns, self.types, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _typed(table: pa.Table, types: tuple[pa.DataType, ...]) -> list[pa.RecordBatch]:
+    """Return partial rows as batches, in the types of the result."""
+    columns = [_as(column, type_) for column, type_ in zip(table.columns, types, strict=True)]
+    batches: list[pa.RecordBatch] = pa.Table.from_arrays(columns, table.column_names).to_batches()
+    return batches
+
+
+def _reduce(table: pa.Table, num_keys: int, functions: list[str]) -> pa.Table:
+    """Return one row for each group, in the columns of `table`."""
+    keys, inputs = table.column_names[:num_keys], table.column_names[num_keys:]
+    if not keys:
+        columns = [pa.repeat(_SCALAR[name](table.column(i)), 1) for i, name in enumerate(functions)]
+        return pa.Table.from_arrays(columns, inputs)
+    grouped = table.group_by(keys, use_threads=False).aggregate(list(zip(inputs, functions, strict=True)))
+    # The order of these columns differs between releases of pyarrow.
+    return pa.Table.from_arrays(
+        [
+            *(grouped[key] for key in keys),
+            *(grouped[f"{name}_{each}"] for name, each in zip(inputs, functions, strict=True)),
+        ],
+        table.column_names,
+    )
+
+
+_SCALAR: Final = {"sum": pc.sum, "min": pc.min, "max": pc.max}
+
+
+def _count_all(batch: pa.RecordBatch, _part: Part) -> _Input:
+    return _Input(pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64())
+
+
+def _count(batch: pa.RecordBatch, part: Part) -> _Input:
+    return _Input(batch.column(part.column).is_valid().cast(pa.int8()), "sum", pa.int64())
+
+
+def _extreme(batch: pa.RecordBatch, part: Part) -> _Input:
+    column = batch.column(part.column)
+    return _Input(_comparable(column), part.function, column.type)
+
+
+def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
+    column = batch.column(part.column)
+    if pa.types.is_decimal(column.type):
+        precision = min(column.type.precision + 10, _DIGITS)
+        most = 10**column.type.precision
+        limit = 10**precision - 1
+        if most * batch.num_rows > limit:
+            most = _greatest(column, column.type.scale)
+        return _Input(
+            _relabelled(column, _wide(column.type)),
+            "sum",
+            pa.decimal128(precision, column.type.scale),
+            most * batch.num_rows,
+            limit,
+        )
+    to = pa.decimal128(_DIGITS, 0)
+    if pa.types.is_int64(column.type) and _greatest(column, 0) * batch.num_rows > _ONES:
+        column = column.cast(to)
+    return _Input(column, "sum", to)
+
+
+_INPUTS: Final = {"count_all": _count_all, "count": _count, "min": _extreme, "max": _extreme, "sum": _sum}
+"""By function: its input of a batch."""
+
+
+def _greatest(column: pa.Array, scale: int) -> int:
+    """Return the greatest absolute value of a column, of decimals that of their digits; 0 without values."""
+    extremes = pc.min_max(column).as_py().values()
+    return max(
+        (abs(int(value.scaleb(scale, _EXACT)) if scale else int(value)) for value in extremes if value is not None),
+        default=0,
+    )
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """Return a column that pyarrow can group and compare: durations are numbers to it."""
+    return column.view(pa.int64()) if pa.types.is_duration(column.type) else column
+
+
+def _wide(type_: pa.DataType) -> pa.DataType:
+    return pa.decimal128(_DIGITS, type_.scale)
+
+
+def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """Return a result in its own type: numbers become durations again, decimals get their precision."""
+    if column.type == type_:
+        return column
+    if pa.types.is_duration(type_):
+        return pa.chunked_array([chunk.view(type_) for chunk in column.chunks], type_)
+    if pa.types.is_decimal(type_) and pa.types.is_decimal(column.type):
+        return pa.chunked_array([_relabelled(chunk, type_) for chunk in column.chunks], type_)
+    return column.cast(type_)
+
+
+def _relabelled(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return decimals of one scale with another precision, sharing all memory."""
+    return pa.Array.from_buffers(type_, len(array), array.buffers(), array.null_count, array.offset)

@@ -1,0 +1,105 @@
+"""Partial rows of batches: what pyarrow's kernels get wrong by themselves, sums at their bounds, and what is held."""
+
+import decimal
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_arrow_ipc.spark.functions import partial_aggregates
+from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
+
+SUM = Part("sum", 0)
+
+
+def rows(keys, parts, *batches):
+    return [row for made in PartialAggregates(keys, tuple(parts))(iter(batches)) for row in made.to_pylist()]
+
+
+def batch(*arrays):
+    return pa.record_batch(list(arrays), [f"c{i}" for i in range(len(arrays))])
+
+
+WHOLE = [
+    ("small", pa.array([1, -2, None], pa.int8())),
+    ("64 bits that fit", pa.array([2**61, -(2**61), 5])),
+    ("64 bits that do not", pa.array([2**63 - 1, 2**63 - 1, 1])),
+    ("the least", pa.array([-(2**63), -(2**63)])),
+    ("nulls alone", pa.nulls(3, pa.int64())),
+]
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("column", [c[1] for c in WHOLE], ids=[c[0] for c in WHOLE])
+def test_sums_of_whole_numbers_have_128_bits(column, keyed):
+    given = batch(column, pa.nulls(len(column), pa.int32()))
+    values = [value for value in column.to_pylist() if value is not None]
+    (row,) = rows((1,) if keyed else (), [SUM], given, given, given)
+    assert (3 * sum(values) if values else None) == row["a0"]
+
+
+def digits(*values, precision=38, scale=2):
+    return pa.array(
+        [v if v is None else decimal.Decimal(v).scaleb(-scale, decimal.Context(prec=60)) for v in values],
+        pa.decimal128(precision, scale),
+    )
+
+
+MOST = 10**38 - 1
+DECIMALS = [
+    ("fit", [digits(1, -2, None), digits(5)], [4]),
+    ("batches that fit alone are yielded apart", [digits(MOST // 2, 1), digits(MOST // 2 + 5), digits(7)], [MOST // 2 + 1, MOST // 2 + 12]),
+    ("a batch that does not fit goes as rows", [digits(MOST, MOST, -MOST)], [MOST, MOST, -MOST]),
+    ("ten digits more than the column", [digits(*[10**5 - 1] * 9, precision=5)], [9 * (10**5 - 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "wanted"), [c[1:] for c in DECIMALS], ids=[c[0] for c in DECIMALS])
+def test_sums_of_decimals_never_wrap(columns, wanted):
+    made = list(PartialAggregates((), (SUM,))(batch(column) for column in columns))
+    precision = min(columns[0].type.precision + 10, 38)
+    assert {pa.decimal128(precision, 2)} == {each.schema.field("a0").type for each in made}
+    exact = decimal.Context(prec=60)
+    assert sorted(wanted) == sorted(int(v["a0"].scaleb(2, exact)) for each in made for v in each.to_pylist())
+
+
+def test_keys_and_types_come_back():
+    given = batch(
+        pa.array([1, 1, None], pa.duration("us")), pa.array([math.nan, math.nan, 0.0]), pa.array(["b", "a", None])
+    )
+    (made,) = PartialAggregates((0, 1), (Part("count_all", None), Part("count", 2), Part("min", 2), Part("max", 0)))(
+        iter([given] * 2)
+    )
+    assert [
+        pa.duration("us"),
+        pa.float64(),
+        pa.int64(),
+        pa.int64(),
+        pa.string(),
+        pa.duration("us"),
+    ] == made.schema.types
+    assert [(4, 4, "a"), (2, 0, None)] == [(r["a0"], r["a1"], r["a2"]) for r in made.to_pylist()]
+
+
+def test_no_batches_and_empty_ones_give_no_rows():
+    assert [] == rows((), [Part("count_all", None)])
+    assert [] == rows((), [Part("count_all", None)], batch(pa.array([], pa.int64())))
+
+
+def test_rows_without_columns_are_counted():
+    given = pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), 7, [None]))
+    assert [{"a0": 14}] == rows((), [Part("count_all", None)], given, given)
+
+
+def test_few_partial_rows_are_held(monkeypatch):
+    monkeypatch.setattr(partial_aggregates, "_LEAST_MERGED_ROWS", 10)
+    monkeypatch.setattr(partial_aggregates, "_MOST_HELD_ROWS", 100)
+    batches = [batch(pa.array(np.arange(i, i + 40))) for i in range(0, 4000, 20)]
+    made = list(PartialAggregates((0,), (Part("count_all", None),))(iter(batches)))
+    assert len(made) > 10
+    assert max(each.num_rows for each in made) < 250
+    totals = {}
+    for row in (row for each in made for row in each.to_pylist()):
+        totals[row["k0"]] = totals.get(row["k0"], 0) + row["a0"]
+    assert {i: 2 if 20 <= i < 4000 else 1 for i in range(4020)} == totals
