@@ -127,13 +127,15 @@ class Region:
         return memoryview(self._mapping)[offset : offset + nbytes]
 
     def close(self) -> None:
-        """Remove the region's name. Mappings of it stay, and go with their holders."""
+        """Remove the region's name, and this process's own mapping. Those of clients stay, and go with their holders."""
         if self._is_open:
             self._is_open = False
             if self.handle.kind is SharedMemory.NAMED:
                 with suppress(FileNotFoundError):
                     os.unlink(self.handle.path)  # noqa: PTH108 - a name, and no path to look at
             os.close(self.descriptor)
+            with suppress(BufferError):  # a thread that still sends has a view, and the mapping goes with it
+                self._mapping.close()
 
 
 class RegionWriter:

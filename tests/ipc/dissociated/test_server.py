@@ -221,7 +221,7 @@ def test_killed_clients_leave_nothing(tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(corpus.root() is None, reason=f"{corpus.VARIABLE} names no corpus")
-@pytest.mark.parametrize(("scheme", "memory"), [("tcp", None), ("unix", "memfd")], ids=["packed", "shared"])
+@pytest.mark.parametrize(("scheme", "memory"), WAYS, ids=[f"{scheme}-{memory}" for scheme, memory in WAYS])
 def test_every_file_of_the_corpus_is_what_it_is_on_disk(tmp_path, scheme, memory):
     good = [e for e in corpus.entries(corpus.root()) if e.expect == "ok" and e.format in {"file", "stream"}]
     listen = "dissociated+tcp://127.0.0.1:0" if scheme == "tcp" else f"dissociated+unix://{tmp_path}/s"

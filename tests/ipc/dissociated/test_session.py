@@ -1,6 +1,7 @@
 """A server's side of a connection: what clients may ask, and what they give back."""
 
 import json
+import os
 import struct
 import time
 from pathlib import Path
@@ -237,19 +238,54 @@ def test_a_table_that_breaks_midway_is_an_error_that_shows_no_path(tmp_path):
         assert "secret" not in str(raised.value)
 
 
-def test_a_thousand_connects_and_drops_leave_nothing(shared):
-    def descriptors():
-        return len(list(Path("/proc/self/fd").iterdir()))
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
 
-    until(lambda: shared.num_clients == 0)
-    before, location = descriptors(), parse_location(shared.uri)
+
+def mappings(server):
+    """Return how often this process maps the shared memory of a server."""
+    inode = str(os.fstat(server._region.descriptor).st_ino)
+    return [line.split()[4] for line in Path("/proc/self/maps").read_text().splitlines()].count(inode)
+
+
+@pytest.mark.parametrize("memory", ["memfd", "named"])
+def test_a_thousand_connects_and_drops_leave_nothing(tmp_path, memory):
+    """Some say nothing, some a part of a request, and some read a batch and drop it or keep it."""
     import socket
 
-    for i in range(1000):
-        with socket.socket(socket.AF_UNIX) as opened:
-            opened.connect(location.path)
-            if i % 2:
-                opened.sendall(frame(TAGGED, b"t", location.want_data)[: i % 30])
-    # Some may wait to be accepted while no client is left.
-    until(lambda: shared.num_clients == 0 and before == descriptors())
-    assert 0 == shared.lent_nbytes
+    before = descriptors()
+    with ipc.serve({"t": DATA}, f"dissociated+unix://{tmp_path}/s", shared_memory=memory) as server:
+        location, started = parse_location(server.uri), descriptors()
+        kept = []
+        for i in range(1000):
+            if i % 4 == 3:
+                with ipc.connect(server.uri_of("t")) as reader:
+                    batch = next(reader)
+                if i % 200 == 3:
+                    kept.append(batch)
+                continue
+            with socket.socket(socket.AF_UNIX) as opened:
+                opened.connect(location.path)
+                if i % 2:
+                    opened.sendall(frame(TAGGED, b"t", location.want_data)[: i % 30])
+        del reader, batch
+        assert 1 + len(kept) == mappings(server)  # its own, and one for each batch that is kept
+        del kept
+        # Some may wait to be accepted while no client is left.
+        until(lambda: (0, started) == (server.num_clients, descriptors()))
+        assert (0, 1) == (server.lent_nbytes, mappings(server))
+        region = Path(server._region.handle.path)
+        assert region.exists() == (memory == "named")
+    assert not region.exists()
+    until(lambda: before == descriptors())
+
+
+def test_all_clients_of_all_tables_map_one_region(tmp_path):
+    """Nothing is made for a client, a part or a batch: memory is written once, and lent again and again."""
+    with ipc.serve({"t": DATA, "u": stream(5)}, f"dissociated+unix://{tmp_path}/s", shared_memory="memfd") as server:
+        readers = [ipc.connect(server.uri_of(ticket), part=part) for ticket in "tu" for part in (None, (0, 2), (1, 2))]
+        batches = [batch for reader in readers for batch in reader]
+        assert 2 * (3 + 5) == len(batches)
+        assert 1 + len(readers) == mappings(server)
+        for reader in readers:
+            reader.close()
