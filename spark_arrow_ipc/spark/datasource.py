@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
 
-from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.spark.options.options import (
+    ReadOptions,
+    SparkWriteOptions,
+    StreamOptions,
+    is_for_streams,
+    parse_stream,
+)
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors
 from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
@@ -26,6 +32,7 @@ from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 from spark_arrow_ipc.storage.local_path import is_relative
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader
     from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
 
 __all__ = ["ArrowIpcDataSource"]
@@ -44,7 +51,7 @@ _TABLE_KEY = "provider"
 
 
 class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
-    """Arrow IPC files and streams as a batch source and sink."""
+    """Arrow IPC files and streams as a source and sink of batches and streams."""
 
     @classmethod
     def name(cls) -> str:
@@ -62,10 +69,33 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         OptionError, NoFilesError, ArrowIpcError
             An option is wrong, there is nothing to read, or the newest file is broken.
         """
-        options = read_options(self.options)
+        # Spark infers the schema of a stream by the same call.
+        is_stream = is_for_streams(self.options)
+        options = _stream_options(self.options)[0] if is_stream else read_options(self.options)
         found = _reader_of(options).spark_schema(options)
         tune_worker()
         return found
+
+    @short_errors
+    def streamReader(self, schema: s.StructType) -> ArrowIpcStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a streaming query.
+
+        Raises
+        ------
+        UnsupportedError
+            This is Spark 4.1, which tells a source neither where to go on after a restart nor how much to read.
+        """
+        try:
+            from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.streaming.datasource":
+                raise
+            raise UnsupportedError(
+                "reading a stream needs Spark 4.2 or later: before, Spark does not tell a source where a query goes on after "
+                "a restart. Read in batches with modifiedAfter, or stream from another source; writing streams works"
+            ) from error
+        options, stream = _stream_options(self.options)
+        return ArrowIpcStreamReader(schema, options, stream)
 
     @short_errors
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
@@ -121,10 +151,22 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     if _TABLE_KEY in options:
         raise OptionError(_NO_TABLE)
     parsed = ReadOptions.parse(options)
+    _check_read(parsed)
+    return parsed
+
+
+def _stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
+    """Parse the options of reading a stream, which must name a path."""
+    parsed, stream = parse_stream(options)
+    _check_read(parsed)
+    _check_paths(filter(None, [stream.source_archive_dir]))
+    return parsed, stream
+
+
+def _check_read(parsed: ReadOptions) -> None:
     if not parsed.paths:
         raise OptionError(_NO_PATH)
     _check_paths([*parsed.paths, *filter(None, [parsed.base_path])])
-    return parsed
 
 
 def _check_paths(paths: Iterable[str]) -> None:

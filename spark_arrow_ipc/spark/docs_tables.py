@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.options import READING, WRITING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.read.metadata_columns import metadata_table
 from spark_arrow_ipc.spark.types.arrow_to_spark import extensions_table, types_table
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(READING),
+    "stream options": lambda: options_table(STREAMING),
     "write options": lambda: options_table(WRITING),
     "metadata columns": metadata_table,
     "types": types_table,

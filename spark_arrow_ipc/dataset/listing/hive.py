@@ -37,7 +37,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchErr
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
 
-__all__ = ["Partitioning", "discover", "merged_fields", "retype"]
+__all__ = ["Partitioning", "discover", "merged_fields", "partition_known", "retype"]
 
 _SHOWN: Final = 5
 """Maximum number of directories in an error message."""
@@ -138,6 +138,39 @@ def discover(
     if not files:
         tree.accepted(tree.all_files())
     return Partitioning(fields, tuple(files), tuple(rows), tuple(unread), time_zone)
+
+
+def partition_known(
+    files: Sequence[DataFile], roots: Sequence[str], *, infer: bool = True, time_zone: str | None = None
+) -> Partitioning:
+    """Return files that are known with the partition values of their directories; all of them are read.
+
+    Parameters
+    ----------
+    files
+        In any order, which is kept.
+    roots
+        Directories in which the partitions begin.
+    infer, time_zone
+        As for `discover`.
+
+    Raises
+    ------
+    SchemaMismatchError, OptionError
+        As `discover`.
+    """
+    if time_zone is not None:
+        zone(time_zone)
+    directories = [parent(file.path) for file in files]
+    names, strings = _parse(dict.fromkeys(directories), set(roots))
+    if not strings:
+        return Partitioning((), tuple(files))
+    kinds = [_column_type({row[i] for row in strings.values()}, time_zone, infer=infer) for i in range(len(names))]
+    fields = tuple(map(t.Field, names, kinds))
+    beside = (DEFAULT_PARTITION,) * len(names)  # a file beside the directories of partitions has no values
+    rows = tuple(strings.get(directory, beside) for directory in directories)
+    values = _cast(fields, dict(zip(rows, directories, strict=True)), time_zone)
+    return Partitioning(fields, tuple(map(_with_values, files, map(values.__getitem__, rows))), rows, (), time_zone)
 
 
 def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Partitioning:

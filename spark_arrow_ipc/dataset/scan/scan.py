@@ -56,9 +56,12 @@ from spark_arrow_ipc.storage.storage import Status, Storage
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader
 
-__all__ = ["ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "scan"]
+__all__ = ["PLANNED_ONCE", "ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "scan"]
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
+
+PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again"
+"""What to do about a file of a batch read that changed."""
 
 
 SelectBlocks: TypeAlias = Callable[[ipc.FileReader, FileRange], "Callable[[int], bool] | None"]
@@ -87,6 +90,8 @@ class ScanOptions:
         What to do where another stream begins after the end of a stream.
     planned_at
         When the read was planned, for the message of `FileChangedError`.
+    advice
+        What to do about a file that changed, for the same message.
     select_blocks
         Selects the record batches of a file to read; all if it is None or returns None.
     tensors
@@ -103,6 +108,7 @@ class ScanOptions:
     verify_checksums: bool = True
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
     planned_at: datetime | None = None
+    advice: str = PLANNED_ONCE
     select_blocks: SelectBlocks | None = None
     tensors: TensorRows | None = None
     storage: Storage = LOCAL
@@ -429,7 +435,6 @@ def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
 def _changed(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
     when = "" if options.planned_at is None else f" at {options.planned_at:%Y-%m-%d %H:%M:%S %Z}".rstrip()
     return FileChangedError(
-        f"the file changed after this read was planned{when} ({change}); a DataFrame or view keeps the files that it "
-        "was planned with: read the path again",
+        f"the file changed after this read was planned{when} ({change}); {options.advice}",
         path=part.path,
     )

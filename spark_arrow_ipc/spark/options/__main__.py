@@ -1,4 +1,4 @@
-"""``python -m spark_arrow_ipc.spark.options``: print the options of reads and writes.
+"""``python -m spark_arrow_ipc.spark.options``: print the options of reads, streams and writes.
 
 The table of ``docs/options.md`` for a terminal, of the release that is installed. Needs neither Spark nor Java.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.given import Side
-from spark_arrow_ipc.spark.options.options import READING, WRITING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 
 _WIDTH = 100
 
@@ -21,7 +21,9 @@ def main(words: Sequence[str]) -> int:
 
     Returns 1 if there is none.
     """
-    lines = [line for side in (READING, WRITING) for line in _of_side(side, [word.lower() for word in words])]
+    lines = [
+        line for side in (READING, STREAMING, WRITING) for line in _of_side(side, [word.lower() for word in words])
+    ]
     print("\n".join(lines) if lines else f"no option has {' or '.join(words)} in its name")
     return 0 if lines else 1
 

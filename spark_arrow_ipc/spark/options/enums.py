@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 __all__ = [
+    "CleanSource",
     "DictionaryColumns",
     "Durability",
     "ExtensionTypes",
@@ -13,6 +14,7 @@ __all__ = [
     "Nanoseconds",
     "PartitionOverwriteMode",
     "SchemaCheck",
+    "StartingFrom",
     "Times",
 ]
 
@@ -82,3 +84,18 @@ class DictionaryColumns(StrEnum):
 
     AUTO = "auto"
     NONE = "none"
+
+
+class CleanSource(StrEnum):
+    """What is done with files of a stream that were read."""
+
+    OFF = "off"
+    ARCHIVE = "archive"
+    DELETE = "delete"
+
+
+class StartingFrom(StrEnum):
+    """Where a new streaming query begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"

@@ -2,13 +2,13 @@
 
 Strategy
 --------
-Nothing is guessed: an unknown option, an option of the other side and a value of the wrong kind are each an
+Nothing is guessed: an unknown option, an option of another side and a value of the wrong kind are each an
 `OptionError` that says what would be right. An absent option is left to the default of its attribute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ _SPARK_KEYS = frozenset({"checkpointlocation"})
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The options of a read, or those of a write.
+    """The options of a read, of a write, or of reading a stream.
 
     Parameters
     ----------
@@ -53,18 +53,18 @@ class Side:
         return next((option for option in self if _stands_for(option, key) or option.name.lower() == key), None)
 
 
-def parse_given(mapping: Mapping[str, str], side: Side, other: Side) -> dict[str, Any]:
+def parse_given(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[str, Any]:
     """Parse the given options into values by attribute.
 
     Raises
     ------
     OptionError
-        An option is unknown, belongs to the other side, or its value is not understood.
+        An option is unknown, belongs to another side, or its value is not understood.
     """
     for key, string in mapping.items():
         _check_text(key, string)
         if key.lower() not in _SPARK_KEYS:
-            _check_known(key, string, side, other)
+            _check_known(key, string, side, others)
     given = {key.lower(): string for key, string in mapping.items()}
     values: dict[str, Any] = {}
     for attribute, options in side.attributes.items():
@@ -110,15 +110,16 @@ def _check_text(key: str, string: str) -> None:
             ) from error
 
 
-def _check_known(key: str, string: str, side: Side, other: Side) -> None:
+def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> None:
     if side.option(key) is not None:
         return
-    option = other.option(key)
-    if option is not None:
-        given = "" if option.is_secret else f" ({key}={string[:_SHOWN]})"
-        raise OptionError(
-            f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
-        )
+    for other in others:
+        option = other.option(key)
+        if option is not None:
+            given = "" if option.is_secret else f" ({key}={string[:_SHOWN]})"
+            raise OptionError(
+                f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{given}"
+            )
     import difflib  # only for errors, so that workers start without it
 
     names = {option.name.lower(): option.name for option in side}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
@@ -37,11 +38,15 @@ from spark_arrow_ipc.spark.options.enums import (
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
 from spark_arrow_ipc.spark.options.served import check_served
+from spark_arrow_ipc.spark.options.stream_options import STREAMING, StreamOptions
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["OPTIONS", "READING", "WRITING", "ReadOptions", "SparkWriteOptions"]
+__all__ = [
+    "OPTIONS", "READING", "STREAMING", "WRITING", "ReadOptions", "SparkWriteOptions", "StreamOptions", "is_for_streams",
+    "parse_stream",
+]  # fmt: skip
 
 _PATH = d.Option(
     parsers.not_blank, None, "a path", "/data/flights",
@@ -237,7 +242,11 @@ class ReadOptions:
         OptionError
             An option is unknown, belongs to writing, or its value is not understood.
         """
-        options = cls(**parse_given(mapping, READING, WRITING))
+        return cls._checked(mapping, parse_given(mapping, READING, WRITING, STREAMING))
+
+    @classmethod
+    def _checked(cls, mapping: Mapping[str, str], values: Mapping[str, Any]) -> ReadOptions:
+        options = cls(**values)
         if {"path", "paths"} <= {key.lower() for key in mapping}:
             raise OptionError("the options path and paths exclude each other: give all paths to load([...])")
         check_served(options.paths, mapping, READING)
@@ -371,7 +380,7 @@ class SparkWriteOptions:
         OptionError
             An option is unknown, belongs to reading, or its value is not understood.
         """
-        options = cls(**parse_given(mapping, WRITING, READING))
+        options = cls(**parse_given(mapping, WRITING, READING, STREAMING))
         if options.path is not None and is_served(options.path):
             raise OptionError("tables of servers are read and not written: write files, and serve them")
         if options.compression is None and options.compression_level is not None:
@@ -386,8 +395,35 @@ class SparkWriteOptions:
 READING = Side("reading", "read", d.declared(ReadOptions))
 WRITING = Side("writing", "written", d.declared(SparkWriteOptions))
 
-OPTIONS: tuple[d.Option, ...] = tuple({option.name: option for option in (*READING, *WRITING)}.values())
+_STREAM_READING = Side(STREAMING.doing, STREAMING.done, {**READING.attributes, **STREAMING.attributes})
+
+OPTIONS: tuple[d.Option, ...] = tuple({option.name: option for option in (*READING, *STREAMING, *WRITING)}.values())
 """All options of this release, in the order of the documentation."""
+
+
+def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
+    """Parse the options of reading a stream: those of a read, and its own.
+
+    Raises
+    ------
+    OptionError
+        An option is unknown, belongs to writing, has no meaning for a stream, or its value is not understood.
+    """
+    values = parse_given(mapping, _STREAM_READING, WRITING)
+    of_read = {name: value for name, value in values.items() if name in READING.attributes}
+    options = ReadOptions._checked(mapping, of_read)  # noqa: SLF001 - one module
+    if options.reads_servers:
+        raise OptionError("the table of a server is read once, and not as a stream; use spark.read")
+    if options.metadata_only:
+        raise OptionError("metadataOnly=true is for batch reads: a stream is read for its rows; remove it")
+    stream = StreamOptions(**{name: value for name, value in values.items() if name not in of_read})
+    stream.check()
+    return options, stream
+
+
+def is_for_streams(mapping: Mapping[str, str]) -> bool:
+    """Return whether an option is given that only streams have."""
+    return any(STREAMING.option(key) is not None for key in mapping)
 
 
 def _gives(mapping: Mapping[str, str], name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import NoReturn, TypeVar
 
 from spark_arrow_ipc.arrow.column_path import WORDS, ColumnPath, parse_paths
 from spark_arrow_ipc.ipc.constants import CompressionType
+from spark_arrow_ipc.spark.options.enums import StartingFrom
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -67,6 +68,19 @@ def duration(string: str) -> int:
     if match is None:
         raise ValueError(string)
     return int(match[1]) * _SECONDS[match[2]]
+
+
+def pause(string: str) -> float:
+    """Parse a short time into seconds: as `duration`, or ``200ms``."""
+    match = re.fullmatch(r"([0-9]{1,9})\s*ms", string.strip().lower(), re.ASCII)
+    return duration(string) if match is None else int(match[1]) / 1000
+
+
+def starting_point(string: str) -> StartingFrom | int:
+    """Parse ``earliest``, ``latest`` or the number of a commit record."""
+    if re.fullmatch("[0-9]{1,18}", string.strip(), re.ASCII):
+        return int(string)
+    return word_of(StartingFrom)(string)
 
 
 def boolean(string: str) -> bool:

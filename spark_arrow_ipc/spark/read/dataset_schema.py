@@ -31,7 +31,9 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 
-__all__ = ["dataset_schema", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "typed"]
+__all__ = [
+    "dataset_schema", "file_filter", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "typed",
+]  # fmt: skip
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -44,16 +46,26 @@ def list_dataset(options: ReadOptions) -> Tree:
     NoFilesError, OptionError, ArrowIpcError
         As `list_tree`.
     """
-    filters = FileFilter(
-        options.path_glob_filter,
-        _instant(options.modified_before, options.time_zone),
-        _instant(options.modified_after, options.time_zone),
-    )
     return list_tree(
         options.paths,
         recursive=options.recursive_file_lookup,
-        file_filter=filters,
+        file_filter=file_filter(options),
         storage=options.opened_storage,
+    )
+
+
+def file_filter(options: ReadOptions) -> FileFilter:
+    """Return which of the listed files are read.
+
+    Raises
+    ------
+    OptionError
+        A time is not understood.
+    """
+    return FileFilter(
+        options.path_glob_filter,
+        _instant(options.modified_before, options.time_zone),
+        _instant(options.modified_after, options.time_zone),
     )
 
 
@@ -106,19 +118,21 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     """
     tree = list_dataset(options)
     return dataset_schema(
-        tree,
+        partition_files(tree, options, infer=options.partition_type_inference),
         Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage, tensors=options.tensors)),
         options,
     )
 
 
-def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends_below: bool = True) -> s.StructType:
+def dataset_schema(
+    partitioning: Partitioning, outlines: Outlines, options: ReadOptions, *, ends_below: bool = True
+) -> s.StructType:
     """Return the schema that Spark gets, of files that are already listed.
 
     Parameters
     ----------
-    tree
-        From `list_dataset`.
+    partitioning
+        The files and their partition columns, with inferred types if the options ask for it.
     outlines
         Of the files; that of the newest is read, or with ``mergeSchema`` all.
     options
@@ -131,7 +145,6 @@ def dataset_schema(tree: Tree, outlines: Outlines, options: ReadOptions, *, ends
     OptionError, NoFilesError, ArrowIpcError
         As `read_spark_schema`.
     """
-    partitioning = partition_files(tree, options, infer=options.partition_type_inference)
     if options.merge_schema:
         schemas = distinct_schemas(partitioning.files, outlines, options.error_policy)
     else:

@@ -2,7 +2,7 @@
 
 Strategy
 --------
-The paths are listed once. Then outlines are read, each with one open, and only of the files that need one:
+The paths are listed once; a batch of a stream brings its files. Then outlines are read, each with one open, and only of the files that need one:
 
 - the newest file, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
@@ -15,7 +15,7 @@ The splits are computed from the outlines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
@@ -36,7 +36,7 @@ from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_datas
 from spark_arrow_ipc.spark.read.projection import SelectColumns, select_asked, select_referenced
 from spark_arrow_ipc.spark.read.where import RowSelection, Where, selected_files
 
-__all__ = ["PartitionPlan", "plan_partitions"]
+__all__ = ["PartitionPlan", "plan_files", "plan_partitions"]
 
 
 _MOST_OPENED: Final = 1_000
@@ -78,10 +78,33 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
     Raises
     ------
     OptionError, NoFilesError, ArrowIpcError
-        As `list_dataset`, `typed`, `Where`, `dataset_schema` and `plan_splits`.
+        As `list_dataset` and `plan_files`.
     """
     tree = list_dataset(options)
     partitioning = partition_files(tree, options, infer=False)
+    infer = options.partition_type_inference
+    return plan_files(own, options, partitioning, lambda: partition_files(tree, options, infer=infer))
+
+
+def plan_files(
+    own: s.StructType, options: ReadOptions, partitioning: Partitioning, inferred: Callable[[], Partitioning]
+) -> PartitionPlan:
+    """Plan a read of files that are known. Opens no file twice.
+
+    Parameters
+    ----------
+    own, options
+        As for `plan_partitions`.
+    partitioning
+        The files, with partition columns of strings.
+    inferred
+        Returns the files with the types of partition columns that the options ask for; only `where` may need it.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError
+        As `typed`, `Where`, `dataset_schema` and `plan_splits`.
+    """
     where = None if options.where is None else Where.parse(options.where, own)
     missing = () if where is None else where.missing
     outlines = Outlines(_outline_options(own, missing, partitioning, options))
@@ -90,7 +113,7 @@ def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
         extra: Sequence[s.StructField] = ()
         if missing:
             of_missing = replace(options, columns=missing, metadata_columns=False)
-            extra = dataset_schema(tree, outlines, of_missing, ends_below=False).fields
+            extra = dataset_schema(inferred(), outlines, of_missing, ends_below=False).fields
         selection = where.bind(own, extra, options.time_zone)
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
@@ -13,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBlocks, scan
+from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import compile_conform
@@ -25,6 +26,8 @@ from spark_arrow_ipc.spark.read.projection import SelectColumns, select_needed
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.dataset.listing.data_file import DataFile
+    from spark_arrow_ipc.spark.read.plan import PartitionPlan
     from spark_arrow_ipc.spark.read.where import RowSelection
 
 __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
@@ -61,9 +64,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         The exact schema that Spark expects: from `read_spark_schema`, or the user's ``.schema(...)``.
     options
         Of the read.
+    advice
+        What to do about a file that changed after it was planned, for errors.
     """
 
-    def __init__(self, schema: s.StructType, options: ReadOptions) -> None:
+    def __init__(self, schema: s.StructType, options: ReadOptions, *, advice: str = PLANNED_ONCE) -> None:
+        self._advice = advice
         self._schema = schema
         self._options = options
         added = METADATA_COLUMNS if options.metadata_columns else {}
@@ -84,7 +90,25 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         from spark_arrow_ipc.spark.read.plan import plan_partitions
 
         planned_at = datetime.now().astimezone()
-        plan = plan_partitions(self._own, self._options)
+        return self._input_partitions(plan_partitions(self._own, self._options), planned_at)
+
+    def partitions_of(self, files: Sequence[DataFile], roots: Sequence[str]) -> list[ArrowIpcInputPartition]:
+        """Plan the input partitions of files that are known, as `partitions` does; `roots` as for `partition_known`."""
+        from spark_arrow_ipc.dataset.listing.hive import Partitioning, partition_known
+        from spark_arrow_ipc.spark.read.plan import plan_files
+
+        options = self._options
+
+        def partition(*, infer: bool) -> Partitioning:
+            if options.recursive_file_lookup:
+                return Partitioning((), tuple(files))
+            return partition_known(files, roots, infer=infer, time_zone=options.time_zone)
+
+        planned_at = datetime.now().astimezone()
+        inferred = partial(partition, infer=options.partition_type_inference)
+        return self._input_partitions(plan_files(self._own, options, partition(infer=False), inferred), planned_at)
+
+    def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
         return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
 
@@ -134,6 +158,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 verify_checksums=options.verify_checksums,
                 concatenated_streams=options.concatenated_streams,
                 planned_at=partition.planned_at,
+                advice=self._advice,
                 select_blocks=_select_blocks(selection, fields),
                 storage=options.opened_storage,
                 tensors=options.tensors,

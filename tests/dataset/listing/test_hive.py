@@ -9,7 +9,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
-from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
+from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, partition_known, retype
 from spark_arrow_ipc.dataset.listing.partition_values import (
     partition_directory,
 )
@@ -184,3 +184,20 @@ def test_directory_that_would_be_hidden_is_escaped_and_read_back(tmp_path):
     partitioning = discovered(tmp_path)
     assert [".h", "_u"] == [field.name for field in partitioning.fields]
     assert ("x._COPYING_", "y.staged") == partitioning.files[0].partition
+
+
+@pytest.mark.parametrize("infer", [True, False])
+def test_known_files_have_the_values_that_a_listing_would_find(tmp_path, infer):
+    plant(tmp_path, "k=1/j=a/0", "k=1/j=b/1", f"k={NULL}/j=c/2")
+    found = discovered(tmp_path, infer=infer)
+    bare = [file._replace(partition=()) for file in found.files]
+    assert found == partition_known(bare, [str(tmp_path)], infer=infer)
+    (one,) = partition_known(bare[:1], [str(tmp_path / "k=1")]).files
+    assert ("a",) == one.partition
+    assert () == partition_known(bare[:1], [str(tmp_path / "k=1" / "j=a")]).fields
+
+
+def test_a_known_file_beside_partitions_has_no_values(tmp_path):
+    plant(tmp_path, "k=1/0", "beside")
+    files = [*discovered(tmp_path).files, discovered(tmp_path).unread[0]]
+    assert [(1,), (None,)] == [file.partition for file in partition_known(files, [str(tmp_path)]).files]

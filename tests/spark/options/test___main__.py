@@ -10,7 +10,9 @@ from spark_arrow_ipc.spark.options.options import OPTIONS
 def test_every_option_is_printed_with_its_default(capsys):
     assert 0 == main([])
     printed = capsys.readouterr().out
-    assert ["Options for reading:", "Options for writing:"] == [line for line in printed.splitlines() if line[0] != " "]
+    assert ["Options for reading:", "Options for reading streams:", "Options for writing:"] == [
+        line for line in printed.splitlines() if line[0] != " "
+    ]
     names = {line[2:].split("=")[0] for line in printed.splitlines() if line[:2] == "  " and line[2] != " "}
     assert {option.name for option in OPTIONS} == names
     assert "  maxBatchBytes=2g\n      How much memory" in printed

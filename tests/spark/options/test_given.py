@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import OPTIONS, READING, STREAMING, WRITING, ReadOptions, SparkWriteOptions
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
@@ -111,4 +111,4 @@ def test_the_table_has_the_options_of_both_sides_once():
     names = [option.name for option in OPTIONS]
     assert ["path", "paths", "columns"] == names[:3]
     assert len(names) == len(set(names))
-    assert {option.name for option in (*READING, *WRITING)} == set(names)
+    assert {option.name for option in (*READING, *STREAMING, *WRITING)} == set(names)

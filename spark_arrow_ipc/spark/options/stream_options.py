@@ -1,0 +1,94 @@
+"""`StreamOptions`: the options of reading a stream, beside those of a read.
+
+Spark's names where Spark's own file source has the option. A batch read refuses them, `parse_stream` of ``options.py``
+takes both kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options import declare as d
+from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
+from spark_arrow_ipc.spark.options.given import Side
+
+__all__ = ["STREAMING", "StreamOptions"]
+
+_DURATION = "a number of seconds, or one with a unit of s, m, h or d"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Options of reading a stream; `parse_stream` makes them from Spark's dict."""
+
+    max_files_per_trigger: int = d.count("1000", "How many files a batch has at most. `Trigger.Once` takes all.")
+    max_bytes_per_trigger: int | None = d.optional_byte_size(
+        "1g", "How many bytes the files of a batch have at most; it has at least one file. Both limits may be given."
+    )
+    starting_from: StartingFrom | int = d.option(
+        parsers.starting_point,
+        "earliest",
+        "earliest, latest, or the number of a commit record",
+        "latest",
+        "What a new query reads first: all that is there, or only what comes after its start. After a restart it goes on "
+        "where it was.",
+    )
+    late_window: int | None = d.optional(
+        parsers.duration,
+        _DURATION,
+        "6h",
+        "How much older than the newest file that was read a file may be when it appears in a directory, 1h without it. "
+        "Later ones are not read, and named in a warning. Offsets grow with the files of this time.",
+    )
+    max_file_age: int | None = d.optional(
+        parsers.duration,
+        _DURATION,
+        "7d",
+        "How much older than the newest file that was read a file may be; without it, files of any age are read.",
+    )
+    latest_first: bool = d.flag("false", "Whether the newest files are read first, instead of the oldest.")
+    file_name_only: bool = d.flag(
+        "false", "Whether files of one name are one file, in whatever directory: only the first is read."
+    )
+    clean_source: CleanSource = d.word(
+        CleanSource.OFF,
+        "What is done with the files of a batch when the sink has it: `off` leaves them, `archive` moves them to "
+        "`sourceArchiveDir`, `delete` deletes them. A file that has changed since is left, with a warning.",
+    )
+    source_archive_dir: str | None = d.string(
+        "a path",
+        "/data/old",
+        "Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it.",
+    )
+    poll_interval: float | None = d.optional(
+        parsers.pause,
+        "a number of seconds, or one with a unit of ms, s, m, h or d",
+        "200ms",
+        "How often a query that waits looks for something new at most: without it 1s, and 10s where storage is remote; "
+        "and never more than a fifth of the time.",
+    )
+
+    @property
+    def late_seconds(self) -> int:
+        """The option `late_window`, or its default."""
+        return 3600 if self.late_window is None else self.late_window
+
+    def check(self) -> None:
+        """Refuse options that contradict each other.
+
+        Raises
+        ------
+        OptionError
+            Two of them do.
+        """
+        if (self.clean_source is CleanSource.ARCHIVE) != (self.source_archive_dir is not None):
+            raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
+        if self.latest_first and self.max_file_age is not None:
+            raise OptionError(
+                "latestFirst=true reads old files last, and maxFileAge would leave them out then; remove one of them"
+            )
+
+
+STREAMING = Side("reading streams", "read as a stream", d.declared(StreamOptions))

@@ -1,0 +1,66 @@
+"""The options of reading a stream, and how they go with those of a read."""
+
+import pytest
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
+
+PATH = {"path": "/in"}
+
+
+@pytest.mark.parametrize(
+    ("given", "attribute", "value"),
+    [
+        ({}, "max_files_per_trigger", 1000),
+        ({"MAXFILESPERTRIGGER": "7"}, "max_files_per_trigger", 7),
+        ({"maxBytesPerTrigger": "2g"}, "max_bytes_per_trigger", 2 << 30),
+        ({}, "starting_from", StartingFrom.EARLIEST),
+        ({"startingFrom": "Latest"}, "starting_from", StartingFrom.LATEST),
+        ({"startingFrom": "17"}, "starting_from", 17),
+        ({}, "late_seconds", 3600),
+        ({"lateWindow": "6h"}, "late_seconds", 21600),
+        ({"maxFileAge": "7d"}, "max_file_age", 7 * 86400),
+        ({"pollInterval": "200ms"}, "poll_interval", 0.2),
+        ({"pollInterval": "2m"}, "poll_interval", 120),
+        ({"cleanSource": "DELETE"}, "clean_source", CleanSource.DELETE),
+        ({"cleanSource": "archive", "sourceArchiveDir": "/old"}, "source_archive_dir", "/old"),
+    ],
+)
+def test_values(given, attribute, value):
+    assert value == getattr(parse_stream(PATH | given)[1], attribute)
+
+
+def test_the_options_of_a_read_come_with_them():
+    options, stream = parse_stream(PATH | {"columns": "a", "where": "a > 1", "maxFilesPerTrigger": "3"})
+    assert ("a > 1", ("/in",), 3) == (options.where, options.paths, stream.max_files_per_trigger)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"maxFilesPerTrigger": "0"}, "maxFilesPerTrigger must be a whole number of at least 1"),
+        ({"pollInterval": "soon"}, "pollInterval must be a number of seconds"),
+        ({"startingFrom": "-1"}, "startingFrom must be earliest, latest, or the number"),
+        ({"cleanSource": "archive"}, "belong together"),
+        ({"sourceArchiveDir": "/old"}, "belong together"),
+        ({"latestFirst": "true", "maxFileAge": "1d"}, "remove one of them"),
+        ({"metadataOnly": "true"}, "metadataOnly=true is for batch reads"),
+        ({"maxFilePerTrigger": "1"}, "did you mean maxFilesPerTrigger"),
+        ({"compression": "lz4"}, "compression is for writing, and here data is read as a stream"),
+    ],
+)
+def test_mistakes(given, message):
+    with pytest.raises(OptionError, match=message):
+        parse_stream(PATH | given)
+
+
+@pytest.mark.parametrize("parse", [ReadOptions.parse, SparkWriteOptions.parse])
+def test_a_batch_refuses_them(parse):
+    with pytest.raises(OptionError, match="lateWindow is for reading streams"):
+        parse(PATH | {"latewindow": "1h"})
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, False), ({"where": "a"}, False), ({"LATEWINDOW": "1h"}, True)])
+def test_options_tell_a_stream_where_they_can(given, expected):
+    assert expected is is_for_streams(PATH | given)

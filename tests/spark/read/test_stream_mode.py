@@ -1,0 +1,64 @@
+"""Which mode a stream has, and the options that do not fit its source."""
+
+import pytest
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options.options import parse_stream
+from spark_arrow_ipc.spark.read.stream_mode import poll_seconds, stream_mode
+
+
+def mode_of(path, **options):
+    return stream_mode(*parse_stream({"path": str(path), **options}))
+
+
+def test_a_directory_is_followed_within_a_window(tmp_path):
+    mode = mode_of(tmp_path)
+    assert ("window", "window") == (mode.name, mode.initial()["mode"])
+
+
+@pytest.mark.parametrize(
+    ("archive", "fits"),
+    [
+        ("in", False),
+        ("in/old", False),
+        ("in/a/_b/c", True),
+        ("in/_old", True),
+        ("in/.old", True),
+        ("old", True),
+        ("input", True),
+    ],
+)
+@pytest.mark.parametrize("path", ["in", "in/*.arrow", "in/k=*"])
+def test_an_archive_is_not_where_the_stream_looks(tmp_path, archive, fits, path):
+    options = {"cleanSource": "archive", "sourceArchiveDir": str(tmp_path / archive)}
+    if fits:
+        assert mode_of(tmp_path / path, **options) is not None
+        return
+    with pytest.raises(OptionError, match=r"sourceArchiveDir lies in .*/in, where the stream looks"):
+        mode_of(tmp_path / path, **options)
+
+
+@pytest.mark.parametrize("path", ["lake", "lake/k=1", "lake/*.arrow"])
+def test_a_dataset_of_this_package_is_not_cleaned(tmp_path, path):
+    (tmp_path / "lake" / "_ipc_commits").mkdir(parents=True)
+    with pytest.raises(OptionError, match="cleanSource would take files out of a dataset"):
+        mode_of(tmp_path / path, cleanSource="delete")
+
+
+def test_the_number_of_a_record_is_for_tables(tmp_path):
+    with pytest.raises(OptionError, match="startingFrom=3 is the number of a commit record"):
+        mode_of(tmp_path, startingFrom="3")
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "seconds"),
+    [
+        ("/in", {}, 1),
+        ("s3://b/in", {}, 10),
+        ("s3://b/in", {"pollInterval": "3s"}, 3),
+        ("/in", {"pollInterval": "0"}, 0),
+    ],
+)
+def test_the_pause_of_a_storage(path, given, seconds):
+    options = {"path": path, "storage.skip_signature": "true"} if path.startswith("s3") else {"path": path}
+    assert seconds == poll_seconds(*parse_stream(options | given))

@@ -1,0 +1,278 @@
+"""The streaming reader: without Spark, driven as Spark's source process and tasks do it; and few queries of Spark."""
+
+import json
+import logging
+import os
+import pickle
+import sys
+import time
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
+
+from spark_arrow_ipc.errors import FileChangedError, NotArrowError, OptionError, UnsupportedError
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+
+
+def drop(path, *values, **columns):
+    """Put a file where it is seen when it is complete, long ago enough not to be looked at twice."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"n": pa.array(values, pa.int64()), **columns})
+    temporary = path.with_name(f".{path.name}")
+    with pa.ipc.new_file(temporary, table.schema) as writer:
+        writer.write_table(table)
+    temporary.rename(path)
+    return path
+
+
+class Query:
+    """A query: its offset log, and the reader of Spark's source process."""
+
+    def __init__(self, path, schema=None, **options):
+        self.options = {"path": str(path), "pollInterval": "0", **options}
+        self.schema = schema
+        self.offsets = []
+        self.restart()
+
+    def restart(self, **options):
+        self.options |= options
+        source = ArrowIpcDataSource(self.options)
+        self.schema = self.schema or source.schema()
+        self.reader = source.streamReader(self.schema)
+        if not self.offsets:
+            self.offsets.append(json.dumps(self.reader.initialOffset()))
+
+    def rows(self, number):
+        """Read a batch as tasks do, from the texts of its offsets."""
+        start, end = map(json.loads, self.offsets[number : number + 2])
+        reader, parts = pickle.loads(pickle.dumps((self.reader, self.reader.partitions(start, end))))
+        return sorted(tuple(row.values()) for part in parts for batch in reader.read(part) for row in batch.to_pylist())
+
+    def next(self, limit=None):
+        """Return the rows of the next batch; None if nothing is new."""
+        limit = limit or self.reader.getDefaultReadLimit()
+        end = json.dumps(self.reader.latestOffset(json.loads(self.offsets[-1]), limit))
+        if end == self.offsets[-1]:
+            return None
+        self.offsets.append(end)
+        return self.rows(len(self.offsets) - 2)
+
+
+def test_batches_follow_each_other_and_are_the_same_when_they_are_run_again(tmp_path):
+    for i in range(3):
+        drop(tmp_path / f"{i}.arrow", i)
+    query = Query(tmp_path, maxFilesPerTrigger="2")
+    assert [[(0,), (1,)], [(2,)], None] == [query.next() for _ in range(3)]
+    drop(tmp_path / "3.arrow", 3)
+    query.restart()
+    assert [[(0,), (1,)], [(2,)]] == [query.rows(i) for i in range(2)]
+    assert [[(3,)], None] == [query.next() for _ in range(2)]
+    start = json.loads(query.offsets[-1])
+    assert [] == query.reader.partitions(start, start)
+    assert [] == list(query.reader.read(None))
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "count"),
+    [
+        (ReadMaxFiles(2), {}, 2),
+        (ReadMaxFiles(3), {"maxBytesPerTrigger": "1"}, 1),
+        (ReadMaxBytes(1), {}, 1),
+        (ReadMaxBytes(10**9), {"maxFilesPerTrigger": "2"}, 2),
+        (ReadAllAvailable(), {"maxFilesPerTrigger": "1", "maxBytesPerTrigger": "1"}, 4),
+        (ReadMaxRows(1), {"maxFilesPerTrigger": "3"}, 3),
+    ],
+)
+def test_limits_of_spark_and_of_options(tmp_path, limit, options, count):
+    for i in range(4):
+        drop(tmp_path / f"{i}.arrow", i)
+    assert count == len(Query(tmp_path, **options).next(limit))
+
+
+def test_the_default_limit_is_of_files(tmp_path):
+    drop(tmp_path / "0.arrow", 0)
+    assert ReadMaxFiles(1000) == Query(tmp_path).reader.getDefaultReadLimit()
+
+
+def test_a_stream_that_ends_sees_what_is_there_at_its_first_look(tmp_path):
+    drop(tmp_path / "0.arrow", 0)
+    query = Query(tmp_path)
+    query.reader.prepareForTriggerAvailableNow()
+    assert [(0,)] == query.next()
+    drop(tmp_path / "1.arrow", 1)
+    assert [None, None] == [query.next() for _ in range(2)]
+
+
+READS = [
+    ({"columns": "word"}, [("a",), ("b",), ("c",)]),
+    ({"where": "k = 2 AND n > 5"}, [(7, "c", 2)]),
+    ({"columns": "n", "where": "k = 2 AND word = 'b'"}, [(5,)]),
+    ({"columns": "k, n"}, [(1, 1), (2, 5), (2, 7)]),
+    ({"recursiveFileLookup": "true"}, [(1, "a"), (5, "b"), (7, "c")]),
+    ({"pathGlobFilter": "*.feather"}, [(7, "c", 2)]),
+]
+
+
+@pytest.mark.parametrize("options", [case[0] for case in READS], ids=str)
+def test_batch_options_on_a_stream_of_partitions(tmp_path, options):
+    drop(tmp_path / "k=1" / "x.arrow", 1, word=["a"])
+    drop(tmp_path / "k=2" / "y.arrow", 5, word=["b"])
+    drop(tmp_path / "k=2" / "z.feather", 7, word=["c"])
+    expected = next(rows for given, rows in READS if given == options)
+    assert expected == Query(tmp_path, **options).next()
+
+
+def test_metadata_columns_and_types_of_partitions_that_a_schema_names(tmp_path):
+    from pyspark.sql import types as s
+
+    path = drop(tmp_path / "k=007" / "x.arrow", 1)
+    query = Query(tmp_path, metadataColumns="true", columns="n, k")
+    assert [(1, 7, f"{path}", 0)] == [(row[0], row[1], row[2], row[-1]) for row in query.next()]
+    assert [("007", 1)] == Query(tmp_path, s.StructType().add("k", "string").add("n", "long")).next()
+
+
+def test_a_changed_file_and_a_missing_one_are_errors_that_say_what_to_do(tmp_path, caplog):
+    path = drop(tmp_path / "0.arrow", 0)
+    drop(tmp_path / "1.arrow", 1)
+    query = Query(tmp_path)
+    query.next()
+    drop(path, 0, 0)
+    with pytest.raises(FileChangedError, match=r"put the file back as it was, or begin with a new checkpoint"):
+        query.rows(0)
+    path.unlink()
+    with pytest.raises(FileChangedError, match="it is gone"):
+        query.rows(0)
+    query.restart(ignoreMissingFiles="true")
+    with caplog.at_level(logging.WARNING):
+        assert [(1,)] == query.rows(0)
+    assert "0.arrow" in caplog.text
+
+
+def test_files_that_are_still_written_are_left_until_they_are_complete(tmp_path):
+    whole = drop(tmp_path / "0.arrow", 0)
+    data = drop(tmp_path / "other" / "1.arrow", 1).read_bytes()
+    query = Query(tmp_path)
+    growing = tmp_path / "1.arrow"
+    growing.write_bytes(data[:-20])
+    assert [(0,)] == query.next()
+    assert query.next() is None
+    growing.write_bytes(data)
+    os.utime(growing, ns=(0, whole.stat().st_mtime_ns))  # as cp -p does
+    assert [(1,)] == query.next()
+
+
+def test_a_file_of_another_kind_is_an_error_with_the_way_to_leave_it_out(tmp_path):
+    drop(tmp_path / "0.arrow", 0)
+    query = Query(tmp_path)
+    other = tmp_path / "notes.txt"
+    other.write_text("this is no Arrow file\n")
+    assert [(0,)] == query.next()
+    old = time.time() + 100
+    query.reader._mode._waiting.admission.clock = lambda: int(old * 10**9)
+    with pytest.raises(NotArrowError, match="Arrow"):
+        query.next()
+
+
+def test_late_files_are_named(tmp_path, caplog):
+    drop(tmp_path / "0.arrow", 0)
+    query = Query(tmp_path, lateWindow="60s")
+    query.next()
+    late = drop(tmp_path / "late.arrow", 1)
+    os.utime(late, (1, time.time() - 100))
+    with caplog.at_level(logging.WARNING):
+        assert query.next() is None
+    assert "1 file has come too late and will not be read" in caplog.text
+    assert str(late) in caplog.text
+
+
+def test_files_are_archived_when_the_sink_has_them(tmp_path):
+    drop(tmp_path / "in" / "0.arrow", 0)
+    query = Query(tmp_path / "in", cleanSource="archive", sourceArchiveDir=str(tmp_path / "old"))
+    query.next()
+    query.reader.commit(json.loads(query.offsets[-1]))
+    assert ["0.arrow"] == [path.name for path in (tmp_path / "old").rglob("*.arrow")]
+    assert query.next() is None
+
+
+def test_progress_and_a_line_for_each_batch(tmp_path, caplog):
+    for i in range(3):
+        drop(tmp_path / f"{i}.arrow", i)
+    query = Query(tmp_path, maxFilesPerTrigger="2")
+    nbytes = (tmp_path / "0.arrow").stat().st_size
+    with caplog.at_level(logging.INFO, "spark_arrow_ipc"):
+        query.next()
+    assert {
+        "files": 2,
+        "bytes": 2 * nbytes,
+        "waitingFiles": 1,
+        "waitingBytes": nbytes,
+    } == query.reader.reportLatestOffset()
+    assert f"a batch of 2 files, {2 * nbytes} bytes, in the mode window; 1 files, {nbytes} bytes wait" in caplog.text
+
+
+def test_an_empty_directory_needs_a_schema(tmp_path):
+    from pyspark.sql import types as s
+
+    query = Query(tmp_path, s.StructType().add("n", "long"))
+    assert query.next() is None
+    drop(tmp_path / "0.arrow", 5)
+    assert [(5,)] == query.next()
+
+
+def test_before_spark_4_2_the_error_says_what_is_needed(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "spark_arrow_ipc.spark.read.stream_reader", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    with pytest.raises(UnsupportedError, match=r"needs Spark 4\.2 or later"):
+        ArrowIpcDataSource({"path": str(tmp_path)}).streamReader(None)
+
+
+def test_a_batch_read_refuses_the_options_of_streams(tmp_path):
+    drop(tmp_path / "0.arrow", 0)
+    source = ArrowIpcDataSource({"path": str(tmp_path), "maxFilesPerTrigger": "1"})
+    with pytest.raises(OptionError, match="maxFilesPerTrigger is for reading streams"):
+        source.reader(source.schema())
+
+
+def test_spark_reads_what_is_there_and_its_progress_says_so(spark, tmp_path):
+    for i in range(3):
+        drop(tmp_path / "in" / f"k={i % 2}" / f"{i}.arrow", i)
+    stream = spark.readStream.format("arrowipc").option("maxFilesPerTrigger", 2).load(str(tmp_path / "in"))
+    writer = stream.writeStream.format("memory").queryName("seen_by_arrowipc").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    assert [(0, 0), (1, 1), (2, 0)] == sorted(map(tuple, spark.table("seen_by_arrowipc").collect()))
+    assert [2, 1] == [json.loads(p["sources"][0]["latestOffset"])["files"] for p in query.recentProgress]
+
+
+@pytest.mark.exhaustive
+def test_queries_of_spark_end_go_on_and_run_a_batch_again(spark, tmp_path):
+    """Source and sink both ours, three triggers; the last batch of the first query is run again, by the second."""
+    source, out, checkpoint = (str(tmp_path / name) for name in ("in", "out", "checkpoint"))
+    for i in range(3):
+        drop(tmp_path / "in" / f"k={i % 2}" / f"{i}.arrow", i)
+
+    def run(**trigger):
+        stream = spark.readStream.format("arrowipc").option("maxFilesPerTrigger", 2).load(source)
+        writer = stream.writeStream.format("arrowipc").option("checkpointLocation", checkpoint)
+        return writer.trigger(**trigger).start(out)
+
+    def batches(query):
+        query.awaitTermination()
+        return [progress["batchId"] for progress in query.recentProgress]
+
+    assert [0, 1] == batches(run(availableNow=True))
+    last = tmp_path / "checkpoint" / "commits" / "1"
+    for file in (last, last.with_name(".1.crc")):
+        file.unlink(missing_ok=True)
+    for i in range(3, 6):
+        drop(tmp_path / "in" / f"k={i % 2}" / f"{i}.arrow", i)
+    assert [[1], [2]] == [batches(run(once=True)) for _ in range(2)]
+    query = run(processingTime="100 milliseconds")
+    drop(tmp_path / "in" / "k=0" / "6.arrow", 6)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not any(progress["batchId"] == 3 for progress in query.recentProgress):
+        time.sleep(0.1)
+    query.stop()
+    rows = spark.read.format("arrowipc").load(out)
+    assert [(i, i % 2) for i in range(7)] == sorted(map(tuple, rows.collect()))
