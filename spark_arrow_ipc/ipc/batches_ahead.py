@@ -13,7 +13,7 @@ from a disk are; so are the errors in them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -30,7 +30,7 @@ from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.storage.byte_source import ExactReads
 
-__all__ = ["BatchesAhead", "Fetched", "small_neighbours", "with_blocks", "with_headers"]
+__all__ = ["BatchesAhead", "Fetched", "small_neighbours", "windows", "with_blocks", "with_headers"]
 
 _HEADER_NBYTES: Final = 16 << 10
 """Bytes that are read of a batch to know where its columns are."""
@@ -41,6 +41,24 @@ _GROUP_NBYTES: Final = 4 << 20
 _WHOLE_BATCHES: Final = 4
 _PROJECTED_BATCHES: Final = 8
 """Most batches under way. Of projected ones few bytes are read, in two waits."""
+
+
+def windows(
+    count: int, take: Callable[[int], tuple[int, ByteSource] | None] | None
+) -> Iterator[tuple[int, ByteSource | None]]:
+    """Yield the number of each record batch, and its bytes if they were read ahead.
+
+    Parameters
+    ----------
+    take
+        Returns the bytes of a batch, and the number of the first one that is not among them: `BatchesAhead.take`. None
+        where nothing is read ahead.
+    """
+    stop, window = 0, None
+    for i in range(count):
+        if take is not None and i >= stop:
+            stop, window = take(i) or (i + 1, None)
+        yield i, window
 
 
 def small_neighbours(blocks: Sequence[Block], numbers: range, *, small: int, most: int) -> int:

@@ -37,6 +37,7 @@ __all__ = [
     "MessageChecksums",
     "RunningChecksums",
     "check_buffer",
+    "check_count",
     "check_header",
     "checksum",
     "checksum_of_pieces",
@@ -44,6 +45,7 @@ __all__ = [
     "encode_checksums",
     "fingerprint",
     "new_file_id",
+    "of_buffers",
 ]
 
 CHECKSUMS_KEY: Final = "spark_arrow_ipc.checksums"
@@ -101,6 +103,25 @@ def checksum_of_pieces(pieces: Sequence[bytes | memoryview]) -> int:
 def new_file_id() -> CustomMetadata:
     """Return the custom metadata of the schema message of a new file with checksums."""
     return ((_FILE_ID_KEY, os.urandom(16).hex()),)
+
+
+def check_count(buffers: int, expected: MessageChecksums | None) -> None:
+    """Check that there is a checksum for each buffer of a message, if there are any.
+
+    Raises
+    ------
+    InvalidMetadataError
+        There are more or fewer.
+    """
+    if expected is not None and len(expected.buffers) != buffers:
+        raise InvalidMetadataError(
+            expected=f"checksums of {buffers} buffers in the footer", found=str(len(expected.buffers))
+        )
+
+
+def of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
+    """Return the checksums of the buffers of a message, or None without any."""
+    return None if checksums is None else checksums.buffers
 
 
 def check_header(metadata: memoryview, expected: MessageChecksums) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import RLock
 
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels import concat
@@ -127,6 +128,8 @@ class FileDictionaries:
     _blocks: dict[int, list[int]] | None = None
     _values: dict[int, Array] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
+    _lock: RLock = field(default_factory=RLock)
+    """Threads that decode batches (`decode_ahead`) need a dictionary at the same time: one decodes it."""
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
         """Return the values of an id with all its deltas, in the order of the footer, or None.
@@ -136,8 +139,14 @@ class FileDictionaries:
         InvalidDictionaryError
             The id has two dictionaries, begins with a delta, or is encoded by itself.
         """
-        if dictionary_id in self._values:
-            return self._values[dictionary_id]
+        known = self._values.get(dictionary_id)
+        if known is not None:
+            return known
+        with self._lock:
+            known = self._values.get(dictionary_id)  # another thread may have read it meanwhile
+            return known if known is not None else self._read(dictionary_id, plan)
+
+    def _read(self, dictionary_id: int, plan: Plan) -> Array | None:
         if self._blocks is None:
             self._blocks = self._index()
         numbers = self._blocks.get(dictionary_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import cached_property, partial
 from itertools import takewhile
 from weakref import WeakSet
 
@@ -15,17 +16,25 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import (
     InvalidArrowError,
     InvalidFramingError,
-    InvalidMetadataError,
     LimitError,
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, expect, inside
-from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, with_blocks, with_headers
+from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
 from spark_arrow_ipc.ipc.block_coverage import check_start
 from spark_arrow_ipc.ipc.body import BodyPlace, Window, gap_nbytes
-from spark_arrow_ipc.ipc.checksums import FileChecksums, MessageChecksums, check_header, checksum, decode_checksums
+from spark_arrow_ipc.ipc.checksums import (
+    FileChecksums,
+    MessageChecksums,
+    check_count,
+    check_header,
+    checksum,
+    decode_checksums,
+    of_buffers,
+)
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader
+from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.first_message import read_first_message
 from spark_arrow_ipc.ipc.framing import split_block
@@ -58,6 +67,7 @@ class FileReader(BatchReader):
         *,
         verify_checksums: bool = True,
         checks_start: bool = False,
+        threads: int = 1,
     ) -> None:
         super().__init__(source, columns)
         self._footer = footer
@@ -65,7 +75,8 @@ class FileReader(BatchReader):
         self._verifies = verify_checksums
         self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
         self._checks_start = checks_start
-        self._ahead: WeakSet[BatchesAhead] | None = None
+        self._threads = threads
+        self._ahead: WeakSet[BatchesAhead | DecodeAhead[RecordBatch]] = WeakSet()
 
     def check_start(self) -> None:
         """Check that the file begins as one, and that the footer names all its batches, if `ipc.open` did not.
@@ -133,15 +144,12 @@ class FileReader(BatchReader):
 
         False without checksums, and if a header cannot be read.
         """
-        checksums = self.checksums
-        if checksums is None:
+        if (checksums := self.checksums) is None:
             return False
         try:
             source = self._with_headers(numbers)
-            return all(
-                checksum(self._read_metadata(source, self.blocks[i])) == checksums.record_batch(i).header
-                for i in numbers
-            )
+            pairs = ((self._read_metadata(source, self.blocks[i]), checksums.record_batch(i)) for i in numbers)
+            return all(checksum(metadata) == expected.header for metadata, expected in pairs)
         except (InvalidArrowError, LimitError):
             return False
 
@@ -149,9 +157,22 @@ class FileReader(BatchReader):
         return len(self.blocks)
 
     def __iter__(self) -> Iterator[RecordBatch]:
+        if self._threads > 1:
+            return self._read_in_threads()
         if not self._source.waits:
             return map(self.read_batch, range(len(self)))
         return (batch for batch, _ in self.read_joined(0, len(self), below_rows=0))
+
+    def _read_in_threads(self) -> Iterator[RecordBatch]:
+        self.check_start()
+        if self._verifies:
+            _ = self.checksums  # read once, and not by each thread
+        ahead = self.read_ahead(range(len(self)))
+        places = windows(len(self), None if ahead is None else partial(self._take, ahead))
+        jobs = (partial(self._read_batch, i, window) for i, window in places)
+        with closing(DecodeAhead(jobs, self._threads)) as decoded, nullcontext() if ahead is None else closing(ahead):
+            self._ahead.add(decoded)
+            yield from decoded
 
     @property
     def waits(self) -> bool:
@@ -173,14 +194,12 @@ class FileReader(BatchReader):
         if isinstance(self._source, KeptEnds) and self._source.is_small:
             return None
         ahead = BatchesAhead(self._source, self.blocks, self._columns, numbers)
-        if self._ahead is None:
-            self._ahead = WeakSet()
         self._ahead.add(ahead)
         return ahead
 
     def close(self) -> None:
         """Close the file, if this reader opened it, and end what reads ahead. Batches that were read stay valid."""
-        for ahead in self._ahead or ():
+        for ahead in self._ahead:
             ahead.close()
         super().close()
 
@@ -200,7 +219,7 @@ class FileReader(BatchReader):
     def _read_batch(self, i: int, window: ByteSource | None) -> RecordBatch:
         """Read record batch `i`, from bytes in memory if they are there."""
         block = self.blocks[i]
-        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+        with self._at(i):
             source: ByteSource = self._source if window is None else window
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             if self._checks_start:
@@ -212,7 +231,7 @@ class FileReader(BatchReader):
             checksums = self._checksums(i)
             message = self._read_batch_message(source, block, checksums)
             place = BodyPlace(source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return self._columns.read_batch(message, place, self._dictionaries.find, _of_buffers(checksums))
+            return self._columns.read_batch(message, place, self._dictionaries.find, of_buffers(checksums))
 
     def read_joined(
         self, start: int, stop: int, *, below_rows: int, ahead: BatchesAhead | None = None
@@ -237,13 +256,9 @@ class FileReader(BatchReader):
             As `read_batch`, after all batches before the broken one.
         """
         own = None if ahead is not None else self.read_ahead(range(start, stop))
-        try:
-            if self._checks_start:
-                self.check_start()
+        with nullcontext() if own is None else closing(own):
+            self.check_start()
             yield from self._read_joined(start, stop, below_rows, own if ahead is None else ahead)
-        finally:
-            if own is not None:
-                own.close()
 
     def _read_joined(
         self, start: int, stop: int, below_rows: int, ahead: BatchesAhead | None
@@ -280,24 +295,22 @@ class FileReader(BatchReader):
         Reads its header, and not its body.
         """
         block = self._block(i)
-        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+        with self._at(i):
             self._columns.limits.check("max_batch_bytes", block.body_nbytes, "the body of a batch")
             checksums = self._checksums(i)
             message = self._read_batch_message(self._source, block, checksums)
             if not can_cut(self._columns, message):
                 return None
             place = BodyPlace(self._source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
-            return BatchRows(self._columns, message, place, self._dictionaries.find, _of_buffers(checksums))
+            return BatchRows(self._columns, message, place, self._dictionaries.find, of_buffers(checksums))
 
     def _take(self, ahead: BatchesAhead, i: int) -> tuple[int, ByteSource] | None:
-        with error_context(
-            path=self.path, block_kind="record batch", block_number=i, byte_offset=self.blocks[i].byte_offset
-        ):
+        with self._at(i):
             return ahead.take(i)
 
     def _window(self, start: int, stop: int) -> Window:
         byte_offset, last = self.blocks[start].byte_offset, self.blocks[stop - 1]
-        with error_context(path=self.path, block_kind="record batch", block_number=start, byte_offset=byte_offset):
+        with self._at(start):
             data = self._source.read_at(byte_offset, last.byte_offset + last.nbytes - byte_offset)
         return Window(self._source, byte_offset, data)
 
@@ -332,9 +345,10 @@ class FileReader(BatchReader):
 
     def read_header(self, i: int) -> RecordBatchHeader:
         """Read the header of record batch `i`, with its row count, and not its body."""
-        block = self._block(i)
-        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
-            return expect(self._read_message(self._source, block), MessageHeader.RecordBatch, RecordBatchHeader)
+        with self._at(i):
+            return expect(
+                self._read_message(self._source, self._block(i)), MessageHeader.RecordBatch, RecordBatchHeader
+            )
 
     def _with_headers(self, numbers: Sequence[int]) -> ByteSource:
         """Return the source with the headers of record batches in memory, where reads wait and they are not large."""
@@ -347,11 +361,8 @@ class FileReader(BatchReader):
         counts = []
         source = self._with_headers(numbers)
         for i in numbers:
-            block = self._block(i)
-            with error_context(
-                path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset
-            ):
-                metadata = self._read_metadata(source, block)
+            with self._at(i):
+                metadata = self._read_metadata(source, self._block(i))
             shape = shapes.of(metadata)
             rows = -1 if shape is None else shape.rows(metadata)
             counts.append(rows if rows >= 0 else self.read_header(i).length)  # which raises the errors
@@ -360,19 +371,21 @@ class FileReader(BatchReader):
     def wanted_nbytes(self, i: int) -> int:
         """Return the bytes that `read_batch` reads for record batch `i`. Reads its header only."""
         block = self._block(i)
-        with error_context(path=self.path, block_kind="record batch", block_number=i, byte_offset=block.byte_offset):
+        with self._at(i):
             message = self._read_batch_message(self._source, block, None)
             ranges = self._columns.wanted_ranges(message, gap_nbytes(self._source))
             return block.metadata_nbytes + sum(stop - start for start, stop in ranges)
 
     def read_dictionary_header(self, i: int) -> DictionaryBatchHeader:
         """Read the header of dictionary batch `i`, and not its body."""
-        block = self.dictionary_blocks[i]
-        with error_context(
-            path=self.path, block_kind="dictionary batch", block_number=i, byte_offset=block.byte_offset
-        ):
-            message = self._read_message(self._dictionary_source, block)
+        with self._at(i, MessageHeader.DictionaryBatch):
+            message = self._read_message(self._dictionary_source, self.dictionary_blocks[i])
             return expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader)
+
+    def _at(self, i: int, kind: MessageHeader = MessageHeader.RecordBatch) -> AbstractContextManager[None]:
+        """Return the place of errors in a batch."""
+        block = self._block(i) if kind is MessageHeader.RecordBatch else self.dictionary_blocks[i]
+        return error_context(path=self.path, block_kind=kind.noun, block_number=i, byte_offset=block.byte_offset)
 
     def _block(self, i: int) -> Block:
         if not 0 <= i < len(self):
@@ -386,7 +399,7 @@ class FileReader(BatchReader):
     def _read_batch_message(self, source: ByteSource, block: Block, checksums: MessageChecksums | None) -> Message:
         message = self._read_message(source, block, checksums)
         header = expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
-        _check_count(header, checksums)
+        check_count(len(header.buffers), checksums)
         return message
 
     def _read_metadata(self, source: ByteSource, block: Block) -> memoryview:
@@ -420,31 +433,18 @@ class FileReader(BatchReader):
 
     def _decode_dictionary(self, number: int, plan: Plan) -> Array:
         block = self.dictionary_blocks[number]
-        with error_context(
-            path=self.path, block_kind="dictionary batch", block_number=number, byte_offset=block.byte_offset
-        ):
+        with self._at(number, MessageHeader.DictionaryBatch):
             checksums = self.checksums.dictionary(number) if self._verifies and self.checksums is not None else None
             message = self._read_message(self._dictionary_source, block, checksums)
             header = expect(message, MessageHeader.DictionaryBatch, DictionaryBatchHeader).data
-            _check_count(header, checksums)
+            check_count(len(header.buffers), checksums)
             place = BodyPlace(self._dictionary_source, block.byte_offset + block.metadata_nbytes, block.body_nbytes)
             find, held = self._dictionaries.find, self._dictionary_nbytes
             values, nbytes = self._columns.read_dictionary(
-                header, plan, place, find, held=held, checksums=_of_buffers(checksums)
+                header, plan, place, find, held=held, checksums=of_buffers(checksums)
             )
             self._dictionary_nbytes += nbytes
             return values
 
     def __repr__(self) -> str:
         return f"<Arrow IPC file {self.path or 'in memory'}: {len(self):,} record batches>\n{self.schema}"
-
-
-def _of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
-    return None if checksums is None else checksums.buffers
-
-
-def _check_count(header: RecordBatchHeader, checksums: MessageChecksums | None) -> None:
-    if checksums is not None and len(checksums.buffers) != len(header.buffers):
-        raise InvalidMetadataError(
-            expected=f"checksums of {len(header.buffers)} buffers in the footer", found=str(len(checksums.buffers))
-        )

@@ -66,7 +66,7 @@ class GrowingStream(StreamReader):
         """
         while not self.has_ended and not self.is_at_end:
             try:
-                batch = self._read_message()
+                batch = self._read_message(self._decoder.decode)
             except TruncatedError:
                 return None
             if batch is not None:

@@ -56,6 +56,7 @@ def open(  # noqa: A001
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
     follow: Literal[False] = False,
+    threads: int = 1,
 ) -> FileReader | StreamReader: ...
 
 
@@ -80,6 +81,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
     follow: bool | Follow = False,
+    threads: int = 1,
 ) -> FileReader | StreamReader | FollowReader:
     """Open an Arrow IPC file or stream; its first bytes tell the format.
 
@@ -104,6 +106,10 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     follow
         Whether the path is a local stream that another process still writes. Iterating then waits for more record
         batches, and for the schema if there is none yet; `Follow` says how long. The stream ends at its marker.
+    threads
+        The most threads that decode record batches: they decompress and check them, and iterating yields them in their
+        order, an error with its batch. Takes memory for as many batches more, and reads bodies of a stream whole,
+        whatever `columns`. A `ByteSource` of your own must then be safe for threads.
 
     Raises
     ------
@@ -115,9 +121,13 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         A column of `columns` does not exist.
     OSError
         The path cannot be opened.
+    ValueError
+        `validation` or `threads` is no value of these.
     """
     streams = ConcatenatedStreams(concatenated_streams)
     if follow:
+        if threads > 1:
+            raise ValueError("a stream that is followed is decoded by one thread")
         if streams is not ConcatenatedStreams.WARN:
             raise ValueError(
                 "a stream that is followed ends at its marker, and concatenated_streams has no meaning there"
@@ -132,6 +142,7 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         verify_checksums=verify_checksums,
         streams=streams,
         storage=storage,
+        threads=threads,
     )
 
 
@@ -143,9 +154,19 @@ def open_file(
     limits: Limits = _DEFAULT_LIMITS,
     verify_checksums: bool = True,
     storage: Mapping[str, str] | None = None,
+    threads: int = 1,
 ) -> FileReader:
     """Open the file format; parameters and errors as for `open`."""
-    reader = _open(source, Format.FILE, columns, validation, limits, verify_checksums=verify_checksums, storage=storage)
+    reader = _open(
+        source,
+        Format.FILE,
+        columns,
+        validation,
+        limits,
+        verify_checksums=verify_checksums,
+        storage=storage,
+        threads=threads,
+    )
     assert isinstance(reader, FileReader)
     return reader
 
@@ -158,10 +179,13 @@ def open_stream(
     limits: Limits = _DEFAULT_LIMITS,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
+    threads: int = 1,
 ) -> StreamReader:
     """Open the stream format; parameters and errors as for `open`."""
     streams = ConcatenatedStreams(concatenated_streams)
-    reader = _open(source, Format.STREAM, columns, validation, limits, streams=streams, storage=storage)
+    reader = _open(
+        source, Format.STREAM, columns, validation, limits, streams=streams, storage=storage, threads=threads
+    )
     assert isinstance(reader, StreamReader)
     return reader
 
@@ -184,8 +208,11 @@ def _open(
     verify_checksums: bool = True,
     streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
+    threads: int = 1,
 ) -> FileReader | StreamReader:
     _check_validation(validation)
+    if threads < 1:
+        raise ValueError(f"expected at least one thread, found {threads}")
     source = keep_ends(open_source(openable, storage))
     try:
         with error_context(path=source.path):
@@ -197,11 +224,13 @@ def _open(
             if actual is Format.STREAM:
                 schema, byte_offset, custom_metadata = _read_stream_schema(source, limits)
                 selected = SelectedColumns(schema, columns, Validation(validation), limits)
-                return StreamReader(source, selected, byte_offset, custom_metadata, streams)
+                return StreamReader(source, selected, byte_offset, custom_metadata, streams, threads=threads)
             footer, message = _read_file_metadata(source, head, limits)
             selected = SelectedColumns(message, columns, Validation(validation), limits)
             checks = head is None
-            return FileReader(source, selected, footer, verify_checksums=verify_checksums, checks_start=checks)
+            return FileReader(
+                source, selected, footer, verify_checksums=verify_checksums, checks_start=checks, threads=threads
+            )
     except BaseException:
         source.close()
         raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, truncated
@@ -45,6 +46,7 @@ class SeekableSource(ExactReads):
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._start = file.tell()
+        self._lock = Lock()
         self.path: str | None = _name_of(file)
         self.nbytes: int | None = file.seek(0, os.SEEK_END) - self._start
         file.seek(self._start)
@@ -52,8 +54,9 @@ class SeekableSource(ExactReads):
     def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
         """Return at most `nbytes` from `byte_offset` on, counted from the file's first position."""
         assert self.nbytes is not None
-        self._file.seek(self._start + byte_offset)
-        return _read_pieces(self._file.read, min(nbytes, max(self.nbytes - byte_offset, 0)))
+        with self._lock:
+            self._file.seek(self._start + byte_offset)
+            return _read_pieces(self._file.read, min(nbytes, max(self.nbytes - byte_offset, 0)))
 
     def close(self) -> None:
         """Do nothing: the file object belongs to the caller."""

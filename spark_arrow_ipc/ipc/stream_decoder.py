@@ -5,6 +5,7 @@ Readers differ in how messages and bodies reach them (a file, a pipe, a network,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from spark_arrow_ipc.arrow.array import Array
@@ -94,6 +95,30 @@ class StreamDecoder:
             self._early.remove(ready)
             self._take_in(ready)
         return None
+
+    def prepare(
+        self, message: Message, place: AnyPlace, number: int, byte_offset: int | None = None
+    ) -> Callable[[], RecordBatch] | None:
+        """Return a callback that decodes the record batch of a message in any thread, or None after a dictionary batch.
+
+        The body is read now, all of it, and the dictionaries are those that are in force now. Parameters and errors are
+        those of `decode`.
+        """
+        if message.kind is not MessageHeader.RecordBatch:
+            self.decode(message, place, number, byte_offset)
+            return None
+        self.flush()
+        plans = self._columns.plan(message.version).dictionaries
+        in_force = {id_: self._dictionaries.find(id_, plan) for id_, plan in plans.items()}
+        held = place.held()
+
+        def decode() -> RecordBatch:
+            with error_context(
+                path=self._path, block_kind=message.kind.noun, block_number=number, byte_offset=byte_offset
+            ):
+                return self._columns.read_batch(message, held, lambda id_, _: in_force.get(id_))
+
+        return decode
 
     def begin_stream(self) -> None:
         """Forget the dictionaries: another stream follows, which has its own."""

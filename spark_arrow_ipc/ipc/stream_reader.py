@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from spark_arrow_ipc.ipc.body import BodyPlace
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format, MessageHeader, MetadataVersion
+from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
@@ -34,6 +35,9 @@ from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
 
 _INT64: Final = struct.Struct("<q")
+
+_Decoded = TypeVar("_Decoded")
+"""A record batch, or what decodes it later."""
 
 
 class StreamReader(BatchReader):
@@ -48,6 +52,8 @@ class StreamReader(BatchReader):
         byte_offset: int,
         custom_metadata: CustomMetadata = (),
         concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
+        *,
+        threads: int = 1,
     ) -> None:
         # Iterating over a projection reads what it needs and no more: pieces would hold buffers of other columns.
         super().__init__(read_ahead(source) if columns.is_whole else source, columns)
@@ -61,6 +67,7 @@ class StreamReader(BatchReader):
         self._byte_offset = byte_offset
         self._decoder = StreamDecoder(columns, self.path)
         self._ended = False
+        self._decoded = DecodeAhead(self._jobs(), threads) if threads > 1 else None
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
     def __iter__(self) -> Iterator[RecordBatch]:
@@ -75,11 +82,26 @@ class StreamReader(BatchReader):
             The bytes are broken, or end inside a message; or other streams follow, as `open` says.
         """
         self._begin_ahead(PIECES_AHEAD)
+        if self._decoded is not None:
+            return next(self._decoded)
         while not self._ended:
-            batch = self._read_message()
+            batch = self._read_message(self._decoder.decode)
             if batch is not None:
                 return batch
         raise StopIteration
+
+    def _jobs(self) -> Iterator[Callable[[], RecordBatch]]:
+        """Yield a callback for each record batch, which decodes it in any thread."""
+        while not self._ended:
+            job = self._read_message(self._decoder.prepare)
+            if job is not None:
+                yield job
+
+    def close(self) -> None:
+        """Close the stream, if this reader opened it, and end its threads. Batches that were read stay valid."""
+        if self._decoded is not None:
+            self._decoded.close()
+        super().close()
 
     def read_joined(self, *, below_rows: int, most: int | None = None) -> Iterator[tuple[RecordBatch, tuple[int, ...]]]:
         """Yield the next record batches, small ones joined, and the rows of each.
@@ -102,6 +124,8 @@ class StreamReader(BatchReader):
         self._begin_ahead(PIECES_AHEAD if most is None else PIECES_AHEAD_OF_PART)
         if not isinstance(self._source, ReadAhead):
             self._source = read_ahead(self._source)
+        if self._decoded is not None:
+            below_rows = 0  # what joins batches would read behind those that threads decode
         shapes = Shapes(self._columns.limits)
         one_by_one_before = piece_end = 0
         left = sys.maxsize if most is None else most
@@ -239,7 +263,10 @@ class StreamReader(BatchReader):
         for number, byte_offset in start.dictionaries:
             self._counts[MessageHeader.DictionaryBatch] = number
             self._byte_offset = byte_offset
-            if self._read_message() is not None or self._counts[MessageHeader.DictionaryBatch] == number:
+            if (
+                self._read_message(self._decoder.decode) is not None
+                or self._counts[MessageHeader.DictionaryBatch] == number
+            ):
                 raise InvalidFramingError(
                     expected="a dictionary batch, as the index of the stream has it", found="none",
                     path=self.path, byte_offset=byte_offset,
@@ -263,8 +290,8 @@ class StreamReader(BatchReader):
         if self._ahead is not None:
             self._ahead.end()
 
-    def _read_message(self) -> RecordBatch | None:
-        """Read one message; return a record batch, or None for a dictionary batch and at the end."""
+    def _read_message(self, decode: Callable[[Message, BodyPlace, int, int], _Decoded | None]) -> _Decoded | None:
+        """Read one message; return what `decode` makes of a record batch, or None for a dictionary batch and at the end."""
         limits = self._columns.limits
         with error_context(path=self.path, byte_offset=self._byte_offset):
             encapsulated = read_message_or_end(self._source, self._byte_offset, limits)
@@ -287,7 +314,7 @@ class StreamReader(BatchReader):
         with error_context(path=self.path, block_kind=kind.noun, block_number=number, byte_offset=self._byte_offset):
             self._check_body(message, body_offset)
             place = BodyPlace(self._source, body_offset, message.body_nbytes)
-            batch = self._decoder.decode(message, place, number, self._byte_offset)
+            batch = decode(message, place, number, self._byte_offset)
             self._skip_body(body_offset, message.body_nbytes)
         self._counts[kind] += 1
         end = body_offset + message.body_nbytes
