@@ -62,6 +62,7 @@ def test_optional_libraries_are_imported_in_their_places_only(module):
             "spark_arrow_ipc/spark/",
             "spark_arrow_ipc/storage/hadoop_connect.py",
             "spark_arrow_ipc/ipc/dissociated/flight.py",
+            "spark_arrow_ipc/ipc/batch_reader.py",
         ),
         "pandas": (),
     }
@@ -243,7 +244,7 @@ def test_spark_finds_the_module_at_the_top_level():
 
 PUBLIC = {
     "spark_arrow_ipc": ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "register"],
-    "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "Schema", "types"],
+    "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "RecordBatchStream", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",
         "FileReader", "Follow", "FollowReader", "Format", "Limits", "SparseTensor", "StreamReader", "Tensor", "WriteOptions", "Writer",

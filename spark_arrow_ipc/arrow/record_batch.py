@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.lazy_columns import LazyColumns, pick
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.types import CustomMetadata
+from spark_arrow_ipc.arrow.types import CustomMetadata, Struct
 from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.errors import InvalidBodyError
 
 _REPR_ROWS = 10
 """Rows that the HTML table of a notebook shows."""
@@ -74,6 +75,81 @@ class RecordBatch:
             raise ValueError(f"expected a column for every field, found none for {', '.join(missing)}")
         arrays = tuple(from_pylist.array(columns[f.name], f.type) for f in schema.fields)
         return cls(schema, arrays, arrays[0].length if arrays else 0)
+
+    @classmethod
+    def from_arrow(cls, source: Any, *, validation: Literal["full", "structural"] = "full") -> RecordBatch:
+        """Return a batch over the memory of another library's, such as a pyarrow record batch. No copy.
+
+        The memory is released when no buffer of the batch is left.
+
+        Parameters
+        ----------
+        source
+            An object with ``__arrow_c_array__`` (the Arrow PyCapsule interface) that is a struct without nulls. What has
+            ``__arrow_c_stream__`` alone, as tables and data frames, is a `RecordBatchStream`.
+        validation
+            ``full`` checks values too (offsets, UTF-8, indices ...), O(bytes); ``structural`` only sizes, O(buffers).
+
+        Raises
+        ------
+        TypeError
+            It has no such method, or is no record batch.
+        ArrowIpcError
+            What it gives is not sound.
+        """
+        from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
+
+        field, array = capsules.array_from(source, Array)
+        batch = cls.of_structs(Schema.of_struct(field), array)
+        batch.validate(full=validation == "full")
+        return batch
+
+    @classmethod
+    def of_structs(cls, schema: Schema, array: Array) -> RecordBatch:
+        """Return the rows of a struct array as a batch, sharing memory. O(columns).
+
+        Raises
+        ------
+        InvalidBodyError
+            A struct is null, or a child has too few slots.
+        """
+        validate.check_sizes(array, "")
+        if array.count_nulls():
+            raise InvalidBodyError(
+                expected="structs of a record batch, none of them null", found=f"{array.count_nulls()}"
+            )
+        columns = tuple(child.slice(array.offset, array.length) for child in array.children)
+        return cls(schema, columns, array.length)
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a capsule of the schema (the Arrow PyCapsule interface)."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return capsules of the schema and of the columns, which lend their memory. O(buffers).
+
+        Raises
+        ------
+        SchemaMismatchError
+            The requested schema has other columns. Other types are not provided: "conversion is best-effort".
+        """
+        from spark_arrow_ipc.arrow.c_data import capsules
+
+        capsules.check_requested(self.schema.fields, requested_schema)
+        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        return capsules.array_capsules(self.as_structs(), field)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
+        from spark_arrow_ipc.arrow.c_data import capsules
+
+        capsules.check_requested(self.schema.fields, requested_schema)
+        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        return capsules.stream_capsule(field, iter((self.as_structs(),)))
+
+    def as_structs(self) -> Array:
+        """Return the columns as one struct array, sharing memory."""
+        return Array(Struct(self.schema.fields), self.num_rows, 0, (None,), tuple(self.columns))
 
     def __len__(self) -> int:
         return self.num_rows

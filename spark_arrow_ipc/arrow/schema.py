@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
-from spark_arrow_ipc.arrow.types import AnyPairs, CustomMetadata, Field, pairs
+from spark_arrow_ipc.arrow.types import AnyPairs, CustomMetadata, Field, Struct, pairs
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
 
@@ -36,6 +37,40 @@ class Schema:
     ) -> Schema:
         """Return a schema of any iterable of fields, and of a mapping or pairs."""
         return cls(tuple(fields), pairs(custom_metadata))
+
+    @classmethod
+    def from_arrow(cls, source: Any) -> Schema:
+        """Return the schema of another library's object that has ``__arrow_c_schema__``, such as a pyarrow schema.
+
+        Raises
+        ------
+        TypeError
+            It has no such method, or is no schema but the type of an array.
+        ArrowIpcError
+            It has a type that is none of the format.
+        """
+        from spark_arrow_ipc.arrow.c_data import schemas  # programs that share nothing need no ctypes
+
+        return cls.of_struct(schemas.field_from(source))
+
+    @classmethod
+    def of_struct(cls, field: Field) -> Schema:
+        """Return the schema that a field of structs stands for, as it does in the C data interface.
+
+        Raises
+        ------
+        TypeError
+            It is a field of something else.
+        """
+        if not isinstance(field.type, Struct):
+            raise TypeError(f"expected the structs of a record batch, found an array of {field.type}")
+        return cls(field.type.fields, field.custom_metadata)
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a capsule of the schema (the Arrow PyCapsule interface). O(fields)."""
+        from spark_arrow_ipc.arrow.c_data import schemas
+
+        return schemas.field_capsule(schemas.struct_field(self.fields, self.custom_metadata))
 
     def __len__(self) -> int:
         return len(self.fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -60,6 +60,40 @@ class BatchReader:
 
     def __iter__(self) -> Iterator[RecordBatch]:
         raise NotImplementedError
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a capsule of the schema (the Arrow PyCapsule interface)."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule of the record batches, each decoded when the consumer takes it, in the consumer's thread.
+
+        Of a file all batches; of a stream those that were not read yet. The reader has to stay open until then.
+
+        Raises
+        ------
+        SchemaMismatchError
+            The requested schema has other columns. Other types are not provided: "conversion is best-effort".
+        """
+        from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
+
+        capsules.check_requested(self.schema.fields, requested_schema)
+        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        return capsules.stream_capsule(field, (batch.as_structs() for batch in self))
+
+    def to_pyarrow(self) -> Any:
+        """Return a ``pyarrow.RecordBatchReader`` of the record batches, without a copy; as `__arrow_c_stream__`.
+
+        Raises
+        ------
+        ImportError
+            pyarrow is not installed.
+        """
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise ImportError("to_pyarrow needs pyarrow: pip install pyarrow") from error
+        return pa.RecordBatchReader.from_stream(self)
 
     def close(self) -> None:
         """Close the file, if this reader opened it. Batches that were read stay valid."""

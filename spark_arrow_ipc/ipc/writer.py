@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Self, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.ipc.any_batches import AnyBatches, record_batches, with_schema
 from spark_arrow_ipc.ipc.checksums import (
     CHECKSUMS_KEY,
     MessageChecksums,
@@ -131,13 +132,13 @@ class Writer:
         of_schema = self._checksums[tables.SCHEMA]
         return fingerprint(of_schema[0].header) if of_schema else None
 
-    def write(self, batch: RecordBatch, *, within: int | None = None) -> bool:
+    def write(self, batch: AnyBatches, *, within: int | None = None) -> bool:
         """Append one record batch. O(buffers) Python, plus compression and the write itself.
 
         Parameters
         ----------
         batch
-            Of the writer's schema.
+            Of the writer's schema; or a batch, table or data frame of another library, which may be several batches.
         within
             The most bytes of the finished file; if there would be more, nothing is written, and False returned. Footer
             pairs are not counted, and dictionaries are counted uncompressed.
@@ -149,6 +150,10 @@ class Writer:
             the field's indices can count, there is custom metadata that the format cannot hold, or the writer is closed.
         """
         self._check_open()
+        if not isinstance(batch, RecordBatch):
+            if within is not None:
+                raise ValueError("expected a RecordBatch where `within` is given, found what may be several")
+            return all(self.write(part) for part in record_batches(batch))
         self._check_metadata(batch.custom_metadata)
         self._check_schema(batch.schema)
         known = {} if self._unified is None else self._unified.known()
@@ -414,23 +419,28 @@ def create(
 
 def write(
     sink: Writable,
-    batches: Iterable[RecordBatch],
+    batches: Iterable[AnyBatches] | AnyBatches,
     schema: Schema | None = None,
     options: WriteOptions = _DEFAULT_OPTIONS,
 ) -> None:
     """Write record batches as one file or stream; the default schema is that of the first.
+
+    Parameters
+    ----------
+    sink
+        As `create` takes it.
+    batches
+        Record batches; or what has ``__arrow_c_stream__`` or ``__arrow_c_array__``: a polars or pandas data frame, a DuckDB
+        relation, a pyarrow table ...
+    schema, options
+        As `create` takes them.
 
     Raises
     ------
     ValueError
         There is neither a batch nor a schema, or a batch does not fit the schema.
     """
-    remaining = iter(batches)
-    first = next(remaining, None)
-    if first is None and schema is None:
-        raise ValueError("expected a schema or at least one record batch, found neither")
-    with create(sink, schema if schema is not None else cast("RecordBatch", first).schema, options) as writer:
-        if first is not None:
-            writer.write(first)
+    known, remaining = with_schema(record_batches(batches), schema)
+    with create(sink, known, options) as writer:
         for batch in remaining:
             writer.write(batch)

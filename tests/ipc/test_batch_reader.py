@@ -1,7 +1,13 @@
 """Both readers close their file, show their schema, and leave batches valid."""
 
+import gc
 import io
+import sys
+from pathlib import Path
 
+import duckdb
+import polars as pl
+import pyarrow as pa
 import pytest
 from reader_cases import (
     ALL_ROWS,
@@ -20,6 +26,7 @@ from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+from spark_arrow_ipc.storage.local_source import open_mapped
 
 
 def test_batches_outlive_their_reader(tmp_path):
@@ -77,3 +84,96 @@ def test_offsets_inside_a_flatbuffer_become_those_of_the_file():
         with pytest.raises(InvalidMetadataError) as caught, inside(100):
             raise InvalidMetadataError("broken", byte_offset=inner)
         assert outer == caught.value.byte_offset
+
+
+# ---- other libraries
+
+TABLE = pa.table({"n": pa.array(range(1000)), "f": pa.array([0.5] * 1000), "d": pa.array(["a", "b"] * 500).dictionary_encode()})  # fmt: skip
+
+
+def written(tmp_path, name, compression=None):
+    path = tmp_path / name
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    make = pa.ipc.new_stream if name.endswith("s") else pa.ipc.new_file
+    with make(path, TABLE.schema, options=options) as writer:
+        writer.write_table(TABLE, max_chunksize=100)
+    return path
+
+
+READERS = [("x.arrow", None), ("x.arrow", "zstd"), ("x.arrows", None), ("x.arrows", "lz4")]
+
+
+@pytest.mark.parametrize(("name", "compression"), READERS)
+def test_pyarrow_reads_through_a_reader(name, compression, tmp_path):
+    with ipc.open(written(tmp_path, name, compression)) as reader:
+        theirs = reader.to_pyarrow()
+        assert TABLE.schema == theirs.schema == pa.schema(reader)
+        assert 100 == theirs.read_next_batch().num_rows
+        assert TABLE.slice(100).equals(theirs.read_all())
+
+
+def test_polars_and_duckdb_take_a_reader(tmp_path):
+    path = written(tmp_path, "x.arrow")
+    assert 1000 == pl.DataFrame(ipc.open(path)).height
+    duckdb.register("numbers", ipc.open(path, columns=["n"]))
+    assert [(499500,)] == duckdb.sql("SELECT sum(n) FROM numbers").fetchall()
+
+
+def mapped(path):
+    """Return the addresses at which a file is mapped into this process."""
+    lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path))]
+    return [range(*(int(part, 16) for part in line[0].split("-"))) for line in lines]
+
+
+def test_buffers_are_those_of_the_mapped_file(tmp_path):
+    path = written(tmp_path, "x.arrow")
+    with ipc.open(open_mapped(str(path))) as reader:
+        columns = reader.to_pyarrow().read_next_batch().columns
+    places = mapped(path)
+    assert places
+    for column in columns:
+        buffers = [buffer for buffer in column.buffers() if buffer is not None]
+        assert all(any(buffer.address in place for place in places) for buffer in buffers)
+
+
+def test_the_mapping_lives_as_long_as_what_others_hold(tmp_path):
+    path = written(tmp_path, "x.arrow")
+    reader = ipc.open(open_mapped(str(path)))
+    held = reader.to_pyarrow().read_next_batch()
+    reader.close()
+    del reader
+    path.unlink()
+    gc.collect()
+    assert mapped(f"{path} (deleted)")
+    assert list(range(100)) == held["n"].to_pylist()
+    del held
+    gc.collect()
+    assert not mapped(f"{path} (deleted)")
+
+
+def test_an_error_names_path_block_and_field(tmp_path):
+    path = written(tmp_path, "x.arrow")
+    with ipc.open(path) as reader:
+        block = reader.blocks[3]
+    data = bytearray(path.read_bytes())
+    # The indices of the dictionary column are the last buffer of the body.
+    data[block.byte_offset + block.metadata_nbytes + block.body_nbytes - 64] = 100
+    path.write_bytes(data)
+    with (
+        ipc.open(path) as reader,
+        pytest.raises(pa.ArrowInvalid, match=rf"{path}: record batch 3, field d: expected dictionary indices"),
+    ):
+        reader.to_pyarrow().read_all()
+
+
+def test_a_closed_reader_says_so_to_others(tmp_path):
+    with ipc.open(written(tmp_path, "x.arrow")) as reader:
+        theirs = reader.to_pyarrow()
+    with pytest.raises(pa.ArrowInvalid, match=r"x\.arrow: the reader is closed"):
+        theirs.read_all()
+
+
+def test_without_pyarrow_one_sentence_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="to_pyarrow needs pyarrow: pip install pyarrow"):
+        ipc.open(FILE).to_pyarrow()

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import corpus
+import polars as pl
 import pyarrow as pa
 import pytest
 from dissociated_peers import ToyClient
@@ -248,3 +249,27 @@ def test_a_file_without_the_schemas_message_has_no_metadata_of_it(monkeypatch):
     with ipc.serve({"t": data}) as server, ipc.open(data) as file, ipc.connect(server.uri_of("t")) as reader:
         assert () == reader.custom_metadata
         assert [b.to_pylist() for b in file] == [b.to_pylist() for b in reader]
+
+
+@pytest.mark.parametrize("memory", ["memfd", "named"])
+def test_other_libraries_take_what_is_in_shared_memory(memory, tmp_path):
+    """No buffer is copied on the way from the server, and the memory stays after the reader, and after the server."""
+    table = pa.table({"n": pa.array(range(5000)), "s": pa.array(["some text"] * 5000)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    options = ipc.WriteOptions(compression=None)
+    listen = f"dissociated+unix://{tmp_path}/s"
+    with (
+        ipc.serve({"t": sink.getvalue().to_pybytes()}, listen, shared_memory=memory, options=options) as server,
+        ipc.connect(server.uri_of("t")) as reader,
+    ):
+        theirs = reader.to_pyarrow().read_all()
+    regions = [line.split()[0] for line in Path("/proc/self/maps").read_text().splitlines() if "arrowipc" in line]
+    places = [range(*(int(part, 16) for part in region.split("-"))) for region in regions]
+    assert places
+    for column in theirs.columns:
+        buffers = [buffer for buffer in column.chunk(0).buffers() if buffer is not None]
+        assert all(any(buffer.address in place for place in places) for buffer in buffers)
+    assert table.equals(theirs)
+    assert 5000 == pl.DataFrame(theirs).height

@@ -1,0 +1,99 @@
+import io
+
+import duckdb
+import nanoarrow as na
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch, RecordBatchStream, Schema
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import ArrowIpcError
+
+TABLE = pa.table({"a": [1, 2, None], "s": ["x", None, "grün"]})
+BATCH = TABLE.to_batches()[0]
+OURS = RecordBatch.from_arrow(BATCH)
+COLUMNS = TABLE.to_pydict()
+
+SOURCES = {
+    "a record batch": lambda: OURS,
+    "record batches": lambda: [OURS],
+    "a reader": lambda: ipc.open(file_of(TABLE)),
+    "a stream of batches": lambda: RecordBatchStream.from_arrow(TABLE),
+    "polars": lambda: pl.DataFrame(TABLE),
+    "pandas": lambda: pd.DataFrame(COLUMNS).convert_dtypes(),
+    "DuckDB": lambda: duckdb.sql("SELECT * FROM TABLE_OF"),
+    "pyarrow, a table": lambda: TABLE,
+    "pyarrow, a batch": lambda: BATCH,
+    "pyarrow, a reader": TABLE.to_reader,
+    "pyarrow, an array": BATCH.to_struct_array,
+    "nanoarrow": lambda: na.Array(TABLE),
+    "some of each": lambda: (part for part in [OURS, BATCH, TABLE]),
+}
+TABLE_OF = TABLE
+
+
+def file_of(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize("format_", ["file", "stream"])
+def test_write_takes(make, format_):
+    sink = io.BytesIO()
+    ipc.write(sink, make(), options=ipc.WriteOptions(format=format_))
+    opened = (pa.ipc.open_file if format_ == "file" else pa.ipc.open_stream)(sink.getvalue())
+    table = opened.read_all()
+    assert table.num_rows % 3 == 0
+    assert COLUMNS == table.slice(table.num_rows - 3).to_pydict()
+
+
+def test_a_writer_takes_them_too():
+    sink = io.BytesIO()
+    with ipc.create(sink, OURS.schema) as writer:
+        assert writer.write(TABLE)
+        assert writer.write(BATCH)
+        with pytest.raises(ValueError, match="expected a RecordBatch where `within` is given"):
+            writer.write(TABLE, within=10)
+    assert 6 == pa.ipc.open_file(sink.getvalue()).read_all().num_rows
+
+
+def test_a_table_without_batches_has_a_schema():
+    sink = io.BytesIO()
+    ipc.write(sink, TABLE.slice(0, 0))
+    assert TABLE.schema == pa.ipc.open_file(sink.getvalue()).schema
+
+
+REFUSED = [
+    ("a number", 5, TypeError, "expected record batches, found int"),
+    ("numbers", [5], TypeError, "an object with __arrow_c_stream__ .*found int"),
+    ("a series", pl.Series([1]), TypeError, "the structs of a record batch"),
+    ("nothing", [], ValueError, "a schema or at least one record batch"),
+]
+
+
+@pytest.mark.parametrize(("source", "error", "message"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_what_has_no_record_batches_is_refused(source, error, message):
+    with pytest.raises(error, match=message):
+        ipc.write(io.BytesIO(), source)
+
+
+def test_an_error_on_the_way_leaves_no_file(tmp_path):
+    def make():
+        yield BATCH
+        raise OSError("the source is gone")
+
+    reader = pa.RecordBatchReader.from_batches(TABLE.schema, make())
+    with pytest.raises(ArrowIpcError, match="the source is gone"):
+        ipc.write(tmp_path / "x.arrow", reader)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_another_schema_is_refused():
+    with pytest.raises(ValueError, match="expected column 0 to be b: int64, found a: int64"):
+        ipc.write(io.BytesIO(), BATCH, Schema.of([t.field("b", t.int64), t.field("s", t.utf8)]))
