@@ -136,11 +136,9 @@ class StreamIndex:
 
     def forget(self, number: int) -> StreamIndex:
         """Return the index without the record batches before `number`, and the dictionaries that only they need."""
-        if number >= self.num_batches:
-            batches: tuple[IndexedBatch, ...] = ()
-            first, stop = self.dictionaries_from, self.num_dictionaries
-        else:
-            batches = self.batches[self._position(number) :]
+        batches = self.batches[max(0, number - (self.num_batches - len(self.batches))) :]
+        first, stop = self.dictionaries_from, self.num_dictionaries
+        if batches:
             first, stop = batches[0].dictionaries_from, batches[0].dictionaries_before
         later = (dictionary for dictionary in self.dictionaries if dictionary.number >= stop)
         return replace(self, batches=batches, dictionaries=(*self._in_force(first, stop), *later))
@@ -263,6 +261,7 @@ def index_stream(
     ends: StreamEnds | None = None,
     after: StreamIndex | None = None,
     first_batch: int = 0,
+    most: int | None = None,
 ) -> StreamIndex:
     """Return an index of the messages of a stream. One small read a message; with `after`, a new one.
 
@@ -284,6 +283,8 @@ def index_stream(
         An index of the same stream, made when it was shorter; `byte_offset` is not used then.
     first_batch
         Record batches before this number are counted and forgotten as they come, as `StreamIndex.forget` does.
+    most
+        The index ends when it keeps so many record batches; None for no end.
 
     Raises
     ------
@@ -292,7 +293,7 @@ def index_stream(
     UnsupportedError, LimitError
         As for reading a message.
     """
-    known = after or StreamIndex((), (), byte_offset, nests)
+    known = (after or StreamIndex((), (), byte_offset, nests)).forget(first_batch)
     batches: list[IndexedBatch] = []
     dictionaries: list[IndexedDictionary] = []
     broken: InvalidArrowError | None = None
@@ -335,6 +336,8 @@ def index_stream(
                 batches, dictionaries = [], []
             kept = len(known.batches) + len(known.dictionaries) + len(batches) + len(dictionaries)
             limits.check("max_blocks", kept, "an index of a stream")
+            if most is not None and min(num_batches - first_batch, len(known.batches) + len(batches)) >= most:
+                break
     except InvalidArrowError as error:
         if not keeps_broken:
             raise

@@ -202,7 +202,12 @@ class StreamReader(BatchReader):
         return Run(data, np.array(starts, np.int64), shape), ends
 
     def index(
-        self, *, keeps_broken: bool = False, after: StreamIndex | None = None, first_batch: int = 0
+        self,
+        *,
+        keeps_broken: bool = False,
+        after: StreamIndex | None = None,
+        first_batch: int = 0,
+        most: int | None = None,
     ) -> StreamIndex:
         """Index all messages after the schema. Reads no body; does not affect iterating.
 
@@ -214,6 +219,8 @@ class StreamReader(BatchReader):
             An index of the stream from when it was shorter: only what came since is walked.
         first_batch
             Record batches before this number are counted, and need not be read any more.
+        most
+            The most record batches to keep: a later index goes on there.
 
         Raises
         ------
@@ -235,6 +242,7 @@ class StreamReader(BatchReader):
             ends=self._ends,
             after=after,
             first_batch=first_batch,
+            most=most,
         )
 
     def read_headers(self) -> Iterator[IndexedBatch]:

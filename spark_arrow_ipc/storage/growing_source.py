@@ -11,6 +11,7 @@ import zlib
 from typing import Final
 
 from spark_arrow_ipc.errors import FileChangedError
+from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_source import FileSource
 
 __all__ = ["MARK_NBYTES", "GrowingSource", "mark_before"]
@@ -60,7 +61,7 @@ class GrowingSource(FileSource):
         return True
 
 
-def mark_before(source: FileSource, position: int) -> int:
+def mark_before(source: ByteSource, position: int) -> int:
     """Return the CRC-32 of the bytes before a position, at most `MARK_NBYTES`. One read."""
     start = max(0, position - MARK_NBYTES)
     return zlib.crc32(source.read_up_to(start, position - start))

@@ -7,7 +7,7 @@ A range of a stream also names the dictionary batches in force at its first reco
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
@@ -53,6 +53,8 @@ class FileRange(NamedTuple):
         Start and stop of the rows, in a range of one record batch; None for all rows.
     version
         Text that differs whenever the bytes of the file do (`Status.version`); empty where a storage has no such thing.
+    grows
+        True if the file is appended to: it may be longer than `nbytes`, and newer. None for all others.
     """
 
     path: str
@@ -65,6 +67,7 @@ class FileRange(NamedTuple):
     stream_start: StreamStart | None = None
     rows: tuple[int, int] | None = None
     version: str = ""
+    grows: Literal[True] | None = None
 
     def __reduce__(self) -> tuple[type[FileRange], tuple[object, ...]]:
         # Without the defaults at its end: a driver holds and sends one for every file.

@@ -330,7 +330,7 @@ def _blocks(opened: _Opened, part: FileRange, options: ScanOptions) -> Iterator[
     # A file that was removed meanwhile was still read to its end: this process held it open.
     # Where files have versions, every request named the one that was opened.
     after = opened.before if opened.before.version else options.storage.status(opened.before.path)
-    if after is not None and after != opened.before:
+    if after is not None and after != opened.before and not _has_grown(part, opened.before, after):
         raise _changed(part, "it was changed while it was read", options)
 
 
@@ -420,7 +420,13 @@ def _rows_before(reader: _Reader, part: FileRange) -> int:
     return 0
 
 
+def _has_grown(part: FileRange, before: Status, after: Status) -> bool:
+    return part.grows is True and (after.identity, after.nbytes >= before.nbytes) == (before.identity, True)
+
+
 def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
+    if part.grows:
+        return None if status.nbytes >= part.nbytes else f"it was cut to {status.nbytes:,} bytes from {part.nbytes:,}"
     if status.nbytes != part.nbytes:
         return f"it has {status.nbytes:,} bytes, it had {part.nbytes:,}"
     if part.staged is not None and not storage.traits.renames:

@@ -18,7 +18,7 @@ RANGES = {
     "a staged file": FileRange("/a.arrow", 100, 7, staged="/.staging/a"),
     "a part of a stream": FileRange("/a.arrows", 100, 7, 3, 5, stream_start=STREAM),
     "rows of a block": FileRange("/a.arrow", 100, 7, 3, 4, rows=(0, 64)),
-    "everything": FileRange("/a.arrow", 100, 7, 3, 4, (1,), "/.staging/a", STREAM, (0, 64), "5e"),
+    "everything": FileRange("/a.arrow", 100, 7, 3, 4, (1,), "/.staging/a", STREAM, (0, 64), "5e", grows=True),
     "a version": FileRange("/a.arrow", 100, 7, version="5e"),
 }
 
