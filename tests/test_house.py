@@ -318,6 +318,14 @@ TESTED_ELSEWHERE = {
     "spark/datasource.py": "every test with Spark goes through it",
     "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/options/enums.py": "words, tested with the options that take them",
+    "cli/tail.py": "the same rows from the other end: tests/cli/test_head.py",
+    "cli/sample.py": "rows of the same files: tests/cli/test_head.py",
+    "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",
+    "cli/shared/where.py": "an option of commands: tests/cli/test_head.py",
+    "cli/shared/print_rows.py": "tests/cli/test_cat.py",
+    "cli/shared/schema_text.py": "tests/cli/test_schema.py and test_inspect.py",
+    "cli/shared/column_sizes.py": "tests/cli/test_stats.py",
+    "spark/read/matching_rows.py": "the option --where of commands: tests/cli/test_head.py",
     "spark/registration.py": "needs clusters and zips: tests/spark/test_deploy.py",
 }
 """Modules without a test file of their own name, and why."""

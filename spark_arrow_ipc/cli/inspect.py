@@ -14,6 +14,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
+from spark_arrow_ipc.cli.shared.schema_text import describe_fields, field_json, pairs_json
 from spark_arrow_ipc.cli.shared.served import ServedTable, read_served
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
@@ -104,11 +105,7 @@ def describe(outline: Outline, given: Input, most: int | None = None) -> Iterato
 def _schema(schema: Schema) -> Iterator[str]:
     yield ""
     yield f"schema: {render.count(len(schema), 'column')}"
-    rows = [
-        (str(i), render.cut(f.name), render.cut(str(f.type), 200), "yes" if f.nullable else "no")
-        for i, f in enumerate(schema.fields)
-    ]
-    yield from render.table(("#", "name", "type", "nullable"), rows, render.RIGHT)
+    yield from describe_fields(schema.fields)
 
 
 def _schema_metadata(schema: Schema) -> Iterator[str]:
@@ -145,9 +142,9 @@ def _served_json(table: ServedTable) -> dict[str, Any]:
         "bodies": table.bodies,
         "num_rows": table.num_rows,
         "schema": _schema_json(table.schema),
-        "custom_metadata": _pairs_json(table.custom_metadata),
+        "custom_metadata": pairs_json(table.custom_metadata),
         "record_batches": [
-            {"length": batch.num_rows, "custom_metadata": _pairs_json(batch.custom_metadata)} for batch in table.batches
+            {"length": batch.num_rows, "custom_metadata": pairs_json(batch.custom_metadata)} for batch in table.batches
         ],
     }
 
@@ -250,7 +247,7 @@ def to_json(outline: Outline, given: Input) -> dict[str, Any]:
             {"name": name, "type": type_, "value": value if value is None else str(value)}
             for name, type_, value in _partition_values(given)
         ],
-        "custom_metadata": _pairs_json(outline.custom_metadata),
+        "custom_metadata": pairs_json(outline.custom_metadata),
         "statistics": None if statistics is None else statistics_json(statistics),
         "record_batches": [_batch_json(batch) for batch in outline.record_batches],
         "dictionaries": [
@@ -268,20 +265,8 @@ def to_json(outline: Outline, given: Input) -> dict[str, Any]:
 def _schema_json(schema: Schema) -> dict[str, Any]:
     return {
         "endianness": schema.endianness.name.lower(),
-        "fields": [_field_json(field) for field in schema.fields],
-        "custom_metadata": _pairs_json(schema.custom_metadata),
-    }
-
-
-def _field_json(field: t.Field) -> dict[str, Any]:
-    # The children of a dictionary-encoded field are those of its values.
-    type_ = field.type.value if isinstance(field.type, t.Dictionary) else field.type
-    return {
-        "name": field.name,
-        "type": str(field.type),
-        "nullable": field.nullable,
-        "custom_metadata": _pairs_json(field.custom_metadata),
-        "children": [_field_json(child) for child in type_.children],
+        "fields": [field_json(field) for field in schema.fields],
+        "custom_metadata": pairs_json(schema.custom_metadata),
     }
 
 
@@ -294,10 +279,5 @@ def _batch_json(batch: BatchOutline) -> dict[str, Any]:
         "length": batch.length,
         "compression": batch.compression,
         "metadata_version": batch.metadata_version,
-        "custom_metadata": _pairs_json(batch.custom_metadata),
+        "custom_metadata": pairs_json(batch.custom_metadata),
     }
-
-
-def _pairs_json(pairs: t.CustomMetadata) -> list[dict[str, str]]:
-    # A list and not an object: a key may occur twice, and the order is the file's.
-    return [{"key": key, "value": value} for key, value in pairs]

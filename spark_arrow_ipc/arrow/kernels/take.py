@@ -21,8 +21,9 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array, Buffer
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
-__all__ = ["positions_of_runs", "take", "with_used_values"]
+__all__ = ["positions_of_runs", "take", "take_rows", "with_used_values"]
 
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -45,6 +46,18 @@ def take(array: Array, slots: Slots) -> Array:
         The bytes or elements are too many for the value offsets of the type.
     """
     return TAKE[type(array.type)](array, slots)
+
+
+def take_rows(batch: RecordBatch, rows: Slots) -> RecordBatch:
+    """Return the given rows of a batch, in that order, with its schema and custom metadata.
+
+    Raises
+    ------
+    ValueError
+        As `take`.
+    """
+    columns = tuple(take(column, rows) for column in batch.columns)
+    return RecordBatch(batch.schema, columns, len(rows), batch.custom_metadata)
 
 
 def positions_of_runs(starts: Slots, lengths: Slots) -> Slots:

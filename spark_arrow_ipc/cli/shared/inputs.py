@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias, cast
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import resolve_exactly
+from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.where import RowPredicate
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
@@ -43,6 +45,7 @@ from spark_arrow_ipc.storage.storage import Storage
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
+    from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
 
 __all__ = [
     "STDIN",
@@ -56,6 +59,7 @@ __all__ = [
     "each_input",
     "given_token",
     "open_rows",
+    "partition_row",
 ]
 
 STDIN: Final = "-"
@@ -276,7 +280,12 @@ def given_token() -> str | None:
 
 
 @contextmanager
-def open_rows(given: Input, columns: Sequence[int | str] | None = None, batches_of: Batches = iter) -> Iterator[Rows]:
+def open_rows(
+    given: Input,
+    columns: Sequence[int | str] | None = None,
+    batches_of: Batches = iter,
+    where: RowPredicate | None = None,
+) -> Iterator[Rows]:
     """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
 
     Parameters
@@ -285,23 +294,37 @@ def open_rows(given: Input, columns: Sequence[int | str] | None = None, batches_
         Names and positions of the columns to read, in order; None for all.
     batches_of
         Chooses the record batches of a file; all by default. A server's table is read whole.
+    where
+        The rows to read; None for all. Record batches that statistics exclude are not read, and those without a match
+        are left out.
 
     Raises
     ------
     ArrowIpcError, OSError
         As `ipc.open`, or `ipc.connect`.
     """
+    chosen = ChosenColumns(given, columns, where)
     if given.is_served:
-        with ipc.connect(given.path, columns=columns, token=given_token()) as served:
-            yield Rows(served, served.schema, served)
+        asked = columns if where is None else None
+        with ipc.connect(given.path, columns=asked, token=given_token()) as served:
+            if where is None:
+                yield Rows(served, served.schema, served)
+            else:
+                read = chosen.of_file(served.schema)
+                yield Rows(served, chosen.schema, chosen.batches(batch.select(read) for batch in served))
         return
-    if columns is None and not given.fields:
+    if columns is None and where is None and not given.fields:
         with ipc.open(given.openable()) as reader:
             yield Rows(reader, reader.schema, batches_of(reader))
         return
-    chosen = ChosenColumns(given, columns)
     with ipc.open(given.openable(), columns=chosen.of_file) as reader:
-        yield Rows(reader, chosen.schema, chosen.batches(batches_of(reader)))
+        wanted = batches_of(reader) if batches_of is not iter else chosen.wanted_batches(reader)
+        yield Rows(reader, chosen.schema, chosen.batches(wanted))
+
+
+def partition_row(given: Input) -> RecordBatch:
+    """Return the partition columns of a file as a batch of one row."""
+    return PartitionColumns(Schema(()), given.fields, given.values).add(RecordBatch(Schema(()), (), 1))
 
 
 class ChosenColumns:
@@ -313,10 +336,14 @@ class ChosenColumns:
         The file.
     columns
         Names and positions of the columns, in order; None for all.
+    where
+        The rows; None for all.
     """
 
-    def __init__(self, given: Input, columns: Sequence[int | str] | None) -> None:
+    def __init__(self, given: Input, columns: Sequence[int | str] | None, where: RowPredicate | None = None) -> None:
         self._columns = columns
+        self._where = where
+        self._matching: MatchingRows | None = None
         self._path = given
         self._partition = PartitionColumns(Schema(()), given.fields, given.values)
         self.schema = Schema(())
@@ -331,18 +358,36 @@ class ChosenColumns:
         chosen = list(range(len(fields)))
         if self._columns is not None:
             chosen = [position for (position,) in resolve_exactly(fields, self._columns)]
-        read = list(dict.fromkeys(position for position in chosen if position not in of_path))
+        self._matching = None if self._where is None else self._where.compile(all_columns.schema)
+        needed = (*chosen, *(() if self._matching is None else self._matching.positions))
+        read = list(dict.fromkeys(position for position in needed if position not in of_path))
         places = {position: i for i, position in enumerate(read)}
-        self._places = [places[p] if p in places else len(read) + of_path[p] for p in chosen]
+        self._places = [places[p] if p in places else len(read) + of_path[p] for p in needed]
         self.schema = Schema(tuple(fields[p] for p in chosen), schema.custom_metadata, schema.endianness)
         return read
 
+    def wanted_batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
+        """Return the record batches of an open file, without those that statistics exclude."""
+        if self._matching is None or not isinstance(reader, ipc.FileReader):
+            return reader
+        of_path = {field.name: value for field, value in zip(self._path.fields, self._path.values, strict=True)}
+        keeps = self._matching.select_blocks(reader, of_path)
+        return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
+
     def batches(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """Yield the batches with the columns of the path, in the order that was asked for."""
+        """Yield the batches with the columns of the path, in the order that was asked for, and their rows."""
         for batch in batches:
             for first in range(0, max(batch.num_rows, 1), CONSTANT_SLOTS):
                 part = batch.slice(first, min(CONSTANT_SLOTS, batch.num_rows - first))
                 of_path = self._partition.add(RecordBatch(Schema(()), (), part.num_rows))
                 columns = (*part.columns, *of_path.columns)
-                ordered = tuple(columns[place] for place in self._places)
-                yield RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
+                needed = [columns[place] for place in self._places]
+                ordered = tuple(needed[: len(self.schema)])
+                whole = RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
+                if self._matching is None:
+                    yield whole
+                    continue
+                named = Schema(tuple(t.Field("", column.type) for column in needed[len(self.schema) :]))
+                rows = self._matching.find(RecordBatch(named, tuple(needed[len(self.schema) :]), part.num_rows))
+                if len(rows):
+                    yield whole if len(rows) == part.num_rows else take_rows(whole, rows)

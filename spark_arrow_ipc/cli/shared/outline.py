@@ -12,9 +12,10 @@ few batches only, because that costs a read for each buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
@@ -34,7 +35,7 @@ from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, dec
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source
 
-__all__ = ["BatchOutline", "Outline", "read_outline"]
+__all__ = ["BatchOutline", "Outline", "SeeBatch", "buffer_sizes", "read_outline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,13 @@ class Outline:
         return len(sizes), sum(size for size, _ in sizes), sum(size or 0 for _, size in sizes)
 
 
-def read_outline(openable: Openable, limits: Limits | None = None, *, measure: int | None = 0) -> Outline:
+SeeBatch: TypeAlias = Callable[[ByteSource, Schema, RecordBatchHeader, "BatchOutline"], None]
+"""Is called for each batch, dictionary batches too, with the schema of the file and the header of the batch."""
+
+
+def read_outline(
+    openable: Openable, limits: Limits | None = None, *, measure: int | None = 0, see: SeeBatch | None = None
+) -> Outline:
     """Read the outline of a file or stream.
 
     Reads metadata, and 8 bytes of each compressed buffer that is measured.
@@ -141,6 +148,8 @@ def read_outline(openable: Openable, limits: Limits | None = None, *, measure: i
     measure
         The number of first record batches, and of first dictionary batches, whose uncompressed sizes are read; None
         for all.
+    see
+        Is called with the header of each batch.
 
     Raises
     ------
@@ -152,15 +161,23 @@ def read_outline(openable: Openable, limits: Limits | None = None, *, measure: i
     limits = limits or Limits()
     with closing(open_source(openable)) as source, error_context(path=source.path):
         read = _read_file if sniff(read_head(source), source.nbytes) is Format.FILE else _read_stream
-        return read(source.path or "", source, limits, _Measure(source, measure))
+        return read(source.path or "", source, limits, _Measure(source, measure, see))
 
 
 class _Measure:
     """Reads the uncompressed sizes of the first compressed batches of each kind."""
 
-    def __init__(self, source: ByteSource, most: int | None) -> None:
+    def __init__(self, source: ByteSource, most: int | None, see: SeeBatch | None = None) -> None:
         self._source = source
+        self._see = see
+        self.schema = Schema(())
         self._left = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), most)
+
+    def show(self, header: RecordBatchHeader, batch: BatchOutline) -> BatchOutline:
+        """Call `see`, if there is one, and return the batch."""
+        if self._see is not None:
+            self._see(self._source, self.schema, header, batch)
+        return batch
 
     def __call__(
         self, kind: MessageHeader, header: RecordBatchHeader, body_offset: int, body_nbytes: int
@@ -172,14 +189,25 @@ class _Measure:
         if header.compression is None or (left is not None and left <= 0):
             return None
         try:
-            return sum(
-                _uncompressed(self._source, body_offset + start, nbytes)
-                for start, nbytes in header.buffers.tolist()
-                if nbytes and 0 <= start <= body_nbytes - nbytes
-            )
+            return sum(buffer_sizes(self._source, header, body_offset, body_nbytes))
         except ArrowIpcError:
             # An outline does not check bodies; `validate` does.
             return None
+
+
+def buffer_sizes(source: ByteSource, header: RecordBatchHeader, body_offset: int, body_nbytes: int) -> Iterator[int]:
+    """Yield the uncompressed bytes of each buffer, 0 for one outside of the body; a small read for each compressed one.
+
+    Raises
+    ------
+    ArrowIpcError
+        A buffer is broken.
+    """
+    for start, nbytes in header.buffers.tolist():
+        if not nbytes or not 0 <= start <= body_nbytes - nbytes:
+            yield 0
+        else:
+            yield nbytes if header.compression is None else _uncompressed(source, body_offset + start, nbytes)
 
 
 def _uncompressed(source: ByteSource, byte_offset: int, nbytes: int) -> int:
@@ -194,6 +222,7 @@ def _read_file(path: str, source: ByteSource, limits: Limits, measure: _Measure)
         footer = decode_footer(flatbuffer, footer_offset, limits)
         schema = decode_schema(footer.schema.view, limits)
     check_covered(source, read_head(source), footer, limits)
+    measure.schema = schema.schema
     dictionaries = [
         _read_block(source, i, block, limits, measure=measure, kind="dictionary batch")
         for i, block in enumerate(footer.dictionaries)
@@ -227,6 +256,7 @@ def _read_stream(path: str, source: ByteSource, limits: Limits, measure: _Measur
         raise InvalidFramingError(expected="a schema as the first message", found=found, byte_offset=0)
     schema = decode_schema(first[0].header.view, limits)
     end_offset = first[1].nbytes
+    measure.schema = schema.schema
     batches = []
     for message, block in messages:
         batches.append(_batch(message, block, measure))
@@ -260,7 +290,7 @@ def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
         raise InvalidFramingError(
             expected="a record batch or dictionary batch", found=f"a {message.kind.noun}", byte_offset=block.byte_offset
         )
-    return BatchOutline(
+    batch = BatchOutline(
         block,
         header.length,
         _word(header.compression),
@@ -270,6 +300,7 @@ def _batch(message: Message, block: Block, measure: _Measure) -> BatchOutline:
         is_delta,
         measure(message.kind, header, block.byte_offset + block.metadata_nbytes, block.body_nbytes),
     )
+    return measure.show(header, batch)
 
 
 def _word(compression: CompressionType | None) -> str | None:

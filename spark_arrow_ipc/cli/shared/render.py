@@ -10,12 +10,14 @@ people and for ``grep``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spark_arrow_ipc.errors import printable
 
-__all__ = ["LEFT", "RIGHT", "count", "cut", "json_line", "printable", "table"]
+__all__ = ["LEFT", "RIGHT", "count", "cut", "fitted", "json_line", "printable", "table"]
 
 LEFT = "<"
 RIGHT = ">"
@@ -65,3 +67,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -
         for row in cells
     )
     return [f"  {line}".rstrip() for line in lines]
+
+
+def fitted(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a table, cut to the width of the terminal if stdout is one; elsewhere as they are."""
+    if not sys.stdout.isatty():
+        yield from lines
+        return
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    for line in lines:
+        yield line if len(line) <= width else f"{line[: width - 1]}>"
+
+
+_NARROWEST = 20
+"""Columns of the narrowest terminal that is believed."""

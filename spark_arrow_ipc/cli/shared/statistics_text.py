@@ -14,7 +14,7 @@ from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY
 
-__all__ = ["describe_statistics", "statistics_json", "without_statistics"]
+__all__ = ["describe_statistics", "shown_value", "statistics_json", "without_statistics"]
 
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
@@ -47,10 +47,11 @@ def _bounds(column: ColumnStatistics) -> tuple[str, str]:
 
 
 def _shown(value: Raw | None, type_: t.DataType) -> str:
-    return "-" if value is None else render.cut(str(_python(value, type_)))
+    return "-" if value is None else render.cut(str(shown_value(value, type_)))
 
 
-def _python(value: Raw | None, type_: t.DataType) -> Any:
+def shown_value(value: Raw | None, type_: t.DataType) -> Any:
+    """Return a bound in the unit of its type as a value for people."""
     return to_text(array_of([value], type_))[0]
 
 
@@ -58,7 +59,7 @@ def statistics_json(statistics: BlockStatistics) -> dict[str, Any]:
     """Convert statistics for `json.dumps`; bounds are strings."""
 
     def strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
-        return [None if value is None else str(_python(value, type_)) for value in values]
+        return [None if value is None else str(shown_value(value, type_)) for value in values]
 
     return {
         "row_counts": list(statistics.row_counts),

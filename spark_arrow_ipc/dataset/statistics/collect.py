@@ -41,9 +41,10 @@ from spark_arrow_ipc.dataset.statistics.format import (
     leaves,
 )
 from spark_arrow_ipc.dataset.statistics.min_max import Mask, summarise, valid_slots
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 
-__all__ = ["StatisticsCollector"]
+__all__ = ["StatisticsCollector", "leaf_array"]
 
 
 _AUTO_COLUMNS: Final = 64
@@ -75,6 +76,14 @@ class _Gathered:
         self.greatest.append(bound_above(summary.greatest, self.leaf))
         bounds = (self.least[-1][0], self.greatest[-1][0])
         return 4 * _VALUE_NBYTES + sum(len(value) for value in bounds if isinstance(value, bytes))
+
+    def statistics(self) -> ColumnStatistics:
+        """Return the statistics as they are read from a footer."""
+        least, least_exact = zip(*self.least, strict=True) if self.least else ((), ())
+        greatest, greatest_exact = zip(*self.greatest, strict=True) if self.greatest else ((), ())
+        nulls = tuple(int(count or 0) for count in self.null_counts)
+        nans = tuple(None if count is None else int(count) for count in self.nan_counts)
+        return ColumnStatistics(self.leaf.type, nulls, nans, least, greatest, least_exact, greatest_exact)
 
     def array(self, field_: t.Field) -> Array:
         """Return a struct array with one slot a block."""
@@ -132,7 +141,7 @@ class StatisticsCollector:
         self._row_counts.append(batch.num_rows)
         above: dict[tuple[int, ...], tuple[Array, Mask]] = {}
         for gathered in self._gathered:
-            array, live = _leaf_array(batch, gathered.leaf.positions, above)
+            array, live = leaf_array(batch, gathered.leaf.positions, above)
             self._nbytes += gathered.add(array, live)
         # A number takes more bytes in memory than in the file, and the file still grows: four times the budget.
         while self._is_bounded and self._gathered and self._nbytes > 4 * _budget(file_nbytes):
@@ -143,6 +152,11 @@ class StatisticsCollector:
     def collects(self) -> bool:
         """Whether any column has statistics so far."""
         return bool(self._gathered)
+
+    def statistics(self) -> BlockStatistics:
+        """Return what was collected so far, as it is read from a footer."""
+        columns = {gathered.leaf.path: gathered.statistics() for gathered in self._gathered}
+        return BlockStatistics(tuple(int(count or 0) for count in self._row_counts), columns, tuple(self._dropped))
 
     def pair(self, file_nbytes: int = 0, *, fingerprint: str | None = None) -> tuple[str, str] | None:
         """Return key and value for the footer, or None without any column.
@@ -189,7 +203,7 @@ def _resolved(schema: Schema, path: ColumnPath) -> Path:
     return tuple(field.name for field in fields_along(schema.fields, resolve(schema.fields, path)))
 
 
-def _leaf_array(
+def leaf_array(
     batch: RecordBatch, positions: tuple[int, ...], above: dict[tuple[int, ...], tuple[Array, Mask]]
 ) -> tuple[Array, Mask]:
     """Return a leaf of a batch and the mask of slots without a null struct around them; `above` caches structs."""
@@ -197,7 +211,7 @@ def _leaf_array(
         return batch.columns[positions[0]], None
     outer = positions[:-1]
     if outer not in above:
-        struct, live = _leaf_array(batch, outer, above)
+        struct, live = leaf_array(batch, outer, above)
         above[outer] = struct, (valid_slots(struct, live) if struct.count_nulls() or live is not None else None)
     struct, live = above[outer]
     return struct.children[positions[-1]].slice(struct.offset, struct.length), live

@@ -1,0 +1,260 @@
+"""Rank the slots of an array, and sort rows by columns.
+
+Strategy
+--------
+`ranks` gives each slot a number: equal values have equal numbers, and numbers are in the order of the values. Rows are
+then sorted, grouped and matched by integers, whatever the types are. There is one function for each layout family. Wide
+decimals compare word by word. Strings are refined eight bytes at a time: after each round only those remain that
+are equal so far and go on.
+
+The order is Spark's: null before all values, NaN after all numbers, 0.0 equal to -0.0, strings by their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import numpy_views as nv
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.kernels.concat import concat
+from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.layout import Family, by_type
+from spark_arrow_ipc.errors import UnsupportedError
+
+__all__ = ["DistinctValues", "distinct", "has_order", "ranks", "sorted_rows"]
+
+_Numbers: TypeAlias = npt.NDArray[Any]
+_Slots: TypeAlias = npt.NDArray[np.int64]
+
+_KEY_NBYTES: Final = 8
+"""Bytes of a string that one round compares."""
+
+_AT_ONCE: Final = 1 << 16
+"""Slots whose distinct values are found together: many columns soon have too many."""
+
+
+def has_order(type_: t.DataType) -> bool:
+    """Return whether `ranks` takes arrays of a type: all scalars, dictionaries and runs of them."""
+    if isinstance(type_, t.Dictionary):
+        return has_order(type_.value)
+    if isinstance(type_, t.RunEndEncoded):
+        return has_order(type_.values.type)
+    return type(type_) in _RANKS
+
+
+def ranks(array: Array) -> _Slots:
+    """Return the rank of each slot among all slots, from 0 on; -1 for null. O(n log n), in numpy.
+
+    Raises
+    ------
+    UnsupportedError
+        The type has no order.
+    """
+    if not has_order(array.type):
+        raise UnsupportedError(f"values of the type {array.type} have no order")
+    return _RANKS[type(array.type)](array)
+
+
+def sorted_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots:
+    """Return the positions of rows in the order of columns, the first one first; equal rows keep their order.
+
+    Null is before all values, or after them if the order is descending.
+
+    Raises
+    ------
+    UnsupportedError
+        A type has no order.
+    """
+    keys = [ranks(column) for column in columns]
+    return np.lexsort([-key if descending else key for key in reversed(keys)]).astype(np.int64, copy=False)
+
+
+def distinct(array: Array) -> Array:
+    """Return each value of an array once, without null, in order.
+
+    Raises
+    ------
+    UnsupportedError
+        The type has no order.
+    """
+    values, first = np.unique(ranks(array), return_index=True)
+    return take(array, first[values >= 0].astype(np.int64, copy=False))
+
+
+def _of_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
+    """Return the ranks of the slots that are not null, and -1 for the others."""
+    valid = nv.validity_mask(array)
+    if valid is None:
+        return key(np.arange(array.length))
+    ranked = np.full(array.length, -1, np.int64)
+    slots = np.flatnonzero(valid)
+    ranked[slots] = key(slots)
+    return ranked
+
+
+def _dense(keys: Sequence[_Numbers]) -> _Slots:
+    """Return the dense rank of each row of several keys, the most significant first."""
+    if len(keys) == 1:
+        return np.unique(keys[0], return_inverse=True)[1].astype(np.int64, copy=False)
+    order = np.lexsort(list(reversed(keys)))
+    changes = np.zeros(len(order), np.int64)
+    for key in keys:
+        ordered = key[order]
+        changes[1:] |= ordered[1:] != ordered[:-1]
+    ranked = np.empty(len(order), np.int64)
+    ranked[order] = np.cumsum(changes)
+    return ranked
+
+
+def _null(array: Array) -> _Slots:
+    return np.full(array.length, -1, np.int64)
+
+
+def _bits(array: Array) -> _Slots:
+    values = nv.data_values(array)
+    return _of_valid(array, lambda slots: _dense([values[slots]]))
+
+
+def _fixed(array: Array) -> _Slots:
+    if isinstance(array.type, t.FixedSizeBinary):
+        return _of_valid(array, lambda slots: _fixed_bytes(array, slots))
+    values = nv.data_values(array)
+    return _of_valid(array, lambda slots: _dense(_keys(values[slots])))
+
+
+def _keys(values: _Numbers) -> list[_Numbers]:
+    """Return integers in the order of numbers: one array, or one for each word."""
+    names = values.dtype.names
+    if names is not None:  # words of a decimal from the highest on; the parts of an interval as they stand
+        words = sorted(names, reverse=True) if names[0].startswith("w") else names
+        return [values[name] for name in words]
+    if values.dtype.kind != "f":
+        return [values]
+    width = values.dtype.itemsize
+    numbers = values + values.dtype.type(0)  # -0.0 becomes 0.0
+    numbers[np.isnan(numbers)] = np.nan  # one NaN, positive
+    bits = numbers.view(f"i{width}")
+    sign = np.array(8 * width - 1, bits.dtype)
+    return [bits ^ ((bits >> sign) & np.array(np.iinfo(bits.dtype).max, bits.dtype))]
+
+
+def _fixed_bytes(array: Array, slots: _Slots) -> _Slots:
+    rows = nv.data_values(array)
+    width = rows.shape[1]
+    return _strings(rows.reshape(-1), slots * width, np.full(len(slots), width, np.int64))
+
+
+def _binary(array: Array) -> _Slots:
+    offsets = nv.value_offsets(array).astype(np.int64, copy=False)
+    region = nv.value_bytes(array)
+    return _of_valid(array, lambda slots: _strings(region, offsets[slots], offsets[slots + 1] - offsets[slots]))
+
+
+def _views(array: Array) -> _Slots:
+    def key(slots: _Slots) -> _Slots:
+        views = nv.views(array)[slots]
+        inline = np.frombuffer(views.tobytes(), np.uint8)
+        regions = [inline, *(nv.byte_values(buffer) for buffer in array.buffers[2:])]
+        begins = np.cumsum([len(region) for region in regions], dtype=np.int64)
+        lengths = views["size"].astype(np.int64)
+        is_long = lengths > nv.VIEW_INLINE_NBYTES
+        starts = np.arange(len(views), dtype=np.int64) * nv.VIEW.itemsize + 4
+        starts = np.where(is_long, begins[np.where(is_long, views["index"], 0)] + views["offset"], starts)
+        return _strings(np.concatenate(regions), starts, lengths)
+
+    return _of_valid(array, key)
+
+
+def _strings(region: _Numbers, starts: _Slots, lengths: _Slots) -> _Slots:
+    """Return the ranks of strings in a region of bytes. O(n log n) a round; a round costs what is still equal."""
+    found = np.zeros(len(starts), np.int64)  # the number of strings that are less, as far as it is known
+    pending = np.arange(len(starts))
+    padded = np.concatenate([region, np.zeros(_KEY_NBYTES, np.uint8)])
+    windows = np.ndarray(len(padded) - _KEY_NBYTES + 1, "V8", padded.data, 0, strides=(1,))
+    done = 0
+    while len(pending):
+        taken = np.clip(lengths[pending] - done, 0, _KEY_NBYTES)
+        where = np.where(taken > 0, starts[pending] + done, 0)
+        keys = windows[where].view("<u8").byteswap()
+        unused = (8 * (_KEY_NBYTES - taken)).astype(np.uint64)
+        keys = np.where(taken > 0, keys >> unused % 64 << unused % 64, 0)
+        order = np.lexsort((taken, keys, found[pending]))
+        pending, taken, keys = pending[order], taken[order], keys[order]
+        before = found[pending]
+        new_group = np.append(True, before[1:] != before[:-1])
+        new = new_group | np.append(True, (keys[1:] != keys[:-1]) | (taken[1:] != taken[:-1]))
+        numbers = np.arange(len(pending))
+        first = np.flatnonzero(new)
+        sub = np.cumsum(new) - 1
+        found[pending] = before + first[sub] - np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
+        sizes = np.diff(np.append(first, len(numbers)))
+        goes_on = np.maximum.reduceat(lengths[pending], first) > done + _KEY_NBYTES
+        pending = pending[((sizes > 1) & goes_on)[sub]]
+        done += _KEY_NBYTES
+    return _dense([found])
+
+
+def _dictionary(array: Array) -> _Slots:
+    assert array.dictionary is not None
+    of_values = ranks(array.dictionary)
+    indices = nv.data_values(array)
+    return _of_valid(array, lambda slots: of_values[indices[slots]])
+
+
+def _runs(array: Array) -> _Slots:
+    ends = nv.data_values(array.children[0])
+    run = np.searchsorted(ends, np.arange(array.offset, array.offset + array.length), side="right")
+    return ranks(array.children[1])[run]
+
+
+_RANKS: Final[Mapping[type[t.DataType], Callable[[Array], _Slots]]] = by_type(
+    {
+        Family.NULL: _null,
+        Family.BITS: _bits,
+        Family.FIXED_WIDTH: _fixed,
+        Family.BINARY: _binary,
+        Family.VIEW: _views,
+        Family.DICTIONARY: _dictionary,
+        Family.RUN_END_ENCODED: _runs,
+    }
+)
+"""One function for each layout family whose values have an order."""
+
+
+class DistinctValues:
+    """The distinct values of several arrays of one type, up to a number. Memory: O(most) values.
+
+    Attributes
+    ----------
+    count
+        Distinct values so far; None once there are more than `most`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: Array | None = None
+        self.count: int | None = 0
+
+    def add(self, array: Array) -> None:
+        """Add the values of an array; nothing is done once there are too many.
+
+        Raises
+        ------
+        UnsupportedError
+            The type has no order.
+        """
+        for start in range(0, array.length, _AT_ONCE):
+            if self.count is None:
+                return
+            values = distinct(array.slice(start, min(_AT_ONCE, array.length - start)))
+            if self._known is not None:
+                values = distinct(concat([self._known, values]))
+            self._known = values
+            self.count = values.length
+            if self.count > self._most:
+                self.count = self._known = None

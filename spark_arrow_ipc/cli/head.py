@@ -1,0 +1,31 @@
+"""``arrowipc head``: print the first rows of files; `cat` with a limit."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from spark_arrow_ipc.cli import cat
+from spark_arrow_ipc.cli.shared import inputs
+from spark_arrow_ipc.cli.shared.print_rows import add_format_argument
+from spark_arrow_ipc.cli.shared.rows import add_row_arguments, number_of_rows
+
+__all__ = ["add_arguments", "run"]
+
+_ROWS: Final = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc head``."""
+    inputs.add_path_arguments(parser)
+    add_format_argument(parser)
+    add_row_arguments(parser)
+    parser.add_argument(
+        "-n", "--rows", dest="limit", type=number_of_rows, default=_ROWS, metavar="ROWS",
+        help=f"rows of all files together (default: {_ROWS})",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the first rows, in the order of the files."""
+    return cat.run(arguments)

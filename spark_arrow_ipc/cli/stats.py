@@ -1,0 +1,260 @@
+"""``arrowipc stats``: print nulls, bounds, distinct values and bytes of each column.
+
+Strategy
+--------
+Bytes are those of the headers. Nulls and bounds come from the statistics in footers, where they are; else record
+batches are read, one at a time, and distinct values are counted on the way, up to a number.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.kernels.order import DistinctValues, has_order
+from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared.column_sizes import ColumnSizes, read_sizes
+from spark_arrow_ipc.cli.shared.differences import Comparison
+from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments, each_given
+from spark_arrow_ipc.cli.shared.statistics_text import shown_value
+from spark_arrow_ipc.dataset.predicate.coercion import order_key
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
+from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
+from spark_arrow_ipc.dataset.statistics.which import Statistics
+from spark_arrow_ipc.errors import SchemaMismatchError, error_context
+
+__all__ = ["add_arguments", "run"]
+
+_MOST_DISTINCT: Final = 10_000
+"""Distinct values that are counted."""
+
+_Bound = tuple[Raw, bool] | None
+"""A bound, and whether it is a value of the column, not one that was cut."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc stats``."""
+    inputs.add_path_arguments(parser)
+    add_row_arguments(parser)
+    parser.add_argument(
+        "--scan",
+        action="store_true",
+        help=f"read the values of files with statistics too, which counts distinct values (up to {_MOST_DISTINCT:,})",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each column")
+
+
+@dataclass(slots=True)
+class _Column:
+    """What is known of a column so far."""
+
+    path: Path
+    type: str
+    leaf: Leaf | None
+    top: int
+    nulls: int | None = 0
+    nans: int | None = 0
+    least: _Bound = None
+    greatest: _Bound = None
+    distinct: DistinctValues = field(default_factory=lambda: DistinctValues(_MOST_DISTINCT))
+    counts_distinct: bool = True
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a line for each column, of all files together."""
+    chosen = Chosen.of(arguments)
+    columns: list[_Column] = []
+    sizes: ColumnSizes | None = None
+    first: tuple[str, Schema] | None = None
+    rows = 0
+    for given in each_given(arguments):
+        with error_context(path=given.path), inputs.open_rows(given, chosen.columns, where=chosen.where) as opened:
+            if first is None:
+                first = given.path, opened.schema
+                columns, sizes = _columns(opened.schema), ColumnSizes(opened.schema)
+            difference = Comparison(first[0], given.path).of_schemas(first[1], opened.schema)
+            if difference is not None:
+                raise SchemaMismatchError(f"its schema is not that of the first file: {difference}")
+            assert sizes is not None
+            rows += _add_file(given, opened, columns, scans=arguments.scan or chosen.where is not None)
+        if chosen.where is None and not given.is_served:
+            read_sizes(given, sizes)
+    assert sizes is not None, "each_given yields a file, or raises"
+    has_sizes = chosen.where is None
+    if arguments.json:
+        for column in columns:
+            print(render.json_line(_to_json(column, rows, sizes if has_sizes else None)))
+    else:
+        print("\n".join(render.fitted(_describe(columns, rows, sizes if has_sizes else None))))
+    return 0
+
+
+def _columns(schema: Schema) -> list[_Column]:
+    """Return the scalar columns, at the top or in structs, and all other columns."""
+    found: list[_Column] = []
+    of_position: dict[int, list[Leaf]] = {}
+    for leaf in leaves(schema):
+        of_position.setdefault(leaf.positions[0], []).append(leaf)
+    for i, field_ in enumerate(schema.fields):
+        own = of_position.get(i, [])
+        found += (_Column(leaf.path, str(leaf.type), leaf, i) for leaf in own)
+        if not own:
+            found.append(_Column((field_.name,), str(field_.type), None, i, nans=None, counts_distinct=False))
+    return found
+
+
+def _add_file(given: Input, opened: inputs.Rows, columns: Sequence[_Column], *, scans: bool) -> int:
+    """Add the rows of a file, by its statistics or by reading it; return their number."""
+    by_path = {column.path: column for column in columns if column.leaf is not None}
+    if not scans and isinstance(opened.reader, ipc.FileReader):
+        with ipc.open_file(given.openable()) as reader:
+            stored = file_statistics(reader)
+        known = set() if stored is None else {*stored.columns, *((f.name,) for f in given.fields)}
+        if stored is not None and known.issuperset(by_path):
+            return _add_stored(given, opened, columns, by_path, stored)
+    collector = StatisticsCollector(opened.schema, Statistics.ALL)
+    rows = 0
+    for batch in opened.batches:
+        collector.add(batch)
+        rows += batch.num_rows
+        _add_distinct(batch, by_path)
+        for column in columns:
+            if column.leaf is None and column.nulls is not None:
+                column.nulls += batch.columns[column.top].count_nulls()
+    _merge(by_path, collector.statistics())
+    return rows
+
+
+def _add_stored(
+    given: Input,
+    opened: inputs.Rows,
+    columns: Sequence[_Column],
+    by_path: Mapping[Path, _Column],
+    stored: BlockStatistics,
+) -> int:
+    """Add the rows of a file by its statistics; those of its partition columns by one value."""
+    rows = sum(stored.row_counts)
+    of_path = {(field_.name,) for field_ in given.fields}
+    _merge({path: column for path, column in by_path.items() if path not in of_path}, stored)
+    for column in columns:
+        if column.path not in of_path:
+            column.counts_distinct = False
+            if column.leaf is None:
+                column.nulls = None
+    if of_path and rows:
+        schema = Schema(tuple(f for f in opened.schema.fields if (f.name,) in of_path))
+        collector = StatisticsCollector(schema, Statistics.ALL)
+        one = inputs.partition_row(given)
+        collector.add(one)
+        own: dict[Path, _Column] = {path: by_path[path] for path in of_path & set(by_path)}
+        _add_distinct(one, own, one.schema)
+        _merge(own, collector.statistics())
+        for column in own.values():
+            if column.nulls is not None and one.column(column.path[0]).count_nulls():
+                column.nulls += rows - 1
+    return rows
+
+
+def _add_distinct(batch: RecordBatch, by_path: Mapping[Path, _Column], schema: Schema | None = None) -> None:
+    above: dict[tuple[int, ...], Any] = {}
+    for path, column in by_path.items():
+        assert column.leaf is not None
+        positions = column.leaf.positions if schema is None else (schema.position(path[0]),)
+        if not column.counts_distinct or column.distinct.count is None:
+            continue
+        array, live = leaf_array(batch, positions, above)
+        if not has_order(array.type):
+            column.counts_distinct = False
+            continue
+        column.distinct.add(array if live is None else take(array, np.flatnonzero(live)))
+
+
+def _merge(by_path: Mapping[Path, _Column], found: BlockStatistics) -> None:
+    for path, column in by_path.items():
+        own = found.columns.get(path)
+        if own is None:
+            continue
+        if column.nulls is not None:
+            column.nulls += sum(own.null_counts)
+        column.nans = (
+            None
+            if column.nans is None or None in own.nan_counts
+            else column.nans + sum(map(int, filter(None, own.nan_counts)))
+        )
+        column.least = _best(min, column.least, own.least, own.least_exact)
+        column.greatest = _best(max, column.greatest, own.greatest, own.greatest_exact)
+
+
+def _best(best: Any, known: _Bound, values: Sequence[Raw | None], exact: Sequence[bool]) -> _Bound:
+    bounds = [(value, is_exact) for value, is_exact in zip(values, exact, strict=True) if value is not None]
+    candidates = [*bounds, *([] if known is None else [known])]
+    found: _Bound = best(candidates, key=lambda bound: order_key(bound[0]), default=None)
+    return found
+
+
+def _describe(columns: Sequence[_Column], rows: int, sizes: ColumnSizes | None) -> Iterator[str]:
+    yield f"{render.count(rows, 'row')}, {render.count(len(columns), 'column')}"
+    head = ("column", "type", "nulls", "min", "max", "distinct", "bytes", "ratio", "compression")
+    lines = []
+    shown_tops: set[int] = set()
+    for column in columns:
+        first = column.top not in shown_tops
+        shown_tops.add(column.top)
+        place = sizes.of_column(column.top) if sizes is not None and first else None
+        lines.append(
+            (
+                render.cut(".".join(column.path), 60),
+                render.cut(column.type, 40),
+                "-" if column.nulls is None else f"{column.nulls:,}",
+                _bound_text(column.least, column),
+                _bound_text(column.greatest, column),
+                _distinct_text(column),
+                *(("-", "-", "-") if place is None else place.texts()),
+            )
+        )
+    yield from render.table(head, lines, render.LEFT * 2 + render.RIGHT * 6)
+
+
+def _distinct_text(column: _Column) -> str:
+    if not column.counts_distinct:
+        return "-"
+    return f"over {_MOST_DISTINCT:,}" if column.distinct.count is None else f"{column.distinct.count:,}"
+
+
+def _bound_text(bound: _Bound, column: _Column) -> str:
+    if bound is None or column.leaf is None:
+        return "-"
+    return render.cut(str(shown_value(bound[0], column.leaf.type)), 30) + ("" if bound[1] else "...")
+
+
+def _to_json(column: _Column, rows: int, sizes: ColumnSizes | None) -> dict[str, Any]:
+    def text(bound: _Bound) -> str | None:
+        assert column.leaf is not None or bound is None
+        return None if bound is None or column.leaf is None else str(shown_value(bound[0], column.leaf.type))
+
+    place = None if sizes is None else sizes.of_column(column.top)
+    return {
+        "column": list(column.path),
+        "type": column.type,
+        "rows": rows,
+        "nulls": column.nulls,
+        "nans": column.nans,
+        "min": text(column.least),
+        "min_is_exact": column.least is None or column.least[1],
+        "max": text(column.greatest),
+        "max_is_exact": column.greatest is None or column.greatest[1],
+        "distinct": column.distinct.count if column.counts_distinct else None,
+        "distinct_is_above": _MOST_DISTINCT if column.counts_distinct and column.distinct.count is None else None,
+        **({} if place is None else place.to_json()),
+    }

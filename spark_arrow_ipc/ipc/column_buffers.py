@@ -1,0 +1,87 @@
+"""Which column each buffer of a record batch belongs to, by the headers of batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import InvalidMetadataError
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
+from spark_arrow_ipc.ipc.plan import compile_plan
+
+__all__ = ["ColumnBuffers"]
+
+
+class ColumnBuffers:
+    """The owners of the buffers in the record batches of a schema.
+
+    Parameters
+    ----------
+    schema
+        The schema.
+    version
+        Of the metadata of the batches: unions of V4 have one buffer more.
+    """
+
+    def __init__(self, schema: Schema, version: MetadataVersion = MetadataVersion.V5) -> None:
+        self._plan = compile_plan(schema.fields, number_dictionaries(schema).dictionary_ids, version)
+        steps = self._plan.steps
+        self._columns = np.cumsum([step.is_top for step in steps], dtype=np.int64) - 1
+        self._counts = np.array([len(step.buffers) + step.drops_validity for step in steps], np.int64)
+        self._variadic = np.flatnonzero([step.is_variadic for step in steps])
+        self._nodes = np.array([step.node for step in steps if step.is_top], np.int64)
+
+    def columns(self, header: RecordBatchHeader) -> Int64s:
+        """Return the position of the top-level column of each buffer: int64, shape ``(buffers,)``.
+
+        Raises
+        ------
+        InvalidMetadataError
+            The header is not of this schema.
+        """
+        return np.repeat(self._columns, self._counts_of(header))
+
+    def labels(self, header: RecordBatchHeader) -> list[tuple[str, str]]:
+        """Return the path of the field and the role of each buffer, for people.
+
+        Raises
+        ------
+        InvalidMetadataError
+            The header is not of this schema.
+        """
+        found: list[tuple[str, str]] = []
+        for step, count in zip(self._plan.steps, self._counts_of(header).tolist(), strict=True):
+            roles = ["validity"] * step.drops_validity + [buffer.role.name.lower() for buffer in step.buffers]
+            roles += ["data"] * (count - len(roles))
+            found += ((step.path, role) for role in roles)
+        return found
+
+    def null_counts(self, header: RecordBatchHeader) -> Int64s:
+        """Return the nulls of each top-level column, as the header states them.
+
+        Raises
+        ------
+        InvalidMetadataError
+            The header is not of this schema.
+        """
+        if len(header.nodes) != self._plan.nodes:
+            raise InvalidMetadataError(
+                expected=f"{self._plan.nodes} field nodes, as the schema implies", found=str(len(header.nodes))
+            )
+        counts: Int64s = header.nodes[self._nodes, 1]
+        return counts
+
+    def _counts_of(self, header: RecordBatchHeader) -> Int64s:
+        variadic, fixed = header.variadic_counts, int(self._counts.sum())
+        is_sound = len(variadic) == len(self._variadic) and bool(np.all(variadic >= 0))
+        # Each is bounded by itself, so that the sum cannot wrap around.
+        is_sound = is_sound and bool(np.all(variadic <= len(header.buffers)))
+        if not is_sound or fixed + int(variadic.sum()) != len(header.buffers):
+            raise InvalidMetadataError(
+                expected=f"{fixed} buffers and variadic ones, as the schema implies", found=f"{len(header.buffers)}"
+            )
+        counts = self._counts.copy()
+        counts[self._variadic] += variadic
+        return counts

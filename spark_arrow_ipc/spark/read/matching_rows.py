@@ -1,0 +1,119 @@
+"""Find the rows of record batches that match a predicate, outside of Spark.
+
+Strategy
+--------
+The predicate means what the option `where` means: the columns that it names are conformed to Spark's types, and the
+same filter of rows is evaluated (`row_filter`). Only the numbers of the rows come back, so a caller keeps its
+own arrays, of any type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.column_path import resolve
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.predicate import expressions as p
+from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate
+from spark_arrow_ipc.dataset.predicate.conjuncts import explained
+from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
+from spark_arrow_ipc.dataset.statistics.read import file_statistics
+from spark_arrow_ipc.errors import OptionError, error_context
+from spark_arrow_ipc.spark.conform import Conform, compile_conform
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
+from spark_arrow_ipc.spark.read.where import Where
+from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
+
+__all__ = ["MatchingRows"]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingRows:
+    """A predicate that is compiled for the columns of one schema.
+
+    Parameters
+    ----------
+    positions
+        The columns of the schema that the predicate names.
+    bound
+        The predicate, bound to them.
+    """
+
+    positions: tuple[int, ...]
+    bound: BoundPredicate
+    _conform: Conform
+    _filter: RowFilter
+
+    @classmethod
+    def compile(cls, sql: str, schema: Schema, time_zone: str = "UTC") -> MatchingRows:
+        """Compile a predicate in Spark's SQL for a schema.
+
+        Raises
+        ------
+        OptionError
+            It is no predicate, or does not fit the types of its columns.
+        ColumnNotFoundError
+            A column does not exist.
+        UnsupportedError
+            Spark has no type for a column that it names.
+        """
+        with error_context(field_path="where"):
+            try:
+                predicate = parse(sql)
+            except OptionError as error:
+                raise explained(error, sql, parse) from error.__cause__
+            paths = [resolve(schema.fields, column.path) for column in p.columns(predicate)]
+        positions = tuple(dict.fromkeys(path[0] for path in paths))
+        named = Schema(tuple(schema.fields[i] for i in positions))
+        options = ReadOptions()
+        asked = spark_schema(named, options)
+        selection = Where.parse(sql, asked).bind(asked, (), time_zone)
+        conform = compile_conform(named, asked, options)
+        return cls(positions, selection.bound, conform, compile_filter(selection.bound, conform.schema))
+
+    def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:
+        """Return the numbers of the rows that match, rising.
+
+        Parameters
+        ----------
+        batch
+            The columns at `positions`, in that order.
+
+        Raises
+        ------
+        ArrowIpcError
+            As a read with the option `where`.
+        """
+        if not self.positions:  # nothing but constants
+            empty = pa.RecordBatch.from_arrays([], schema=self._conform.schema)
+            return np.arange(batch.num_rows if self._filter.mask(empty).as_py() else 0)
+        found, first = [np.zeros(0, np.int64)], 0
+        for piece in self._conform.conform(batch):
+            mask = self._filter.mask(piece)
+            if isinstance(mask, pa.Scalar):
+                rows = np.arange(piece.num_rows if mask.as_py() else 0)
+            else:
+                rows = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - the value
+            found.append(rows + first)
+            first += piece.num_rows
+        return np.concatenate(found)
+
+    def select_blocks(self, reader: ipc.FileReader, partition: Mapping[str, object]) -> BlockFilter | None:
+        """Return a callback that says which record batches of a file may have a match; None without statistics.
+
+        Parameters
+        ----------
+        partition
+            The values of the partition columns by name.
+        """
+        statistics = file_statistics(reader)
+        return None if statistics is None else block_filter(self.bound, reader.schema, statistics, partition)

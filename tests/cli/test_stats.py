@@ -1,0 +1,89 @@
+"""``arrowipc stats`` is what pyarrow computes, from footers and from values."""
+
+import json
+
+import numpy as np
+import pytest
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.cli import stats as module
+from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.which import Statistics
+
+pa = pytest.importorskip("pyarrow")
+pc = pytest.importorskip("pyarrow.compute")
+ROWS = 100
+
+
+def table(k):
+    numbers = np.arange(ROWS) + 1000 * k
+    return pa.table(
+        {
+            "a": numbers,
+            "name": pa.array([None if i % 10 == 3 else f"n{i % 7}" for i in numbers]).dictionary_encode(),
+            "nested": pa.array([{"x": float(i), "items": [i]} for i in numbers]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """Two partitions of 100 rows: a file of four record batches, and a stream of three."""
+    root = tmp_path_factory.mktemp("lake")
+    for k, make, step in [(1, pa.ipc.new_file, 30), (2, pa.ipc.new_stream, 40)]:
+        (root / f"k={k}").mkdir()
+        with make(str(root / f"k={k}" / "x.arrow"), table(k).schema) as writer:
+            writer.write_table(table(k).unify_dictionaries(), max_chunksize=step)
+    return str(root)
+
+
+def rows(capsys, *arguments):
+    status = main([*arguments, "--json"])
+    out, err = capsys.readouterr()
+    assert (0, "") == (status, err)
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def stats(capsys, *arguments):
+    return {".".join(column["column"]): column for column in rows(capsys, "stats", *arguments)}
+
+
+def test_stats_are_pyarrows(capsys, lake):
+    found = stats(capsys, lake)
+    whole = pa.concat_tables([table(1), table(2)]).unify_dictionaries()
+    assert ["a", "name", "nested.x", "k"] == list(found)
+    names = whole["name"].cast(pa.string())
+    for path, column in [("a", whole["a"]), ("name", names), ("nested.x", pc.struct_field(whole["nested"], ["x"]))]:
+        ends = pc.min_max(column)
+        expected = (column.null_count, str(ends["min"]), str(ends["max"]), pc.count_distinct(column).as_py(), 200)
+        own = found[path]
+        assert expected == (own["nulls"], own["min"], own["max"], own["distinct"], own["rows"]), path
+    assert ("1", "2", 2, 0) == tuple(found["k"][key] for key in ("min", "max", "distinct", "nulls"))
+    assert 8 * 2 * ROWS == found["a"]["nbytes"]
+
+
+def test_stats_of_chosen_rows_are_of_those(capsys, lake):
+    found = stats(capsys, "--where", "a BETWEEN 1050 AND 1059", "--columns", "a,name", lake)
+    assert (10, "1050", "1059", 10) == tuple(found["a"][key] for key in ("rows", "min", "max", "distinct"))
+    assert 1 == found["name"]["nulls"]
+
+
+def test_stats_come_from_the_footer_without_a_body(capsys, tmp_path, monkeypatch):
+    plain, path = str(tmp_path / "plain.arrow"), str(tmp_path / "x.arrow")
+    with pa.ipc.new_file(plain, table(1).schema) as writer:
+        writer.write_table(table(1), max_chunksize=30)
+    with ipc.open(plain) as reader, ipc.create(path, reader.schema, ipc.WriteOptions(checksums=True)) as writer:
+        collector = StatisticsCollector(reader.schema, Statistics.ALL)
+        for batch in reader:
+            writer.write(batch)
+            collector.add(batch)
+        writer.custom_metadata.update([collector.pair(fingerprint=writer.fingerprint)])
+    scanned = stats(capsys, "--scan", path)
+    monkeypatch.setattr(module, "leaf_array", None)
+    monkeypatch.setattr(ipc.FileReader, "read_batch", None)
+    stored = stats(capsys, path)
+    for key in ("rows", "nulls", "min", "max", "nbytes"):
+        assert {c: scanned[c][key] for c in stored} == {c: stored[c][key] for c in stored}
+    assert {None} == {column["distinct"] for column in stored.values()}
+    assert 7 == scanned["name"]["distinct"]
