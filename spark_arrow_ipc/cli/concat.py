@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.cli.shared.rows import each_given, positive
 from spark_arrow_ipc.errors import SchemaMismatchError
 
 __all__ = ["add_arguments", "run"]
@@ -22,23 +22,23 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc concat``."""
     inputs.add_path_arguments(parser)
-    parser.add_argument("target", metavar="TARGET", help="the file to write; it must not exist")
+    parser.add_argument("target", metavar="TARGET", help="the file to write")
     parser.add_argument(
         "--batch-rows",
-        type=_rows,
+        type=positive,
         metavar="ROWS",
         help="rows of each record batch, fewer where they take more than 2 GiB; by default record batches are copied as they are",
     )
     files.add_output_arguments(parser)
+    files.add_force_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the rows of all files in the order of the paths."""
     target = arguments.target
-    files.refuse_existing(storage_at(target, arguments.storage), target)
-    given = list(
-        inputs.each_input(arguments.paths, recursive=arguments.recursive, columns=True, storage=arguments.storage)
-    )
+    files.check_target(arguments, target, ())
+    given = list(each_given(arguments))
+    files.check_target(arguments, target, given)
     # All schemas are compared before anything is written. This opens files twice, but headers are small.
     schema, pairs = _common(given)
     written = rows = 0
@@ -53,12 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         f"{render.count(written, 'record batch', 'record batches')}, of {render.count(len(given), 'file')}"
     )
     return 0
-
-
-def _rows(string: str) -> int:
-    if not string.isdecimal() or not int(string):
-        raise argparse.ArgumentTypeError(f"expected a positive number of rows, found {string!r}")
-    return int(string)
 
 
 def _common(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:

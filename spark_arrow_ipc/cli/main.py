@@ -55,6 +55,13 @@ COMMANDS: Mapping[str, Command] = {
     "stats": Command("print nulls, bounds, distinct values and bytes of each column", "spark_arrow_ipc.cli.stats"),
     "count": Command("count the rows of files, by their headers alone", "spark_arrow_ipc.cli.count"),
     "concat": Command("write the rows of several files of one schema as one file", "spark_arrow_ipc.cli.concat"),
+    "rewrite": Command(
+        "write files anew: compression, record batches, statistics, sorted", "spark_arrow_ipc.cli.rewrite"
+    ),
+    "split": Command("write the rows of files as several files", "spark_arrow_ipc.cli.split"),
+    "convert": Command(
+        "convert between Arrow files, streams, Parquet, CSV and JSON lines", "spark_arrow_ipc.cli.convert"
+    ),
     "repair": Command("copy the readable record batches of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
     "serve": Command("serve files to other processes, from shared memory or sockets", "spark_arrow_ipc.cli.serve"),
     "vacuum": Command("remove what failed jobs left in a dataset's directory", "spark_arrow_ipc.cli.vacuum"),

@@ -81,7 +81,7 @@ def test_nothing_is_overwritten_and_a_failure_leaves_nothing(capsys, tmp_path):
     (tmp_path / "out").write_text("mine")
     status, _, err = run(capsys, first, tmp_path / "out")
     assert (1, "mine") == (status, (tmp_path / "out").read_text())
-    assert "never overwritten" in err
+    assert "not overwritten" in err
     data = bytearray((tmp_path / "1").read_bytes())
     data[data.rindex(b"some text")] = 0xFF
     (tmp_path / "1").write_bytes(data)

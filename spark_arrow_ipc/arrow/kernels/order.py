@@ -12,7 +12,7 @@ The order is Spark's: null before all values, NaN after all numbers, 0.0 equal t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,12 +21,13 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import numpy_views as nv
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels.concat import concat
-from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.kernels.concat import concat, concat_batches
+from spark_arrow_ipc.arrow.kernels.take import take, take_rows
 from spark_arrow_ipc.arrow.layout import Family, by_type
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import UnsupportedError
 
-__all__ = ["DistinctValues", "distinct", "has_order", "ranks", "sorted_rows"]
+__all__ = ["DistinctValues", "distinct", "has_order", "ranks", "sort_batches", "sorted_rows"]
 
 _Numbers: TypeAlias = npt.NDArray[Any]
 _Slots: TypeAlias = npt.NDArray[np.int64]
@@ -72,6 +73,36 @@ def sorted_rows(columns: Sequence[Array], *, descending: bool = False) -> _Slots
     """
     keys = [ranks(column) for column in columns]
     return np.lexsort([-key if descending else key for key in reversed(keys)]).astype(np.int64, copy=False)
+
+
+def sort_batches(
+    batches: Sequence[RecordBatch], columns: Sequence[int], *, descending: bool = False, rows: int
+) -> Iterator[RecordBatch]:
+    """Yield the rows of all batches in the order of some columns, `rows` at a time. All are in memory.
+
+    Parameters
+    ----------
+    batches
+        At least one, of one schema.
+    columns
+        Positions of the columns to sort by, the first one first.
+    descending
+        Whether the greatest values come first, and nulls last.
+    rows
+        Rows of each batch that is yielded.
+
+    Raises
+    ------
+    UnsupportedError
+        The type of a column has no order, or all rows do not fit value offsets of 32 bits.
+    """
+    try:
+        whole = concat_batches(batches)
+    except ValueError as error:
+        raise UnsupportedError(f"the rows cannot be sorted together: {error}; split them first") from error
+    order = sorted_rows([whole.columns[i] for i in columns], descending=descending)
+    for start in range(0, max(whole.num_rows, 1), rows):
+        yield take_rows(whole, order[start : start + rows])
 
 
 def distinct(array: Array) -> Array:

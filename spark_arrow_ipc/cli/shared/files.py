@@ -2,30 +2,41 @@
 
 Strategy
 --------
-A command writes new files and never overwrites one; the format of a file follows from its name by default.
+A file is written under another name in its directory, and gets its own when it is whole. Commands write new files;
+``--force`` replaces one, which is never a file that is read. The format of a file follows from its name by default.
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = [
+    "add_force_argument",
     "add_output_arguments",
+    "check_target",
     "create",
     "foreign_metadata",
     "refuse_existing",
     "write_options",
+    "write_options_of",
 ]
 
 _STREAM_SUFFIXES: Final = (".arrows", ".stream")
 """Endings that Arrow recommends for streams, or that others use; all others are files."""
+
+_CODECS: Final[Mapping[str, Literal["lz4", "zstd"] | None]] = {"lz4": "lz4", "zstd": "zstd", "none": None}
 
 _OWN_KEYS: Final = "spark_arrow_ipc."
 """Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
@@ -39,17 +50,53 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the format to write; by default a stream where the name ends in {' or '.join(_STREAM_SUFFIXES)}, else a file",
     )
     parser.add_argument(
-        "--compression", choices=("lz4", "zstd", "none"), default="lz4", help="the codec of the buffers (default: lz4)"
+        "--compression", choices=tuple(_CODECS), default="lz4", help="the codec of the buffers (default: lz4)"
     )
+
+
+def add_force_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the argument that lets a command replace a file."""
+    parser.add_argument(
+        "--force", action="store_true", help="replace the file to write if it exists; never one that is read"
+    )
+
+
+def check_target(arguments: argparse.Namespace, target: str, given: Iterable[Input]) -> None:
+    """Check that a file may be written.
+
+    Raises
+    ------
+    FileExistsError
+        It exists, and there is no ``--force``; or it is a file that is read.
+    """
+    storage = storage_at(target, arguments.storage)
+    if not arguments.force:
+        refuse_existing(storage, target)
+    for one in given:
+        if one.content is None and not one.is_served and _is_same(one.path, target, storage):
+            raise FileExistsError(
+                errno.EEXIST, "this file is read; give another name, and rename it afterwards", target
+            )
+
+
+def _is_same(path: str, target: str, storage: Storage) -> bool:
+    if is_remote(path) or is_remote(target):
+        return path == target
+    try:
+        return Path(path).samefile(storage.resolve(target))
+    except OSError:  # the target is a new file
+        return False
 
 
 def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
     """Return the options for the file to write at `path`."""
-    form: Literal["file", "stream"] = "stream" if path.endswith(_STREAM_SUFFIXES) else "file"
-    compression = arguments.compression
-    return ipc.WriteOptions(
-        format=arguments.ipc_format or form, compression=None if compression == "none" else compression
-    )
+    form = "stream" if path.endswith(_STREAM_SUFFIXES) else "file"
+    return write_options_of(arguments.ipc_format or form, arguments.compression)
+
+
+def write_options_of(form: str, compression: str) -> ipc.WriteOptions:
+    """Return the options for a format and a codec, which may be ``none``."""
+    return ipc.WriteOptions(format=ipc.Format(form), compression=_CODECS[compression])
 
 
 def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.CustomMetadata) -> ipc.Writer:
@@ -72,7 +119,7 @@ def refuse_existing(storage: Storage, path: str) -> None:
         It exists.
     """
     if storage.status(storage.resolve(path), follow_links=False) is not None:
-        raise FileExistsError(errno.EEXIST, "files are never overwritten; remove it first, or give another name", path)
+        raise FileExistsError(errno.EEXIST, "files are not overwritten; remove it first, or give another name", path)
 
 
 def foreign_metadata(pairs: t.CustomMetadata) -> t.CustomMetadata:

@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.errors import error_context
 
-__all__ = ["PRINTERS", "add_format_argument", "print_rows", "print_tables"]
+__all__ = ["PRINTERS", "add_format_argument", "json_lines", "print_rows", "print_tables"]
 
 _TOGETHER: Final = 1000
 """Rows that are converted to Python values, and aligned, together."""
@@ -122,14 +122,30 @@ def _cell(value: Any) -> str:
 
 def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
     """Print a JSON object a row; return the number of rows."""
-    names = _unique(schema.names)
     printed = 0
+    for line in _json_lines(schema, portions):
+        print(line)
+        printed += 1
+    return printed
+
+
+def json_lines(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[str]:
+    """Yield a JSON object for each row. Costs Python time a value.
+
+    Raises
+    ------
+    LimitError
+        The values of a row, or of a batch, take too much memory.
+    """
+    return _json_lines(schema, _portions(batches, sys.maxsize))
+
+
+def _json_lines(schema: Schema, portions: Iterator[RecordBatch]) -> Iterator[str]:
+    names = _unique(schema.names)
     for portion in portions:
         columns = [[_to_json(value) for value in to_text(column, separator="T")] for column in portion.columns]
         for row in zip(*columns, strict=True) if columns else [()] * portion.num_rows:
-            print(render.json_line(dict(zip(names, row, strict=True))))
-        printed += portion.num_rows
-    return printed
+            yield render.json_line(dict(zip(names, row, strict=True)))
 
 
 def _unique(names: tuple[str, ...]) -> list[str]:

@@ -28,6 +28,7 @@ __all__ = [
     "Chosen",
     "Table",
     "add_row_arguments",
+    "columns_argument",
     "each_given",
     "number_of_rows",
     "one_table",
@@ -55,7 +56,7 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments for columns and rows."""
     parser.add_argument(
         "--columns",
-        type=_columns,
+        type=columns_argument,
         metavar="NAMES",
         help="comma-separated names of the columns, in order; #0 is the first column",
     )
@@ -68,7 +69,8 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of timestamps in --where (default: UTC)")
 
 
-def _columns(string: str) -> tuple[int | str, ...]:
+def columns_argument(string: str) -> tuple[int | str, ...]:
+    """Parse names and positions of columns, for argparse."""
     return tuple(int(name[1:]) if name[:1] == "#" and name[1:].isdecimal() else name for name in string.split(","))
 
 
