@@ -44,7 +44,7 @@ class RecordBatch:
         if len(self.columns) != len(self.schema):
             raise ValueError(f"expected {len(self.schema)} columns, found {len(self.columns)}")
         if isinstance(self.columns, LazyColumns):
-            return  # of the right lengths, and asking for them would make them
+            return  # of the right lengths, and asking for one would make it
         for field, column in zip(self.schema.fields, self.columns, strict=True):
             if column.length != self.num_rows:
                 raise ValueError(f"column {field.name}: expected {self.num_rows} slots, found {column.length}")

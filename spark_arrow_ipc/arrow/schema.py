@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -28,6 +28,32 @@ class Schema:
     fields: tuple[Field, ...]
     custom_metadata: CustomMetadata = ()
     endianness: Endianness = Endianness.LITTLE
+    _late: tuple[int, Callable[[], tuple[Field, ...]]] | None = field(
+        default=None, init=False, repr=False, compare=False, hash=False
+    )
+
+    @classmethod
+    def late(
+        cls,
+        count: int,
+        make: Callable[[], tuple[Field, ...]],
+        custom_metadata: CustomMetadata,
+        endianness: Endianness,
+    ) -> Schema:
+        """Return a schema of `count` fields, which `make` makes when they are first asked for."""
+        schema = cls((), custom_metadata, endianness)
+        object.__delattr__(schema, "fields")
+        object.__setattr__(schema, "_late", (count, make))
+        return schema
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls this for an attribute that is not set: of a late schema, its fields.
+        if name == "fields" and self._late is not None:
+            fields = self._late[1]()
+            object.__setattr__(self, "fields", fields)
+            object.__setattr__(self, "_late", None)
+            return fields
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def of(
@@ -73,7 +99,8 @@ class Schema:
         return schemas.field_capsule(schemas.struct_field(self.fields, self.custom_metadata))
 
     def __len__(self) -> int:
-        return len(self.fields)
+        late = self._late
+        return len(self.fields) if late is None else late[0]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from spark_arrow_ipc.arrow.validate import many
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.body import Body, BodyRanges
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
-from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
+from spark_arrow_ipc.ipc.plan import BufferStep, Leaves, Plan, Step, buffer_steps
 
 __all__ = ["LeafColumns", "compile_leaves", "decode_leaves"]
 
@@ -58,34 +58,34 @@ class LeafColumns:
         Of the columns, among those of the plan.
     leaf_of
         The row of each column of the plan; -1 for one that is not plain.
+    types, type_of
+        The distinct types, and the number of each column's.
     nodes, first_buffers, first_variadics
         As in `Step`.
-    kinds, kind_of
-        The distinct second buffers, and which of them a column has.
-    buffer_counts
-        The number of buffers of each column: three with value offsets, else two.
+    kinds, buffer_counts
+        Of each type: the second buffer (None of one that no column here has), and the number of buffers.
     offset_widths, is_text
         Of columns with value offsets: bytes of an offset (else 0), and whether the bytes are strings.
-    names
-        Of all columns.
     others, other_positions
-        The plan of the other columns, and their positions.
+        The steps of the other columns, and their positions.
+    plan
+        Of all columns.
     """
 
     positions: Int64s
-    leaf_of: tuple[int, ...]
+    leaf_of: Int64s
     types: tuple[t.DataType, ...]
+    type_of: Int64s
     nodes: Int64s
     first_buffers: Int64s
     first_variadics: Int64s
-    kinds: tuple[BufferStep, ...]
-    kind_of: Int64s
+    kinds: tuple[BufferStep | None, ...]
     buffer_counts: tuple[int, ...]
     offset_widths: Int64s
     is_text: Bools
-    names: tuple[str, ...]
-    others: Plan
+    others: tuple[Step, ...]
     other_positions: tuple[int, ...]
+    plan: Plan
 
     def fit(self, num_rows: int, layout: BatchLayout) -> LeafBatch | None:
         """Return the plain columns of a batch, or None if a length or size is not what the plan expects."""
@@ -96,8 +96,9 @@ class LeafColumns:
         first = self.first_buffers + np.array(layout.variadic_before)[self.first_variadics]
         nbytes = buffers[:, 1]
         validity_nbytes = nbytes[first]
-        needed = np.array([min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds], np.int64)
-        sound = (lengths == num_rows) & (nbytes[first + 1] >= needed[self.kind_of])
+        sizes = [0 if kind is None else min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
+        needed = np.array(sizes, np.int64)[self.type_of]
+        sound = (lengths == num_rows) & (nbytes[first + 1] >= needed)
         sound &= (validity_nbytes >= num_rows + 7 >> 3) | ((validity_nbytes == 0) & (null_counts == 0))
         return LeafBatch(self, num_rows, first, null_counts, buffers) if sound.all() else None
 
@@ -165,16 +166,15 @@ class LeafBatch:
 
     def _arrays(self, positions: Sequence[int], data: memoryview, base: int) -> list[Array]:
         leaves = self.leaves
-        rows = [leaves.leaf_of[position] for position in positions]
+        rows = leaves.leaf_of[list(positions)]
         arrays = []
-        for row, number, null_count in zip(
-            rows, self.first[rows].tolist(), self.null_counts[rows].tolist(), strict=True
-        ):
-            places = self.buffers[number : number + leaves.buffer_counts[row]].tolist()
+        numbers = (leaves.type_of[rows], self.first[rows], self.null_counts[rows])
+        for type_, number, null_count in zip(*(own.tolist() for own in numbers), strict=True):
+            places = self.buffers[number : number + leaves.buffer_counts[type_]].tolist()
             buffers: list[memoryview | None] = [data[start - base : start - base + nbytes] for start, nbytes in places]
             if not places[0][1]:
                 buffers[0] = None
-            arrays.append(Array(leaves.types[row], self.num_rows, null_count, tuple(buffers)))
+            arrays.append(Array(leaves.types[type_], self.num_rows, null_count, tuple(buffers)))
         return arrays
 
 
@@ -211,60 +211,106 @@ def decode_leaves(
     data, base = body.ranges[0], body.starts[0]
     others: Sequence[Array] = ()
     if leaves.other_positions:
-        few = len(leaves.others.steps) < len(leaves.types) // _FEW
-        others = decode_others(leaves.others, layout.sparse() if few else layout)
+        few = len(leaves.others) < len(leaves.positions) // _FEW
+        fields = tuple(leaves.plan.fields[i] for i in leaves.other_positions)
+        plan = replace(leaves.plan, fields=fields, steps=leaves.others, is_whole=False, leaves=None)
+        others = decode_others(plan, layout.sparse() if few else layout)
     columns = batch.columns(others, data, base)
     if validates:
         for position in sorted([*leaves.other_positions, *batch.unproven(data, base)]):
-            validate.check_values(columns[position], leaves.names[position], dictionaries=False)
+            validate.check_values(columns[position], leaves.plan.fields[position].name, dictionaries=False)
     return columns
 
 
 def compile_leaves(plan: Plan) -> LeafColumns | None:
-    """Return the plain columns of a plan, or None if they are few. O(steps)."""
+    """Return the plain columns of a plan, or None if they are few. O(steps), or O(columns) in numpy of a plan of leaves."""
+    if plan.leaves is not None:
+        return _of_leaves(plan, plan.leaves)
     tops = [i for i, step in enumerate(plan.steps) if step.is_top]
     if len(tops) < _LEAST_COLUMNS:
         return None
-    ends = [*tops[1:], len(plan.steps)]
+    types: dict[t.DataType, int] = {}
+    type_of: list[int] = []
     plain: list[tuple[int, Step]] = []
     others: list[tuple[int, tuple[Step, ...]]] = []
-    for position, (start, stop) in enumerate(zip(tops, ends, strict=True)):
+    for position, (start, stop) in enumerate(zip(tops, [*tops[1:], len(plan.steps)], strict=True)):
         step = plan.steps[start]
-        if _is_plain(step):
+        if _is_plain(step.type):
             plain.append((position, step))
+            type_of.append(types.setdefault(step.type, len(types)))
         else:
             others.append((position, plan.steps[start:stop]))
-    if len(plain) < _LEAST_COLUMNS:
-        return None
     steps = [step for _, step in plain]
-    leaf_of = [-1] * len(tops)
-    for row, (position, _) in enumerate(plain):
-        leaf_of[position] = row
-    kinds: dict[BufferStep, int] = {}
-    kind_of = [kinds.setdefault(step.buffers[1], len(kinds)) for step in steps]
-    has_offsets = [step.buffers[1].role is Role.OFFSETS for step in steps]
-    return LeafColumns(
-        positions=np.array([position for position, _ in plain]),
-        leaf_of=tuple(leaf_of),
-        types=tuple(step.type for step in steps),
-        nodes=np.array([step.node for step in steps]),
-        first_buffers=np.array([step.first_buffer for step in steps]),
-        first_variadics=np.array([step.first_variadic for step in steps]),
-        kinds=tuple(kinds),
-        kind_of=np.array(kind_of),
-        buffer_counts=tuple(len(step.buffers) for step in steps),
-        offset_widths=np.where(has_offsets, [step.buffers[1].bit_width // 8 for step in steps], 0),
-        is_text=np.array([type(step.type) in t.UTF8_CLASSES for step in steps]),
-        names=tuple(field.name for field in plan.fields),
-        others=replace(
-            plan,
-            fields=tuple(plan.fields[position] for position, _ in others),
-            steps=tuple(step for _, own in others for step in own),
-            is_whole=False,
-        ),
-        other_positions=tuple(position for position, _ in others),
+    return _compiled(
+        plan,
+        tuple(types),
+        np.array(type_of, np.int64),
+        positions=np.array([position for position, _ in plain], np.int64),
+        nodes=np.array([step.node for step in steps], np.int64),
+        first_buffers=np.array([step.first_buffer for step in steps], np.int64),
+        first_variadics=np.array([step.first_variadic for step in steps], np.int64),
+        others=others,
     )
 
 
-def _is_plain(step: Step) -> bool:
-    return layout_of(step.type).family in _PLAIN
+def _of_leaves(plan: Plan, leaves: Leaves) -> LeafColumns | None:
+    """Return the plain columns of a plan of leaves; its steps are made only for the others."""
+    layouts = [layout_of(type_) for type_ in leaves.types]
+    is_plain = np.array([_is_plain(type_) for type_ in leaves.types])[leaves.type_of]
+    buffers = np.array([layout.fixed_buffers for layout in layouts])[leaves.type_of]
+    variadics = np.array([layout.is_variadic for layout in layouts], np.int64)[leaves.type_of]
+    positions = np.flatnonzero(is_plain)
+    # Of all types, or of the plain ones alone: both number the types as `type_of` does.
+    return _compiled(
+        plan,
+        leaves.types,
+        leaves.type_of[positions],
+        positions=positions,
+        nodes=positions,
+        first_buffers=(np.cumsum(buffers) - buffers)[positions],
+        first_variadics=(np.cumsum(variadics) - variadics)[positions],
+        others=[(i, plan.steps[i : i + 1]) for i in np.flatnonzero(~is_plain).tolist()],
+    )
+
+
+def _compiled(
+    plan: Plan,
+    types: tuple[t.DataType, ...],
+    type_of: Int64s,
+    *,
+    positions: Int64s,
+    nodes: Int64s,
+    first_buffers: Int64s,
+    first_variadics: Int64s,
+    others: list[tuple[int, tuple[Step, ...]]],
+) -> LeafColumns | None:
+    if len(positions) < _LEAST_COLUMNS:
+        return None
+    leaf_of = np.full(len(positions) + len(others), -1)
+    leaf_of[positions] = np.arange(len(positions))
+    # Types that are not plain are no column's here, and have any second buffer.
+    kinds = [buffer_steps(type_)[1] if _is_plain(type_) else None for type_ in types]
+    has_offsets = [kind is not None and kind.role is Role.OFFSETS for kind in kinds]
+    widths = [
+        kind.bit_width // 8 if kind is not None and has else 0 for kind, has in zip(kinds, has_offsets, strict=True)
+    ]
+    return LeafColumns(
+        positions=positions,
+        leaf_of=leaf_of,
+        types=types,
+        type_of=type_of,
+        nodes=nodes,
+        first_buffers=first_buffers,
+        first_variadics=first_variadics,
+        kinds=tuple(kinds),
+        buffer_counts=tuple(3 if has else 2 for has in has_offsets),
+        offset_widths=np.array(widths)[type_of],
+        is_text=np.array([type(type_) in t.UTF8_CLASSES for type_ in types])[type_of],
+        others=tuple(step for _, own in others for step in own),
+        other_positions=tuple(position for position, _ in others),
+        plan=plan,
+    )
+
+
+def _is_plain(type_: t.DataType) -> bool:
+    return layout_of(type_).family in _PLAIN

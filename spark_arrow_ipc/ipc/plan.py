@@ -10,8 +10,12 @@ Decoding runs over the steps backwards, so that children exist before parents.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import Selection, child_path
@@ -92,7 +96,8 @@ class Step:
 class Plan:
     """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch.
 
-    `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them.
+    `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them. `leaves` has the
+    types of a plan of many fields without children, whose fields and steps are made when they are first asked for.
     """
 
     fields: tuple[t.Field, ...]
@@ -102,6 +107,41 @@ class Plan:
     variadics: int
     dictionaries: Mapping[int, Plan]
     is_whole: bool
+    leaves: Leaves | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls this for an attribute that is not set: the fields and steps of a plan of leaves.
+        if name in {"fields", "steps"} and self.leaves is not None:
+            made = compile_plan(self.leaves.fields(), (), MetadataVersion.V5)
+            object.__setattr__(self, "fields", made.fields)
+            object.__setattr__(self, "steps", made.steps)
+            return getattr(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """Many fields without children and dictionary: their distinct types, the number of each one's, and how to make them."""
+
+    types: tuple[t.DataType, ...]
+    type_of: npt.NDArray[np.int64]
+    fields: Callable[[], tuple[t.Field, ...]]
+
+
+def plan_of_leaves(leaves: Leaves) -> Plan:
+    """Return the plan of fields without children. O(fields) in numpy; its steps are made when they are asked for."""
+    held = [_Physical.of(type_) for type_ in leaves.types]
+    counts = np.bincount(leaves.type_of, minlength=len(held)).tolist()
+    pairs = list(zip(held, counts, strict=True))
+    plan = Plan(
+        (), (), len(leaves.type_of),
+        sum(count * len(physical.buffers) for physical, count in pairs),
+        sum(count * physical.is_variadic for physical, count in pairs),
+        {}, is_whole=True, leaves=leaves,
+    )  # fmt: skip
+    object.__delattr__(plan, "fields")
+    object.__delattr__(plan, "steps")
+    return plan
 
 
 def nested_dictionaries(plan: Plan) -> frozenset[int]:
@@ -119,6 +159,12 @@ def _buffer_step(type_: t.DataType, buffer: BufferLayout) -> BufferStep:
     return BufferStep(buffer.role, factor * bit_width_of(type_, buffer), extra, buffer.swap)
 
 
+def buffer_steps(type_: t.DataType) -> tuple[BufferStep, ...]:
+    """Return the buffers of a type in order, without the variadic ones."""
+    layout = layout_of(type_)
+    return tuple(_buffer_step(type_, buffer) for buffer in layout.buffers[: layout.fixed_buffers])
+
+
 @dataclass(frozen=True, slots=True)
 class _Physical:
     """The parts of a `Step` that depend on the type only."""
@@ -131,8 +177,7 @@ class _Physical:
     @classmethod
     def of(cls, type_: t.DataType) -> _Physical:
         layout = layout_of(type_)
-        buffers = tuple(_buffer_step(type_, buffer) for buffer in layout.buffers[: layout.fixed_buffers])
-        return cls(buffers, layout.is_variadic, isinstance(type_, _UNIONS), child_slots(type_))
+        return cls(buffer_steps(type_), layout.is_variadic, isinstance(type_, _UNIONS), child_slots(type_))
 
 
 class _Compiling:

@@ -29,7 +29,7 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
-from spark_arrow_ipc.ipc.plan import Plan, compile_plan
+from spark_arrow_ipc.ipc.plan import Leaves, Plan, compile_plan, plan_of_leaves
 from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
@@ -61,18 +61,22 @@ class SelectedColumns:
         # Steps keep the order of the schema; `_order` restores the order of the selection.
         kept = sorted(positions)
         self._order = None if list(positions) == kept else tuple(kept.index(position) for position in positions)
-        whole = message.schema
-        fields = self.plan(MetadataVersion.V5).fields
-        if self._order is not None:
-            fields = tuple(fields[i] for i in self._order)
-        self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
+        self.schema = whole = message.schema
+        if not self.is_whole or self._order is not None:
+            fields = self.plan(MetadataVersion.V5).fields
+            if self._order is not None:
+                fields = tuple(fields[i] for i in self._order)
+            self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
 
     def plan(self, version: MetadataVersion) -> Plan:
         """Return the plan for messages of a metadata version."""
         plan = self._plans.get(version)
         if plan is None:
-            message = self.message
-            plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
+            message, plain = self.message, self.message.plain
+            if plain is not None and self._selection is None:
+                plan = plan_of_leaves(Leaves(plain.types, plain.type_of, lambda: message.schema.fields))
+            else:
+                plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
             self._plans[version] = plan
         return plan
 

@@ -129,10 +129,10 @@ def root(
     position = _u32(data, 0)[0]
     if not 4 <= position <= walk.last:
         _invalid(f"the root table's offset within {data.nbytes:,} bytes", position, 0)
-    return _table(walk, SHAPES[definition.name], position, 1)
+    return table_at(walk, SHAPES[definition.name], position, 1)
 
 
-def _table(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
+def table_at(walk: _Walk, shape: Shape, position: int, depth: int) -> TableView:
     """Return the view of the table at a position that is at most `walk.last`, its vtable checked."""
     walk.remaining -= 1
     if walk.remaining < 0:
@@ -212,6 +212,12 @@ class TableView:
         """The table's declaration."""
         return self._shape.definition
 
+    def vector_of_tables(self, name: str) -> tuple[_Walk, int, int, Shape, int]:
+        """Return what reading the tables of a vector at once needs (`many`): the walk, their references and count, shape and depth."""
+        number, shape = self._shape.table_vectors[name]
+        start, count = self._vector(name, number, 4)
+        return self._walk, start, count, shape, self._depth + 1
+
     @property
     def byte_offset(self) -> int:
         """The start of the table, from the start of the buffer."""
@@ -268,7 +274,7 @@ class TableView:
         """Return a view of a table, or None if absent."""
         number, shape = self._shape.tables[name]
         at = self._target(name, number)
-        return _table(self._walk, shape, at, self._depth + 1) if at else None
+        return table_at(self._walk, shape, at, self._depth + 1) if at else None
 
     def union(self, name: str) -> tuple[int, TableView | None]:
         """Return a union's discriminant, and a view of its value.
@@ -295,7 +301,7 @@ class TableView:
         if shape is None:
             return discriminant, None
         at = self._target(name, number + 1)
-        return discriminant, _table(self._walk, shape, at, self._depth + 1) if at else None
+        return discriminant, table_at(self._walk, shape, at, self._depth + 1) if at else None
 
     def tables(self, name: str) -> list[TableView]:
         """Return views of the tables of a vector; an empty list if absent."""
@@ -312,7 +318,7 @@ class TableView:
             offset = _u32(buffer, at)[0]
             if not offset or offset & 3 or at + offset > last:
                 self._bad_reference(name, offset, at)
-            views.append(_table(walk, shape, at + offset, depth))
+            views.append(table_at(walk, shape, at + offset, depth))
         return views
 
     def struct(self, name: str) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ dictionary-encoded field in the order of `walk_fields`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
@@ -19,6 +19,7 @@ from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import Type
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata, encode_custom_metadata
+from spark_arrow_ipc.ipc.metadata.plain_fields import PlainFields, plain_fields
 
 Children = tuple[t.Field, ...]
 Values = dict[str, Any]
@@ -220,6 +221,8 @@ class SchemaMessage:
 
     schema: Schema
     dictionary_ids: tuple[int, ...]
+    plain: PlainFields | None = field(default=None, compare=False)
+    """The fields, if there are many and all are plain: those of `schema` are then made when they are asked for."""
 
 
 class _Decoding:
@@ -290,10 +293,26 @@ def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
         if feature & ~sum(KNOWN_FEATURES):
             known = ", ".join(f"{name} ({bit})" for bit, name in KNOWN_FEATURES.items())
             raise UnsupportedError(f"the schema asks for feature {feature}; this release knows {known}")
+    plain = plain_fields(view, limits, _decode_leaf)
+    if plain is not None:
+        schema = Schema.late(len(plain), plain.fields, decode_custom_metadata(view), Endianness(endianness))
+        return SchemaMessage(schema, (), plain)
     decoding = _Decoding(limits)
     fields = tuple(decoding.field(field, "", 1) for field in view.tables("fields"))
     schema = Schema(fields, decode_custom_metadata(view), Endianness(endianness))
     return SchemaMessage(schema, tuple(decoding.dictionary_ids))
+
+
+def _decode_leaf(discriminant: int, view: reader.TableView) -> t.DataType:
+    """Return a type without children, which its table decodes to; a ValueError if it needs some."""
+    type_ = TYPES[discriminant].decode(view, ())
+    if isinstance(type_, _NESTED):
+        raise ValueError(f"expected a type without children, found {type_}")  # noqa: TRY004 - as of a wrong number of them
+    return type_
+
+
+_NESTED: Final = (t.Struct, t.SparseUnion, t.DenseUnion)
+"""Types that may have no children at all, and are decoded as those with some."""
 
 
 def encode_schema(message: SchemaMessage, features: tuple[int, ...] = ()) -> Values:

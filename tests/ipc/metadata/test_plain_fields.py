@@ -1,0 +1,133 @@
+"""Wide schemas: decoded at once as field by field, whatever the bytes."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from arrow_from_pyarrow import schema_from_pyarrow
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.metadata import schema as schema_module
+from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.plan import Leaves, compile_plan, plan_of_leaves
+
+SEED = 20_240_229
+MUTATIONS = 600
+PLAIN = [
+    pa.int64(), pa.int8(), pa.uint16(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.large_string(), pa.binary(),
+    pa.binary(7), pa.decimal128(9, 2), pa.decimal256(50, 3), pa.date32(), pa.date64(), pa.time32("ms"), pa.time64("ns"),
+    pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns", "Europe/Amsterdam"), pa.duration("s"), pa.null(),
+    pa.string_view(), pa.binary_view(), pa.month_day_nano_interval(),
+]  # fmt: skip
+
+
+def wide(*more, copies=3):
+    fields = [
+        pa.field(f"{type_} {i}", type_, bool(i % 2) or type_ == pa.null()) for i in range(copies) for type_ in PLAIN
+    ]
+    return pa.schema([*fields, *more], {"key": "value"})
+
+
+def flatbuffer_of(schema):
+    return bytearray(schema.serialize().to_pybytes()[8:])
+
+
+def decoded(flatbuffer, limits=Limits()):  # noqa: B008 - as of `ipc.open`
+    return schema_module.decode_schema(decode_message(memoryview(flatbuffer), limits).header.view, limits)
+
+
+@pytest.fixture
+def both(monkeypatch):
+    """A function that gives what the two ways make of a flatbuffer: a message, or all that an error says."""
+
+    def outcomes(flatbuffer, limits=Limits()):  # noqa: B008
+        found = []
+        for at_once in (True, False):
+            with monkeypatch.context() as patch:
+                if not at_once:
+                    patch.setattr(schema_module, "plain_fields", lambda *_: None)
+                try:
+                    message = decoded(flatbuffer, limits)
+                    found.append((message.schema, message.dictionary_ids))
+                except ArrowIpcError as error:
+                    found.append((type(error), str(error), error.field_path, error.byte_offset))
+        return found
+
+    return outcomes
+
+
+def test_the_fields_are_pyarrows_and_made_when_they_are_asked_for():
+    schema = wide()
+    message = decoded(flatbuffer_of(schema))
+    assert message.plain is not None
+    assert len(message.schema) == len(schema)
+    assert message.schema._late is not None
+    assert message.schema.fields == schema_from_pyarrow(schema).fields
+    assert message.schema._late is None
+    assert message.schema == schema_from_pyarrow(schema)
+    assert len(message.plain.types) == len(PLAIN)
+
+
+NOT_PLAIN = {
+    "a list": pa.field("x", pa.list_(pa.int8())),
+    "a struct without fields": pa.field("x", pa.struct([])),
+    "a dictionary": pa.field("x", pa.dictionary(pa.int8(), pa.string())),
+    "metadata": pa.field("x", pa.int8(), metadata={"a": "b"}),
+    "a name beyond ASCII": pa.field("größe", pa.int8()),
+    "a map": pa.field("x", pa.map_(pa.string(), pa.int8())),
+    "a union": pa.field("x", pa.sparse_union([pa.field("a", pa.int8())])),
+}
+
+
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_other_schemas_are_decoded_field_by_field(case):
+    schema = wide(NOT_PLAIN[case])
+    message = decoded(flatbuffer_of(schema))
+    assert message.plain is None
+    assert message.schema.fields == schema_from_pyarrow(schema).fields
+
+
+def test_a_broken_schema_is_the_same_error(both):
+    """Each byte of a wide schema may be changed: its vtables, references, names and types."""
+    flatbuffer = flatbuffer_of(wide(copies=2))
+    rng = np.random.default_rng(SEED)
+    refused = 0
+    for _ in range(MUTATIONS):
+        changed = flatbuffer.copy()
+        changed[int(rng.integers(len(changed)))] ^= int(rng.integers(1, 256))
+        at_once, by_itself = both(changed)
+        assert at_once == by_itself
+        refused += isinstance(at_once[0], type)
+    assert MUTATIONS // 10 < refused < MUTATIONS
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(max_columns=71), Limits(max_columns=72), Limits(max_depth=1), Limits(max_depth=0)]
+)
+def test_limits_are_the_same(limits, both):
+    at_once, by_itself = both(flatbuffer_of(wide()), limits)
+    assert at_once == by_itself
+
+
+def test_the_plan_of_leaves_is_that_of_their_fields():
+    message = decoded(flatbuffer_of(wide()))
+    made = compile_plan(message.schema.fields, (), MetadataVersion.V5)
+    late = plan_of_leaves(Leaves(message.plain.types, message.plain.type_of, lambda: message.schema.fields))
+    for name in ("nodes", "buffers", "variadics", "dictionaries", "is_whole", "fields", "steps"):
+        assert getattr(late, name) == getattr(made, name), name
+
+
+def test_reading_a_wide_table_makes_no_fields(monkeypatch):
+    """The work in Python does not grow with the columns."""
+    table = pa.table({f"c{i}": pa.array([1, None, 3]) for i in range(300)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    monkeypatch.setattr(t, "Field", None)
+    with ipc.open(sink.getvalue().to_pybytes()) as reader:
+        (batch,) = reader
+        assert len(batch.columns) == len(reader.schema) == 300
+        assert batch.columns[7].null_count == 1
