@@ -159,7 +159,7 @@ def _stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOpti
     """Parse the options of reading a stream, which must name a path."""
     parsed, stream = parse_stream(options)
     _check_read(parsed)
-    _check_paths(filter(None, [stream.source_archive_dir]))
+    _check_paths(filter(None, [stream.source_archive_dir, stream.source_log]))
     return parsed, stream
 
 

@@ -40,13 +40,13 @@ class LateFiles:
     ----------
     storage
         The storage that holds them.
-    late_seconds
-        For the warning.
+    option
+        The option that leaves them out, with its value, for the warning.
     """
 
-    def __init__(self, storage: Storage, late_seconds: int) -> None:
+    def __init__(self, storage: Storage, option: str) -> None:
         self._storage = storage
-        self._late_seconds = late_seconds
+        self._option = option
         self._known: _Paths | None = None
 
     def warn(
@@ -83,11 +83,10 @@ class LateFiles:
         names = sorted(file.path for file in late)
         for part in (names[i : i + _NAMED] for i in range(0, len(names), _NAMED)):
             _LOG.warning(
-                "%s too late and will not be read: more than lateWindow=%ds older than the newest file that was read "
-                "(or older than maxFileAge). Set a larger lateWindow, or sourceLog=<directory> for a new checkpoint, which "
-                "reads files of any time: %s",
+                "%s too late and will not be read: more than %s older than the newest file that was read. Set a larger one; "
+                "with sourceLog=<directory> and without maxFileAge (for a new checkpoint) files of any time are read: %s",
                 "1 file has come" if len(part) == 1 else f"{len(part)} files have come",
-                self._late_seconds,
+                self._option,
                 ", ".join(map(printable, part)),
             )
 

@@ -27,7 +27,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import StreamOffsetError
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["Hashes", "SeenFiles", "hashes_of", "seconds_of"]
+__all__ = ["Hashes", "SeenFiles", "first_of_each_name", "hashes_of", "seconds_of"]
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Seconds: TypeAlias = npt.NDArray[np.uint32]
@@ -51,6 +51,16 @@ def hashes_of(paths: Iterable[str], *, name_only: bool = False) -> Hashes:
 def seconds_of(files: Sequence[DataFile]) -> Seconds:
     """Return the modification time of each file in whole seconds: shape (n,)."""
     return np.fromiter((_clipped(file.mtime_ns) for file in files), np.uint32, len(files))
+
+
+def first_of_each_name(files: Sequence[DataFile]) -> list[DataFile]:
+    """Return the oldest file of each name; what is read later has been seen."""
+    first: dict[int, DataFile] = {}
+    for hash_, file in zip(hashes_of((file.path for file in files), name_only=True).tolist(), files, strict=True):
+        other = first.get(hash_)
+        if other is None or (file.mtime_ns, file.path) < (other.mtime_ns, other.path):
+            first[hash_] = file
+    return list(first.values())
 
 
 def _clipped(mtime_ns: int) -> int:

@@ -28,7 +28,7 @@ from spark_arrow_ipc.dataset.stream.file_list import files_from_text, files_to_t
 from spark_arrow_ipc.dataset.stream.late_files import LateFiles
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, Offset, OffsetValues, make_offset
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.seen import SeenFiles, first_of_each_name, hashes_of, seconds_of
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import LimitError
 
@@ -61,6 +61,12 @@ class WindowOptions:
     max_age_seconds: int | None = None
     from_latest: bool = False
     name_only: bool = False
+
+    @property
+    def lateness(self) -> str:
+        """The options that leave files out, for people."""
+        age = "" if self.max_age_seconds is None else f" or maxFileAge={self.max_age_seconds}s"
+        return f"lateWindow={self.late_seconds}s{age}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ class WindowMode:
         self._clock = clock
         self._initial: Offset | None = None
         self._newest: tuple[Offset, _State] | None = None
-        self._late = LateFiles(waiting.source.storage, options.late_seconds)
+        self._late = LateFiles(waiting.source.storage, options.lateness)
         self._looked_at = 0
 
     def initial(self) -> Offset:
@@ -216,7 +222,7 @@ class WindowMode:
         hashes = hashes_of((file.path for file in inside), name_only=self._options.name_only)
         new = [file for file, known in zip(inside, state.seen.know(hashes), strict=True) if not known]
         if self._options.name_only:
-            new = _first_of_each_name(new)
+            new = first_of_each_name(new)
         self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)
         return new
 
@@ -239,13 +245,3 @@ class WindowMode:
         hashes = hashes_of((file.path for file in batch.files), name_only=self._options.name_only)
         seen = state.seen.joined(hashes, seconds_of(batch.files)).since(low)
         return _State(hwm, low, at, seen, batch)
-
-
-def _first_of_each_name(files: Sequence[DataFile]) -> list[DataFile]:
-    """Return the oldest file of each name; what is read later has been seen."""
-    first: dict[int, DataFile] = {}
-    for hash_, file in zip(hashes_of((file.path for file in files), name_only=True).tolist(), files, strict=True):
-        other = first.get(hash_)
-        if other is None or (file.mtime_ns, file.path) < (other.mtime_ns, other.path):
-            first[hash_] = file
-    return list(first.values())

@@ -35,6 +35,12 @@ class StreamOptions:
         "What a new query reads first: all that is there, or only what comes after its start. After a restart it goes on "
         "where it was.",
     )
+    source_log: str | None = d.string(
+        "a path",
+        "/checkpoints/events-source",
+        "A directory of this query alone, in which it notes the files of each batch: files may come in any order and at any "
+        "time then. It belongs to the checkpoint.",
+    )
     late_window: int | None = d.optional(
         parsers.duration,
         _DURATION,
@@ -85,6 +91,8 @@ class StreamOptions:
         """
         if (self.clean_source is CleanSource.ARCHIVE) != (self.source_archive_dir is not None):
             raise OptionError("cleanSource=archive and sourceArchiveDir belong together: give both, or neither")
+        if self.source_log is not None and self.late_window is not None:
+            raise OptionError("with sourceLog no file is late, so that lateWindow has no meaning; remove one of them")
         if self.latest_first and self.max_file_age is not None:
             raise OptionError(
                 "latestFirst=true reads old files last, and maxFileAge would leave them out then; remove one of them"

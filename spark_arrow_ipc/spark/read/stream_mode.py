@@ -9,13 +9,17 @@ from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
+from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
+from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
+from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, parent
+from spark_arrow_ipc.storage.schemes import is_remote
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.stream.mode import StreamMode
@@ -48,6 +52,13 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     waiting = WaitingFiles(source, Admission(storage, options.error_policy.skips_corrupt), stream.latest_first)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
+    if stream.source_log is not None:
+        log_storage, directory = storage_of(stream.source_log, _log_options(options, stream.source_log))
+        if type(log_storage) is type(storage):
+            check_beside(storage, options, directory, "sourceLog")
+        resolved = tuple(map(storage.resolve, options.paths))
+        log = SourceLog(log_storage, directory, resolved, name_only=stream.file_name_only)
+        return LogMode(waiting, log, LogOptions(stream.max_file_age, from_latest, stream.file_name_only), cleaner)
     window = WindowOptions(stream.late_seconds, stream.max_file_age, from_latest, stream.file_name_only)
     return WindowMode(waiting, window, cleaner)
 
@@ -57,6 +68,11 @@ def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:
     if stream.poll_interval is not None:
         return stream.poll_interval
     return _POLL_SECONDS_THAT_WAIT if options.opened_storage.traits.waits else _POLL_SECONDS
+
+
+def _log_options(options: ReadOptions, path: str) -> tuple[tuple[str, str], ...]:
+    """Return the options of the log's storage: those of the source's, unless the log is local."""
+    return options.storage if is_remote(path) else ()
 
 
 def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:

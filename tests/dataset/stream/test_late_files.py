@@ -32,7 +32,7 @@ def named(caplog):
 
 
 def test_a_process_names_what_it_sees_coming_and_not_what_it_has_read(tmp_path, caplog):
-    late = LateFiles(LOCAL, 60)
+    late = LateFiles(LOCAL, "lateWindow=60s")
     look(late, tmp_path, "ab", inside="b", new="b")
     late.have_read(files(tmp_path, "b"))
     assert [] == named(caplog)
@@ -53,15 +53,15 @@ def test_a_new_process_names_what_changed_since_the_last_offset(tmp_path, caplog
     moved.rename(tmp_path / "d")
     (tmp_path / "e").write_text("")
     os.utime(tmp_path / "e", ns=(SECOND, SECOND))
-    look(LateFiles(LOCAL, 60), tmp_path, "abcde", inside="c", before="a", since=since)
+    look(LateFiles(LOCAL, "lateWindow=60s"), tmp_path, "abcde", inside="c", before="a", since=since)
     assert ["d", "e"] == named(caplog)
-    look(LateFiles(LOCAL, 60), tmp_path, "abcde", before="ade", since=since)
-    look(LateFiles(LOCAL, 60), tmp_path, "abcde", since=0)
+    look(LateFiles(LOCAL, "lateWindow=60s"), tmp_path, "abcde", before="ade", since=since)
+    look(LateFiles(LOCAL, "lateWindow=60s"), tmp_path, "abcde", since=0)
     assert [] == named(caplog)
 
 
 def test_many_late_files_are_several_warnings(tmp_path, caplog):
-    late = LateFiles(LOCAL, 60)
+    late = LateFiles(LOCAL, "lateWindow=60s")
     look(late, tmp_path, [])
     look(late, tmp_path, [f"{i:03d}" for i in range(120)])
     assert 3 == len(caplog.records)

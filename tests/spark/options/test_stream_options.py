@@ -45,6 +45,7 @@ def test_the_options_of_a_read_come_with_them():
         ({"cleanSource": "archive"}, "belong together"),
         ({"sourceArchiveDir": "/old"}, "belong together"),
         ({"latestFirst": "true", "maxFileAge": "1d"}, "remove one of them"),
+        ({"sourceLog": "/log", "lateWindow": "1h"}, "no file is late"),
         ({"metadataOnly": "true"}, "metadataOnly=true is for batch reads"),
         ({"maxFilePerTrigger": "1"}, "did you mean maxFilesPerTrigger"),
         ({"compression": "lz4"}, "compression is for writing, and here data is read as a stream"),

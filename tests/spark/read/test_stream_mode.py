@@ -45,6 +45,13 @@ def test_a_dataset_of_this_package_is_not_cleaned(tmp_path, path):
         mode_of(tmp_path / path, cleanSource="delete")
 
 
+def test_with_a_log_the_mode_is_another_and_the_log_is_not_where_the_stream_looks(tmp_path):
+    mode = mode_of(tmp_path / "in", sourceLog=str(tmp_path / "log"))
+    assert ("log", {"v": 1, "mode": "log", "log": -1}) == (mode.name, mode.initial())
+    with pytest.raises(OptionError, match=r"sourceLog lies in .*/in, where the stream looks"):
+        mode_of(tmp_path / "in", sourceLog=str(tmp_path / "in" / "log"))
+
+
 def test_the_number_of_a_record_is_for_tables(tmp_path):
     with pytest.raises(OptionError, match="startingFrom=3 is the number of a commit record"):
         mode_of(tmp_path, startingFrom="3")

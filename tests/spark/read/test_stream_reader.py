@@ -174,6 +174,21 @@ def test_a_file_of_another_kind_is_an_error_with_the_way_to_leave_it_out(tmp_pat
         query.next()
 
 
+def test_with_a_log_files_of_any_time_are_read_once(tmp_path):
+    log = tmp_path / "log"
+    drop(tmp_path / "in" / "0.arrow", 0)
+    query = Query(tmp_path / "in", sourceLog=str(log))
+    assert [(0,)] == query.next()
+    old = drop(tmp_path / "in" / "old.arrow", 1)
+    os.utime(old, (1, 1))
+    query.restart()
+    assert [[(1,)], None] == [query.next(), query.next()]
+    assert [[(0,)], [(1,)]] == [query.rows(i) for i in range(2)]
+    assert ["00000000000000000000.json", "00000000000000000001.json"] == sorted(path.name for path in log.iterdir())
+    with pytest.raises(OptionError, match="lies in"):
+        Query(tmp_path / "in", sourceLog=str(tmp_path / "in" / "log"))
+
+
 def test_late_files_are_named(tmp_path, caplog):
     drop(tmp_path / "0.arrow", 0)
     query = Query(tmp_path, lateWindow="60s")

@@ -1,0 +1,196 @@
+"""`LogMode`: a directory that anybody writes to, with what was read in a log of the query's own.
+
+Strategy
+--------
+Before an offset is returned, the files of its batch are an entry of the log (`source_log`); the offset is the entry's
+number. Any file that is not in the log is new, whatever its time: nothing is late.
+
+A process that dies after it wrote an entry leaves one that Spark does not know. The next one finds an entry after its
+start and returns that, without a look at the directory; otherwise the log and Spark's offsets would disagree for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import time_ns
+from typing import Final
+
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.stream.clean import Cleaner
+from spark_arrow_ipc.dataset.stream.late_files import LateFiles
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.seen import SeenFiles, first_of_each_name, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.source_log import EARLIEST, MOST_FILES, Entry, SourceLog
+from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
+from spark_arrow_ipc.errors import StreamOffsetError
+
+__all__ = ["LOG", "LogMode", "LogOptions"]
+
+LOG: Final = "log"
+
+_SECOND: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """How a directory is followed.
+
+    Parameters
+    ----------
+    max_age_seconds
+        Files that were modified so long before the newest file that was read are not read; None for no limit.
+    from_latest
+        Whether a new query skips the files that are there.
+    name_only
+        Whether files of one name in several directories are one file.
+    """
+
+    max_age_seconds: int | None = None
+    from_latest: bool = False
+    name_only: bool = False
+
+
+class LogMode:
+    """Reads each file of a directory once.
+
+    Parameters
+    ----------
+    waiting
+        The files of the source.
+    log
+        Of this query alone.
+    options
+        How the source is followed.
+    cleaner
+        What is done with files that were read; None for nothing.
+    clock
+        Nanoseconds since 1970, as in the times of files.
+    """
+
+    name = LOG
+
+    def __init__(
+        self,
+        waiting: WaitingFiles,
+        log: SourceLog,
+        options: LogOptions,
+        cleaner: Cleaner | None = None,
+        clock: Callable[[], int] = time_ns,
+    ) -> None:
+        self._waiting = waiting
+        self._log = log
+        self._options = options
+        self._cleaner = cleaner
+        self._clock = clock
+        self._is_loaded = False
+        self._late = LateFiles(waiting.source.storage, f"maxFileAge={options.max_age_seconds}s")
+
+    def initial(self) -> Offset:
+        """Return the offset before the first entry."""
+        return make_offset(LOG, log=-1)
+
+    def latest(self, start: Offset, limit: Limit) -> Offset:
+        """Return the offset after the next entry: one that is there already, or a new one.
+
+        Raises
+        ------
+        StreamOffsetError
+            The log is not that of the checkpoint, or another query writes it.
+        """
+        first = _number(start)
+        try:
+            number = self._next(first, limit)
+        except BaseException:
+            # An entry may be there or not: the log has to be read again.
+            self._is_loaded = False
+            self._waiting.forget()
+            raise
+        return start if number == first else make_offset(LOG, log=number)
+
+    def _next(self, first: int, limit: Limit) -> int:
+        log = self._log
+        if not self._is_loaded:
+            log.load()
+            self._is_loaded = True
+        if first > log.last:
+            log.entry(first)
+        if first < log.last and limit != ALL_AVAILABLE:
+            return first + 1
+        if log.last < 0 and self._options.from_latest:
+            log.append(self._skipped())
+        if self._waiting.needs_look:
+            self._waiting.look(self._new)
+        batch = self._waiting.take(limit)
+        for i in range(0, len(batch.files), MOST_FILES):
+            part = StreamBatch(batch.files[i : i + MOST_FILES], batch.roots[i : i + MOST_FILES])
+            log.append(Entry(part, first, self._low(part.files)))
+        self._late.have_read(batch.files)
+        return log.last
+
+    def batch(self, start: Offset, end: Offset) -> StreamBatch:
+        """Return the files of the entries between two offsets.
+
+        Raises
+        ------
+        StreamOffsetError
+            An entry is gone.
+        """
+        first, last = _number(start), _number(end)
+        if first > last:
+            raise StreamOffsetError(expected=f"an offset from entry {first:,} on", found=f"entry {last:,}")
+        return _joined([self._log.entry(number).batch for number in range(first + 1, last + 1)])
+
+    def committed(self, end: Offset) -> None:
+        """Delete or archive the files of the batch that ends here, and entries that no offset names any more."""
+        last = _number(end)
+        if last < 0:
+            return
+        if self._cleaner is not None:
+            for number in range(self._log.entry(last).after + 1, last + 1):
+                self._cleaner.clean(self._log.entry(number).batch)
+        self._log.prune(last)
+
+    def backlog(self) -> Backlog:
+        """Return the files that were listed and wait."""
+        return self._waiting.backlog()
+
+    def only_available_now(self) -> None:
+        """List once more at most."""
+        self._waiting.only_now()
+
+    def _new(self, files: Sequence[DataFile]) -> list[DataFile]:
+        """Return the files that were not read and are not too old."""
+        low = max(self._log.low, self._low(files) if self._log.newest_second() is None else EARLIEST)
+        inside = files if low == EARLIEST else [file for file in files if file.mtime_ns >= low]
+        hashes = hashes_of((file.path for file in inside), name_only=self._options.name_only)
+        new = [file for file, known in zip(inside, self._log.know(hashes), strict=True) if not known]
+        if self._options.name_only:
+            new = first_of_each_name(new)
+        if self._options.max_age_seconds is not None:
+            self._late.warn(files, inside=inside, new=new, read_before=(), since=0)
+        return new
+
+    def _low(self, files: Sequence[DataFile]) -> int:
+        """Return the time before which files are too old once these are read."""
+        if self._options.max_age_seconds is None or not files:
+            return self._log.low
+        newest = min(max(file.mtime_ns for file in files), self._clock())
+        return max(self._log.low, newest - self._options.max_age_seconds * _SECOND)
+
+    def _skipped(self) -> Entry:
+        files, _ = self._waiting.source.look()
+        hashes = hashes_of((file.path for file in files), name_only=self._options.name_only)
+        return Entry(StreamBatch(), -1, self._low(files), SeenFiles.of(hashes, seconds_of(files)))
+
+
+def _number(offset: Offset) -> int:
+    return OffsetValues(offset, LOG, ("log",)).integer("log", least=-1)
+
+
+def _joined(batches: Sequence[StreamBatch]) -> StreamBatch:
+    if len(batches) == 1:
+        return batches[0]
+    files = tuple(file for batch in batches for file in batch.files)
+    return StreamBatch(files, tuple(root for batch in batches for root in batch.roots))

@@ -1,0 +1,240 @@
+"""`SourceLog`: the numbered files in which a query notes what each of its batches reads.
+
+Strategy
+--------
+``00000000000000000017.json`` has the files of one entry; it is made by put-if-absent, so that two queries that were
+given one directory notice each other. ``seen-00000000000000000019.bin`` has the hashes of all files up to an entry; one is
+made every ten entries, and with the entries after it says what was read. Spark keeps the offsets of a hundred batches, so
+entries that are older than that go.
+
+The directory belongs to one query and one source: each entry has the source's paths.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spark_arrow_ipc.dataset.stream.file_list import files_from_json, files_to_json
+from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.seen import Hashes, SeenFiles, hashes_of, seconds_of
+from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
+from spark_arrow_ipc.storage.storage import Storage
+
+__all__ = ["EARLIEST", "MOST_FILES", "Entry", "SourceLog"]
+
+EARLIEST: Final = -(1 << 62)
+"""Before the time of any file."""
+
+MOST_FILES: Final = 10_000
+"""Files of one entry; a batch may have several entries."""
+
+_VERSION: Final = 1
+_COMPACTED: Final = 10
+"""Entries after which the hashes of all files are written anew."""
+
+_KEPT: Final = 100
+"""Entries that stay: Spark keeps the offsets of as many batches."""
+
+_MOST_NBYTES: Final = 64 << 20
+_MOST_SEEN_NBYTES: Final = 1 << 31
+_ENTRY: Final = re.compile(r"([0-9]{20})\.json", re.ASCII)
+_SEEN: Final = re.compile(r"seen-([0-9]{20})\.bin", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a log notes before an offset is returned.
+
+    Parameters
+    ----------
+    batch
+        The files that are read.
+    after
+        Number of the entry before the offset that this one belongs to, -1 for none.
+    low
+        Files that were modified before are not read, nanoseconds since 1970.
+    skipped
+        Files that count as read, as a query that starts from the latest ones leaves them out.
+    """
+
+    batch: StreamBatch
+    after: int
+    low: int = EARLIEST
+    skipped: SeenFiles = field(default_factory=SeenFiles.empty)
+
+
+class SourceLog:
+    """The log of one query; `load` reads what is there.
+
+    Parameters
+    ----------
+    storage, directory
+        Where it is.
+    paths
+        Of the source.
+    name_only
+        Whether hashes are of the names of files, as for `hashes_of`.
+    """
+
+    def __init__(self, storage: Storage, directory: str, paths: tuple[str, ...], *, name_only: bool = False) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._paths = list(paths)
+        self._name_only = name_only
+        self._by = uuid.uuid4().hex
+        self._newest: tuple[int, Entry] | None = None
+        self._seen = SeenFiles.empty()
+        self._recent = SeenFiles.empty()
+        self.last = -1
+        """Number of the newest entry, -1 for none."""
+        self.low = EARLIEST
+        """Files that were modified before are not read."""
+
+    def load(self) -> None:
+        """Read which files were read. Lists the log, and reads one set of hashes and the entries after it.
+
+        Raises
+        ------
+        StreamOffsetError
+            An entry is missing, damaged, or of another source.
+        """
+        numbers, sets = self._numbers()
+        self.last = max([*numbers, *sets], default=-1)
+        self._seen, self._recent, self.low = SeenFiles.empty(), SeenFiles.empty(), EARLIEST
+        first = 0
+        if sets:
+            path = self._set_path(max(sets))
+            self._seen = SeenFiles.from_bytes(self._storage.read(path, _MOST_SEEN_NBYTES), path)
+            first = max(sets) + 1
+        elif not numbers:
+            self._storage.make_directory(self._directory)
+            self._storage.check_put_if_absent(self._directory)
+            return
+        for number in range(min(first, self.last), self.last + 1):
+            self._note(self.entry(number))
+
+    def entry(self, number: int) -> Entry:
+        """Return an entry.
+
+        Raises
+        ------
+        StreamOffsetError
+            It is gone, damaged, or of another source.
+        """
+        if self._newest is not None and self._newest[0] == number:
+            return self._newest[1]
+        path = self._entry_path(number)
+        try:
+            data = self._storage.read(path, _MOST_NBYTES)
+        except FileNotFoundError as error:
+            raise StreamOffsetError(
+                f"the checkpoint of this query names entry {number:,} of its sourceLog, and there is none; was another "
+                "directory given, or was it deleted? Give the right one, or a new one and a new checkpoint",
+                path=path,
+            ) from error
+        return self._parse(data, path)
+
+    def append(self, entry: Entry) -> int:
+        """Write the next entry, and return its number.
+
+        Raises
+        ------
+        StreamOffsetError
+            Another query has written it.
+        """
+        number = self.last + 1
+        path = self._entry_path(number)
+        value: dict[str, Any] = {
+            "v": _VERSION,
+            "by": self._by,
+            "paths": self._paths,
+            "after": entry.after,
+            "low": entry.low,
+        }
+        data = json.dumps(value | files_to_json(entry.batch) | {"skipped": entry.skipped.to_text()}).encode()
+        if not self._storage.put_if_absent(path, data, durable=True) and self._storage.read(path, _MOST_NBYTES) != data:
+            raise StreamOffsetError(
+                "another query has written the next entry of this sourceLog: a log is for one query; give each its own",
+                path=path,
+            )
+        self.last = number
+        self._newest = number, entry
+        self._note(entry)
+        if number % _COMPACTED == _COMPACTED - 1:
+            self._seen = self._seen.joined(self._recent.hashes, self._recent.seconds).since(self.low)
+            self._recent = SeenFiles.empty()
+            self._storage.put(self._set_path(number), self._seen.to_bytes(), durable=True)
+        return number
+
+    def know(self, hashes: Hashes) -> Any:
+        """Return which files were read, by the hashes of their paths: shape (n,)."""
+        return self._seen.know(hashes) | self._recent.know(hashes)
+
+    def newest_second(self) -> int | None:
+        """Return the time of the newest file that was read, in seconds; None if none was."""
+        times = [int(part.seconds.max()) for part in (self._seen, self._recent) if len(part)]
+        return max(times, default=None)
+
+    def prune(self, number: int) -> None:
+        """Delete what no offset names any more, when all batches up to an entry are committed; now and then."""
+        if number % _COMPACTED:
+            return
+        numbers, sets = self._numbers()
+        keep = max(sets, default=-1)
+        stale = [self._entry_path(each) for each in numbers if each < min(number - _KEPT, keep)]
+        stale += [self._set_path(each) for each in sets if each < keep]
+        names = (name_of(status.path) for status in self._storage.list(self._directory))
+        stale += [join(self._directory, name) for name in names if name.endswith(TEMPORARY_SUFFIX)]
+        self._storage.delete_all(stale)
+
+    def _note(self, entry: Entry) -> None:
+        files = entry.batch.files
+        hashes = hashes_of((file.path for file in files), name_only=self._name_only)
+        self._recent = self._recent.joined(hashes, seconds_of(files))
+        self._recent = self._recent.joined(entry.skipped.hashes, entry.skipped.seconds)
+        self.low = max(self.low, entry.low)
+
+    def _numbers(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of the entries, and of the sets of hashes."""
+        if self._storage.status(self._directory) is None:
+            return [], []
+        names = [name_of(status.path) for status in self._storage.list(self._directory)]
+        return [int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))], [
+            int(match[1]) for name in names if (match := _SEEN.fullmatch(name))
+        ]
+
+    def _entry_path(self, number: int) -> str:
+        return join(self._directory, f"{number:020d}.json")
+
+    def _set_path(self, number: int) -> str:
+        return join(self._directory, f"seen-{number:020d}.bin")
+
+    def _parse(self, data: bytes, path: str) -> Entry:
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise StreamOffsetError(expected="an entry of a sourceLog", found=str(error), path=path) from error
+        if not isinstance(value, Mapping) or value.get("v") != _VERSION:
+            raise StreamOffsetError(
+                expected=f"an entry of a sourceLog of version {_VERSION}", found=cut_repr(value), path=path
+            )
+        if value.get("paths") != self._paths:
+            raise StreamOffsetError(
+                f"this sourceLog is of a stream over {cut_repr(value.get('paths'))}, and this one is over "
+                f"{cut_repr(self._paths)}; a log is for one source: give each its own",
+                path=path,
+            )
+        after, low, skipped = value.get("after"), value.get("low"), value.get("skipped")
+        if type(after) is not int or type(low) is not int or not isinstance(skipped, str) or after < -1:
+            raise StreamOffsetError(expected="after, low and skipped of an entry", found=cut_repr(value), path=path)
+        try:
+            return Entry(files_from_json(value), after, low, SeenFiles.from_text(skipped))
+        except StreamOffsetError as error:
+            error.path = path
+            raise

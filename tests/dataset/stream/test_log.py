@@ -1,0 +1,167 @@
+"""The mode log over a memory storage: exact for files of any time, and after deaths behind its own writes."""
+
+import json
+
+import pytest
+
+from spark_arrow_ipc.dataset.stream.admission import Admission
+from spark_arrow_ipc.dataset.stream.clean import Cleaner
+from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
+from spark_arrow_ipc.dataset.stream.offsets import make_offset
+from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
+from spark_arrow_ipc.dataset.stream.source_log import SourceLog
+from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
+from spark_arrow_ipc.errors import StreamOffsetError
+from spark_arrow_ipc.storage.memory import MemoryStorage
+
+SECOND = 1_000_000_000
+
+
+class Query:
+    def __init__(self, storage=None, *, clean=False, **options):
+        self.storage = storage or MemoryStorage(renames=False)
+        self.options, self.clean, self.now = LogOptions(**options), clean, 0
+        self.restart()
+        self.offset = self.mode.initial()
+
+    def restart(self):
+        source = SourceFiles(self.storage, ("memory:/in",), recursive=True)
+        waiting = WaitingFiles(source, Admission(self.storage), seconds=lambda: self.now)
+        log = SourceLog(self.storage, "memory:/log", ("memory:/in",), name_only=self.options.name_only)
+        cleaner = Cleaner(self.storage, None) if self.clean else None
+        self.mode = LogMode(waiting, log, self.options, cleaner, clock=lambda: 10**6 * SECOND)
+
+    def put(self, **times):
+        for name, seconds in times.items():
+            path = f"memory:/in/{name.replace('__', '/')}"
+            self.storage.put(path, name.encode())
+            self.storage._files[path].mtime_ns = seconds * SECOND
+
+    def next(self, limit=ALL_AVAILABLE):
+        end = json.loads(json.dumps(self.mode.latest(self.offset, limit)))
+        start, self.offset = self.offset, end
+        self.now += 100
+        return [file.path.rpartition("/")[2] for file in self.mode.batch(start, end).files]
+
+
+def test_each_file_is_read_once_whatever_its_time_and_offsets_are_small():
+    query = Query()
+    assert [] == query.next()
+    query.put(b=1000, a=1000)
+    assert ["a", "b"] == query.next()
+    query.put(old=1, c=1000)
+    assert ["old"] == query.next(Limit(max_files=1))
+    query.restart()
+    assert [["c"], []] == [query.next(), query.next()]
+    assert '{"v": 1, "mode": "log", "log": 2}' == json.dumps(query.offset)
+
+
+def test_an_entry_that_spark_does_not_know_is_the_next_batch_without_a_look():
+    query = Query()
+    query.put(a=1)
+    query.mode.latest(query.offset, ALL_AVAILABLE)  # and the process dies before Spark writes the offset down
+    query.put(b=2)
+    query.restart()
+    query.mode._waiting.source = None
+    assert ["a"] == query.next(Limit(max_files=5))
+    query.restart()
+    assert [["b"], []] == [query.next(Limit(max_files=5)) for _ in range(2)]
+
+
+def test_one_batch_of_all_takes_entries_that_spark_does_not_know_and_what_is_new():
+    query = Query()
+    query.put(a=1)
+    query.mode.latest(query.offset, ALL_AVAILABLE)
+    query.put(b=2)
+    query.restart()
+    assert ["a", "b"] == query.next()
+
+
+def test_a_large_batch_has_several_entries(monkeypatch):
+    monkeypatch.setattr("spark_arrow_ipc.dataset.stream.log.MOST_FILES", 2)
+    query = Query(clean=True)
+    query.put(a=1, b=2, c=3, d=4, e=5)
+    assert (["a", "b", "c", "d", "e"], 2) == (query.next(), query.offset["log"])
+    query.mode.committed(query.offset)
+    assert [] == [path for path in query.storage._files if path.startswith("memory:/in")]
+
+
+def test_options_of_age_names_and_start():
+    query = Query(max_age_seconds=100)
+    query.put(a=5000, b=4900, c=4899)
+    assert ["b", "a"] == query.next()
+    query.put(d=4900, e=4899)
+    assert ["d"] == query.next()
+    query.options = LogOptions(max_age_seconds=10**6)
+    query.restart()
+    query.put(f=5000)
+    assert ["f"] == query.next()  # and none twice, though they are not too old any more
+    query = Query(name_only=True)
+    query.put(x__n=5, y__n=4, z__m=6)
+    assert ["n", "m"] == query.next()
+    query = Query(from_latest=True)
+    query.put(a=1000, b=1000)
+    assert ([], 0) == (query.next(), query.offset["log"])
+    query.put(c=5)
+    query.restart()
+    assert [["c"], []] == [query.next(), query.next()]
+
+
+def test_after_an_error_of_the_storage_nothing_is_lost_or_doubled(monkeypatch):
+    query = Query()
+    query.put(a=1, b=2)
+    own = query.storage.put_if_absent
+    for written in (False, True):
+
+        def failing(path, data, written=written, **options):
+            if written:
+                own(path, data, **options)
+            raise OSError("503")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                MemoryStorage, "put_if_absent", lambda _, *args, failing=failing, **kw: failing(*args, **kw)
+            )
+            with pytest.raises(OSError, match="503"):
+                query.mode.latest(query.offset, Limit(max_files=1))
+    assert [["a"], ["b"], []] == [query.next(Limit(max_files=1)) for _ in range(3)]
+
+
+def test_two_queries_of_one_log_notice_each_other():
+    first = Query()
+    first.put(a=1)
+    first.next()
+    second = Query(first.storage)
+    assert ["a"] == second.next(Limit(max_files=9))
+    first.put(b=2)
+    assert ["b"] == second.next()
+    with pytest.raises(StreamOffsetError, match="another query has written the next entry"):
+        first.next()
+
+
+def test_a_checkpoint_and_a_log_that_do_not_fit_are_errors():
+    query = Query()
+    with pytest.raises(StreamOffsetError, match="names entry 7 of its sourceLog, and there is none"):
+        query.mode.latest(make_offset("log", log=7), ALL_AVAILABLE)
+    with pytest.raises(StreamOffsetError, match="names entry 0"):
+        query.mode.batch(make_offset("log", log=-1), make_offset("log", log=0))
+    with pytest.raises(StreamOffsetError, match="an offset from entry 3 on"):
+        query.mode.batch(make_offset("log", log=3), make_offset("log", log=0))
+    with pytest.raises(StreamOffsetError, match="made in the mode 'window'"):
+        query.mode.latest(make_offset("window"), ALL_AVAILABLE)
+
+
+def test_old_entries_go_when_their_batches_are_committed():
+    query = Query()
+    for i in range(135):
+        query.put(**{f"f{i}": i})
+        assert [f"f{i}"] == query.next()
+        query.mode.committed(query.offset)
+    names = sorted(path.rpartition("/")[2] for path in query.storage._files if path.startswith("memory:/log"))
+    assert [f"{i:020d}.json" for i in range(30, 135)] == [name for name in names if name.endswith("json")]
+    assert ["seen-00000000000000000129.bin"] == [name for name in names if name.endswith("bin")]
+    query.restart()
+    assert [] == query.next()
+    query.put(one_more=0)
+    assert ["one_more"] == query.next()
