@@ -1,6 +1,6 @@
 """Shared memory, sockets, a file and Arrow Flight, one after the other on one table: CPU and wall time of the readers.
 
-    python -m benchmarks.dissociated [--mib 400] [--turns 7]
+    python benchmarks/dissociated.py [--mib 400] [--turns 7]
 
 Servers run in processes of their own; only the reader is measured, and each turn sums a column, so that every byte of
 it is touched. Ratios are medians of ratios inside a turn.

@@ -165,3 +165,18 @@ def test_shares_of_stages_are_the_whole(tmp_path, capsys):
     printed = dict(line.split() for line in capsys.readouterr().out.splitlines()[1:])
     assert 90 <= sum(int(share.rstrip("%")) for share in printed.values()) <= 110
     assert all(seconds >= 0 for seconds in found.values())
+
+
+@pytest.mark.exhaustive
+def test_servers_of_tables_are_measured():
+    pytest.importorskip("pyarrow.flight", reason="the benchmark compares with Arrow Flight")
+    printed = finished(RUN.parent / "dissociated.py", "--mib", "4", "--turns", "1")
+    assert 7 == len(printed.splitlines())
+    assert "shared memory (memfd)" in printed
+
+
+@pytest.mark.exhaustive
+def test_spark_on_a_server_is_measured():
+    printed = finished(RUN.parent / "served.py", "--rows", "300000", "--turns", "1")
+    for name in ("the file", "shared memory", "shared memory, structural", "TCP, kept"):
+        assert any(line.startswith(name) for line in printed.splitlines()), name

@@ -15,6 +15,7 @@ from spark_arrow_ipc.dataset.scan.join_small import join_small
 from spark_arrow_ipc.dataset.scan.scan import ScannedBatch, ScannedFile, ScanOptions
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
+from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
 from spark_arrow_ipc.ipc.projection import Columns
 
 __all__ = ["ServedPart", "plan_parts", "scan_served"]
@@ -48,7 +49,7 @@ def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
     uri
         Of the table. Its own number of parts (``of``) goes first, and a part (``part``) is read as it is.
     parts
-        The number of parts where the URI has none, and the server knows parts.
+        The number of parts where the URI has none, and the server knows parts; at most `MAX_PARTS`.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
         As `parse_location`.
     """
     location = parse_location(uri)
-    of = location.of or parts
+    of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
         return [ServedPart(uri, location.shown)]
     cut = (replace(location, part=part, of=of) for part in range(of))

@@ -33,6 +33,10 @@ def test_parts_are_planned_without_a_server(uri, parts, expected):
     assert "want" not in repr(planned)
 
 
+def test_the_number_of_parts_is_bounded():
+    assert 100_000 == len(plan_parts(KNOWS, 10**15))
+
+
 @pytest.mark.parametrize(("uri", "error"), [("dissociated+tcp://h:1/t", OptionError), ("ucx://h:1", UnsupportedError)])
 def test_uris_are_checked(uri, error):
     with pytest.raises(error):
