@@ -100,18 +100,16 @@ class RecordBatch:
         from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
 
         field, array = capsules.array_from(source, Array)
-        batch = cls.of_structs(Schema.of_struct(field), array)
-        batch.validate(full=validation == "full")
-        return batch
+        return cls.of_structs(Schema.of_struct(field), array, full=validation == "full")
 
     @classmethod
-    def of_structs(cls, schema: Schema, array: Array) -> RecordBatch:
-        """Return the rows of a struct array as a batch, sharing memory. O(columns).
+    def of_structs(cls, schema: Schema, array: Array, *, full: bool = True) -> RecordBatch:
+        """Return the rows of a struct array as a batch, sharing memory, after checks as those of `validate`.
 
         Raises
         ------
         InvalidBodyError
-            A struct is null, or a child has too few slots.
+            A struct is null, or the arrays are not sound.
         """
         validate.check_sizes(array, "")
         if array.count_nulls():
@@ -119,6 +117,9 @@ class RecordBatch:
                 expected="structs of a record batch, none of them null", found=f"{array.count_nulls()}"
             )
         columns = tuple(child.slice(array.offset, array.length) for child in array.children)
+        if full:
+            for field, column in zip(schema.fields, columns, strict=True):
+                validate.check_values(column, field.name)
         return cls(schema, columns, array.length)
 
     def __arrow_c_schema__(self) -> object:

@@ -69,8 +69,7 @@ class RecordBatchStream:
             array = self._stream.next(Array)
             if array is None:
                 raise StopIteration
-            batch = RecordBatch.of_structs(self.schema, array)
-            batch.validate(full=self._full)
+            batch = RecordBatch.of_structs(self.schema, array, full=self._full)
         self._number += 1
         return batch
 
