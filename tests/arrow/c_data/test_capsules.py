@@ -45,14 +45,16 @@ def through_pyarrow(batch):
 
 
 def through_nanoarrow(batch):
+    theirs = na.Array(batch)
+    assert batch.num_rows == len(theirs)
+    if has(batch.schema, *NANOARROW_LENDS_NO_VIEWS):
+        return None
     try:
-        theirs = na.Array(batch)
+        return RecordBatch.from_arrow(theirs)
     except ValueError as error:
         if NANOARROW_HAS_NO_EMPTY_BINARY not in str(error):
             raise
         return None
-    assert batch.num_rows == len(theirs)
-    return None if has(batch.schema, *NANOARROW_LENDS_NO_VIEWS) else RecordBatch.from_arrow(theirs)
 
 
 THROUGH = {"pyarrow": through_pyarrow, "nanoarrow": through_nanoarrow}
@@ -78,8 +80,10 @@ def there_and_back(path, through):
                 renames = through == "pyarrow" and has(batch.schema, t.Map)
                 assert corpus.difference(batch.schema, [batch], back.schema, [back], renames_maps=renames) is None
                 for before, after in zip(batch.columns, back.columns, strict=True):
-                    # Nulls may lose a bitmap, and an array without slots its memory: nothing comes from elsewhere.
-                    assert addresses(after) <= addresses(before), (path, before.type)
+                    # Nulls may lose a bitmap, and an array without slots its memory: nothing comes from elsewhere. But
+                    # files of old writers have bodies at multiples of 4, and what is not aligned is copied.
+                    elsewhere = addresses(after) - addresses(before)
+                    assert not elsewhere or any(address % 8 for address in addresses(before)), (path, before.type)
                 count += 1
     return count
 
