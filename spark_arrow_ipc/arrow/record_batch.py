@@ -14,9 +14,6 @@ from spark_arrow_ipc.arrow.types import CustomMetadata, Struct
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import InvalidBodyError
 
-_REPR_ROWS = 10
-"""Rows that the HTML table of a notebook shows."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordBatch:
@@ -200,10 +197,6 @@ class RecordBatch:
         return f"<RecordBatch {self.num_rows:,} rows of {len(self.columns)} columns>\n{self.schema}"
 
     def _repr_html_(self) -> str:
-        import html  # notebooks alone need it
+        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
 
-        head = "".join(f"<th>{html.escape(f.name)}<br>{html.escape(str(f.type))}</th>" for f in self.schema.fields)
-        first = self.slice(0, min(self.num_rows, _REPR_ROWS))
-        cells = zip(*(column.to_pylist() for column in first.columns), strict=True)
-        rows = "".join("<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in row) + "</tr>" for row in cells)
-        return f"<p>{self.num_rows:,} rows</p><table><tr>{head}</tr>{rows}</table>"
+        return notebook_html.batch_html(self.schema.fields, self.columns, self.num_rows)

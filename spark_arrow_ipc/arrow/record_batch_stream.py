@@ -91,5 +91,10 @@ class RecordBatchStream:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.close()
 
+    def _repr_html_(self) -> str:
+        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
+
+        return notebook_html.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
+
     def __repr__(self) -> str:
         return f"<RecordBatchStream>\n{self.schema}"

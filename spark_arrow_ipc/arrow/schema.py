@@ -137,14 +137,9 @@ class Schema:
         return "\n".join(map(str, self.fields)) or "(no columns)"
 
     def _repr_html_(self) -> str:
-        import html  # notebooks alone need it
+        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
 
-        rows = "".join(
-            f"<tr><td>{i}</td><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td>"
-            f"<td>{'yes' if f.nullable else 'no'}</td></tr>"
-            for i, f in enumerate(self.fields)
-        )
-        return f"<table><tr><th>#</th><th>name</th><th>type</th><th>nullable</th></tr>{rows}</table>"
+        return notebook_html.schema_html(self.fields, self.custom_metadata)
 
 
 def _some(names: tuple[str, ...], most: int = 20) -> str:

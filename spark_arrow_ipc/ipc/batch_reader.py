@@ -95,6 +95,11 @@ class BatchReader:
             raise ImportError("to_pyarrow needs pyarrow: pip install pyarrow") from error
         return pa.RecordBatchReader.from_stream(self)
 
+    def _repr_html_(self) -> str:
+        from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
+
+        return notebook_html.reader_html(repr(self).partition("\n")[0], self.schema.fields, self.schema.custom_metadata)
+
     def close(self) -> None:
         """Close the file, if this reader opened it. Batches that were read stay valid."""
         self._source.close()

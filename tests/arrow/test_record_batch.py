@@ -83,10 +83,6 @@ def test_validation_names_the_column():
         batch.validate()
 
 
-def test_notebooks_show_a_few_rows_escaped():
-    schema = Schema.of([Field("<a>", t.utf8)])
-    shown = RecordBatch.from_pylist([{"<a>": f"<{i}>"} for i in range(12)], schema)._repr_html_()
-    assert "<p>12 rows</p>" in shown
-    assert "&lt;a&gt;<br>utf8" in shown
-    assert ("&lt;9&gt;" in shown, "&lt;10&gt;" in shown) == (True, False)
+def test_representations_are_for_people():
     assert "<RecordBatch 3 rows of 2 columns>\na: int8\nb: utf8" == repr(BATCH)
+    assert "<p>3 rows of 2 columns</p><table>" in BATCH._repr_html_()
