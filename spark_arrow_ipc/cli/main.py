@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, Command] = {
     "stats": Command("print nulls, bounds, distinct values and bytes of each column", "spark_arrow_ipc.cli.stats"),
     "count": Command("count the rows of files, by their headers alone", "spark_arrow_ipc.cli.count"),
     "concat": Command("write the rows of several files of one schema as one file", "spark_arrow_ipc.cli.concat"),
+    "diff": Command("compare the schemas and rows of two tables", "spark_arrow_ipc.cli.diff"),
     "rewrite": Command(
         "write files anew: compression, record batches, statistics, sorted", "spark_arrow_ipc.cli.rewrite"
     ),

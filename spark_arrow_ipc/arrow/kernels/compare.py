@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
     from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
-__all__ = ["batch_difference", "difference"]
+__all__ = ["alike", "batch_difference", "differ", "difference"]
 
 Slots: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -96,6 +96,25 @@ def difference(a: Array, b: Array, path: str = "", *, types: bool = True) -> str
                 return f"{where}slot {slot} differs, though both read {ours}"
             return f"{where}slot {slot} is {ours} and {theirs}"
     return None
+
+
+def differ(a: Array, i: Slots, b: Array, j: Slots) -> Bools:
+    """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
+
+    Types must be `alike`; the rules are those of `difference`.
+
+    Raises
+    ------
+    LimitError
+        The slots stand for far more values than they take bytes (`check_expansion`).
+    """
+    for side in (a, b):
+        check_expansion(side)
+    parts = [np.zeros(0, np.bool_)]
+    for start in range(0, len(i), _CHUNK_SLOTS):
+        stop = start + _CHUNK_SLOTS
+        parts.append(_differs(a, i[start:stop], b, j[start:stop]))
+    return np.concatenate(parts)
 
 
 def _shown(array: Array, slot: int) -> str:

@@ -13,7 +13,7 @@ The order is Spark's: null before all values, NaN after all numbers, 0.0 equal t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import UnsupportedError
 
-__all__ = ["DistinctValues", "distinct", "has_order", "ranks", "sort_batches", "sorted_rows"]
+__all__ = ["DistinctValues", "Matches", "distinct", "has_order", "match_rows", "ranks", "sort_batches", "sorted_rows"]
 
 _Numbers: TypeAlias = npt.NDArray[Any]
 _Slots: TypeAlias = npt.NDArray[np.int64]
@@ -115,6 +115,53 @@ def distinct(array: Array) -> Array:
     """
     values, first = np.unique(ranks(array), return_index=True)
     return take(array, first[values >= 0].astype(np.int64, copy=False))
+
+
+class Matches(NamedTuple):
+    """Rows of two tables by their keys: those of both, in pairs, and those that one side has alone; all rising."""
+
+    in_a: _Slots
+    in_b: _Slots
+    only_a: _Slots
+    only_b: _Slots
+
+
+def match_rows(a: Sequence[Array], b: Sequence[Array]) -> Matches:
+    """Match the rows of two tables by the values of key columns. O(n log n).
+
+    Null matches null. Of rows with equal keys the first matches the first, the second the second.
+
+    Parameters
+    ----------
+    a, b
+        The key columns of each table, of the same types.
+
+    Raises
+    ------
+    UnsupportedError
+        A type has no order.
+    """
+    length = a[0].length
+    together = _dense([ranks(concat([ours, theirs])) for ours, theirs in zip(a, b, strict=True)])
+    sides = together[:length], together[length:]
+    times = [_occurrences(keys) for keys in sides]
+    most = 1 + max((int(side.max()) for side in times if len(side)), default=0)
+    codes = [keys * most + time for keys, time in zip(sides, times, strict=True)]
+    _, in_a, in_b = np.intersect1d(codes[0], codes[1], assume_unique=True, return_indices=True)
+    order = np.argsort(in_a)
+    only = [np.setdiff1d(np.arange(len(c)), found) for c, found in zip(codes, (in_a, in_b), strict=True)]
+    return Matches(in_a[order], in_b[order], *only)
+
+
+def _occurrences(keys: _Slots) -> _Slots:
+    """Return for each key how many equal ones come before it."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
+    before = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+    found = np.empty(len(keys), np.int64)
+    found[order] = before
+    return found
 
 
 def _of_valid(array: Array, key: Callable[[_Slots], _Slots]) -> _Slots:
