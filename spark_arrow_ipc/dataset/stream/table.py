@@ -26,7 +26,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -38,6 +37,7 @@ from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.table_records import TableRecord, TableRecords
 from spark_arrow_ipc.errors import (
     FileChangedError,
@@ -49,7 +49,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, relative
 
-__all__ = ["TABLE", "OnOverwrite", "TableMode", "TableOptions"]
+__all__ = ["TABLE", "TableMode", "TableOptions"]
 
 TABLE: Final = "table"
 
@@ -62,17 +62,6 @@ _EMPTY_RECORDS: Final = 64
 """Records without files make an offset of their own only after so many: an empty batch takes half a second."""
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-class OnOverwrite(StrEnum):
-    """What a stream does at a record that removed rows of earlier ones."""
-
-    FAIL = "fail"
-    """Raise an error."""
-    SKIP = "skip"
-    """Go on after it: neither what it removed nor what it added."""
-    APPEND = "append"
-    """Read what it added as new rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import parsers
@@ -40,6 +41,22 @@ class StreamOptions:
         "/checkpoints/events-source",
         "A directory of this query alone, in which it notes the files of each batch: files may come in any order and at any "
         "time then. It belongs to the checkpoint.",
+    )
+    on_overwrite: OnOverwrite | None = d.optional_word(
+        OnOverwrite.SKIP,
+        "What a stream of a data set's commits does where one removed rows of earlier ones: `fail`, as without the option, "
+        "`skip` it, or `append`: read the rows that it wrote as new ones.",
+    )
+    fail_on_data_loss: bool = d.flag(
+        "true",
+        "Whether a stream of a data set's commits ends with an error where records or files are gone before it has read "
+        "them. With `false` it leaves out such files, and begins anew with all that is there if records are gone, each with "
+        "a warning.",
+    )
+    tail: bool = d.flag(
+        "false",
+        "Whether the path is one stream (`.arrows`) of a local or mounted file system that another process appends to, which "
+        "is read record batch by record batch.",
     )
     late_window: int | None = d.optional(
         parsers.duration,

@@ -1,25 +1,37 @@
-"""Choose the mode of a stream by its options, and set it up."""
+"""Choose the mode of a stream by its options, and set it up.
+
+``tail=true`` follows one growing file. Of the others, a path that is a data set which keeps the records of its commits
+is read by them, unless a `sourceLog` is given; every other source is directories of files.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
+from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
+from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
+from spark_arrow_ipc.dataset.stream.table_records import keeps_records
+from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
+from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, parent
 from spark_arrow_ipc.storage.schemes import is_remote
+from spark_arrow_ipc.storage.storage import Kind
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.stream.mode import StreamMode
@@ -27,6 +39,8 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["poll_seconds", "stream_mode"]
+
+_IsGiven: TypeAlias = "Callable[[ReadOptions, StreamOptions], bool]"
 
 _POLL_SECONDS = 1.0
 _POLL_SECONDS_THAT_WAIT = 10.0
@@ -41,6 +55,14 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
         Options do not fit the source or the mode.
     """
     storage = options.opened_storage
+    if stream.tail:
+        return _tail(storage, options, stream)
+    dataset = None if stream.source_log is not None else _dataset(storage, options)
+    if dataset is not None:
+        return _table(dataset, options, stream)
+    _refuse(
+        _OF_TABLES, options, stream, "the source is no data set that keeps the records of its commits (commitRetention)"
+    )
     if isinstance(stream.starting_from, int):
         raise OptionError(
             f"startingFrom={stream.starting_from} is the number of a commit record, and this source is read as a directory "
@@ -61,6 +83,97 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
         return LogMode(waiting, log, LogOptions(stream.max_file_age, from_latest, stream.file_name_only), cleaner)
     window = WindowOptions(stream.late_seconds, stream.max_file_age, from_latest, stream.file_name_only)
     return WindowMode(waiting, window, cleaner)
+
+
+_OF_DIRECTORIES: Final[Mapping[str, _IsGiven]] = {
+    "latestFirst": lambda _, stream: stream.latest_first,
+    "lateWindow": lambda _, stream: stream.late_window is not None,
+    "maxFileAge": lambda _, stream: stream.max_file_age is not None,
+    "sourceLog": lambda _, stream: stream.source_log is not None,
+    "fileNameOnly": lambda _, stream: stream.file_name_only,
+    "cleanSource": lambda _, stream: stream.clean_source is not CleanSource.OFF,
+}
+"""Options that streams of directories have, and whether they are given."""
+
+_OF_TABLES: Final[Mapping[str, _IsGiven]] = {
+    "onOverwrite": lambda _, stream: stream.on_overwrite is not None,
+    "failOnDataLoss": lambda _, stream: not stream.fail_on_data_loss,
+}
+"""The same of streams of data sets by their records."""
+
+_OF_FILES: Final[Mapping[str, _IsGiven]] = {
+    "recover": lambda options, _: options.error_policy.recover,
+    "ignoreCorruptFiles": lambda options, _: options.error_policy.ignore_corrupt_files,
+    "ignoreMissingFiles": lambda options, _: options.error_policy.ignore_missing_files,
+    "tensors": lambda options, _: options.tensors is not None,
+    "concatenatedStreams": lambda options, _: options.concatenated_streams is not ConcatenatedStreams.WARN,
+}
+"""The same of reads of whole files."""
+
+
+def _refuse(given: Mapping[str, _IsGiven], options: ReadOptions, stream: StreamOptions, why: str) -> None:
+    """Refuse options that have no meaning for a source.
+
+    Raises
+    ------
+    OptionError
+        One of them is given.
+    """
+    for name, is_given in given.items():
+        if is_given(options, stream):
+            raise OptionError(f"the option {name} has no meaning here: {why}; remove it")
+
+
+def _dataset(storage: Storage, options: ReadOptions) -> DatasetDirectory | None:
+    """Return the data set that is read by its records; None if the source is none."""
+    if len(options.paths) != 1 or is_pattern(options.paths[0]):
+        return None
+    dataset = DatasetDirectory(storage, storage.resolve(options.paths[0]))
+    status = storage.status(dataset.root)
+    if status is None or status.kind is not Kind.DIRECTORY:
+        return None
+    return dataset if keeps_records(dataset) else None
+
+
+def _table(dataset: DatasetDirectory, options: ReadOptions, stream: StreamOptions) -> TableMode:
+    why = "the source is a data set that keeps the records of its commits, and they are read in their order"
+    _refuse(_OF_DIRECTORIES, options, stream, why)
+    start = stream.starting_from
+    chosen = TableOptions(
+        start if isinstance(start, int) else None,
+        start is StartingFrom.LATEST,
+        stream.on_overwrite or OnOverwrite.FAIL,
+        stream.fail_on_data_loss,
+        options.recursive_file_lookup,
+        file_filter(options),
+        None if options.base_path is None else dataset.storage.resolve(options.base_path),
+    )
+    return TableMode(dataset, chosen)
+
+
+def _tail(storage: Storage, options: ReadOptions, stream: StreamOptions) -> TailMode:
+    if storage is not LOCAL:
+        raise OptionError(
+            "tail=true follows a file that grows, and only files of local and mounted file systems do; here read the "
+            "directory of complete files as a stream",
+            path=options.paths[0],
+        )
+    if len(options.paths) != 1 or is_pattern(options.paths[0]):
+        raise OptionError("tail=true follows one file; give its path alone, and a query for each of several files")
+    path = storage.resolve(options.paths[0])
+    status = storage.status(path)
+    if status is None or status.kind is not Kind.FILE:
+        found = "there is nothing" if status is None else "this is a directory or a device"
+        raise OptionError(
+            f"tail=true follows one file that exists, and {found}; give the path of the stream", path=path
+        )
+    _refuse({**_OF_DIRECTORIES, **_OF_TABLES, **_OF_FILES}, options, stream, "tail=true follows one growing stream")
+    if isinstance(stream.starting_from, int):
+        raise OptionError(
+            "startingFrom is earliest or latest where tail=true follows a file; no record has a number there"
+        )
+    chosen = TailOptions(stream.starting_from is StartingFrom.LATEST, options.max_partition_bytes, options.limits)
+    return TailMode(storage, path, chosen)
 
 
 def poll_seconds(options: ReadOptions, stream: StreamOptions) -> float:

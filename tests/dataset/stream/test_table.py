@@ -13,7 +13,8 @@ from table_trials import run
 from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
-from spark_arrow_ipc.dataset.stream.table import OnOverwrite, TableMode, TableOptions
+from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
+from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.errors import CommitError, FileChangedError, SourceOverwrittenError, StreamOffsetError

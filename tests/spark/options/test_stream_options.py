@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
@@ -18,6 +19,9 @@ PATH = {"path": "/in"}
         ({}, "starting_from", StartingFrom.EARLIEST),
         ({"startingFrom": "Latest"}, "starting_from", StartingFrom.LATEST),
         ({"startingFrom": "17"}, "starting_from", 17),
+        ({"onOverwrite": "Skip"}, "on_overwrite", OnOverwrite.SKIP),
+        ({"failOnDataLoss": "false"}, "fail_on_data_loss", False),
+        ({"tail": "true"}, "tail", True),
         ({}, "late_seconds", 3600),
         ({"lateWindow": "6h"}, "late_seconds", 21600),
         ({"maxFileAge": "7d"}, "max_file_age", 7 * 86400),

@@ -52,6 +52,15 @@ def test_with_a_log_the_mode_is_another_and_the_log_is_not_where_the_stream_look
         mode_of(tmp_path / "in", sourceLog=str(tmp_path / "in" / "log"))
 
 
+def test_a_data_set_that_keeps_its_records_is_read_by_them(tmp_path):
+    (tmp_path / "lake" / "_ipc_commits" / "log").mkdir(parents=True)
+    (tmp_path / "lake" / "k=1").mkdir()
+    for path, name in (("lake", "table"), ("lake/k=1", "window"), ("lake*", "window"), (".", "window")):
+        assert name == mode_of(tmp_path / path).name
+    (tmp_path / "lake" / "x.arrows").touch()
+    assert "tail" == mode_of(tmp_path / "lake" / "x.arrows", tail="true").name
+
+
 def test_the_number_of_a_record_is_for_tables(tmp_path):
     with pytest.raises(OptionError, match="startingFrom=3 is the number of a commit record"):
         mode_of(tmp_path, startingFrom="3")

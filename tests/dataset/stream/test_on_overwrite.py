@@ -1,0 +1,7 @@
+"""The words of onOverwrite are those of the documentation."""
+
+from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
+
+
+def test_the_words():
+    assert ["fail", "skip", "append"] == list(OnOverwrite)

@@ -1,0 +1,129 @@
+"""Streams of a file that grows: queries of Spark beside a producer that tears its writes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+
+PRODUCER = """
+import random, sys, time
+import pyarrow as pa
+path, batches, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+luck = random.Random(7)
+class Torn:
+    closed = False
+    def __init__(self): self.file = open(path, "ab", buffering=0)
+    def write(self, data):
+        data = bytes(data)
+        while data:
+            n = luck.randrange(1, len(data) + 1)
+            self.file.write(data[:n]); data = data[n:]
+            if luck.random() < .1: time.sleep(pause)
+    def flush(self): pass
+schema = pa.schema([("n", pa.int64()), ("d", pa.dictionary(pa.int32(), pa.string()))])
+words = []
+with pa.ipc.new_stream(pa.PythonFile(Torn(), "w"), schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)) as writer:
+    for i in range(batches):
+        words = [f"new {i}"] if i % 17 == 0 else words + ([f"word {i}"] if i % 3 == 0 else [])
+        array = pa.DictionaryArray.from_arrays(pa.array([len(words) - 1, 0], pa.int32()), pa.array(words))
+        writer.write_batch(pa.record_batch([pa.array([2 * i, 2 * i + 1]), array], schema=schema))
+"""
+
+
+@pytest.fixture
+def growing(tmp_path):
+    """A stream with its schema alone, as its producer begins it."""
+    path = tmp_path / "growing.arrows"
+    schema = pa.schema([("n", pa.int64()), ("d", pa.dictionary(pa.int32(), pa.string()))])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema):
+        pass
+    os.truncate(path, path.stat().st_size - 8)
+    return path
+
+
+def followed(spark, path, checkpoint, rows, until, limit=1000):
+    """Run a query until it has so many rows in its list, or nothing more comes; stop it."""
+    stream = spark.readStream.format("arrowipc").options(tail="true", pollInterval="50ms", maxFilesPerTrigger=limit)
+
+    def take(batch, _):
+        rows.extend(map(tuple, batch.collect()))
+
+    writer = stream.schema("n long, d string").load(str(path)).writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    deadline = time.monotonic() + 240
+    try:
+        while len(rows) < until and time.monotonic() < deadline and query.isActive:
+            time.sleep(0.05)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    return query
+
+
+def check(spark, tmp_path, count, pause, limit):
+    """A query is started three times while a producer writes: all rows, each once, in their order."""
+    path, rows = tmp_path / "growing.arrows", []
+    path.touch()
+    with subprocess.Popen([sys.executable, "-c", PRODUCER, str(path), str(count), str(pause)]) as producer:
+        for share in (0.2, 0.5, 1):
+            # A query that was stopped in the middle of a batch runs it again: what it had is taken back.
+            followed(spark, path, tmp_path / "checkpoint", rows, share * 2 * count, limit)
+            rows = rows_of_done_batches(tmp_path / "checkpoint", path, rows)
+        assert 0 == producer.wait(60)
+    expected = pa.ipc.open_stream(path.read_bytes()).read_all().to_pylist()
+    assert 2 * count == len(expected)
+    assert [(row["n"], row["d"]) for row in expected] == rows
+
+
+def rows_of_done_batches(checkpoint, path, rows):
+    """Return the rows of the batches that Spark has noted as done: by the last of their offsets."""
+    done = max((int(file.name) for file in (checkpoint / "commits").glob("[0-9]*")), default=-1)
+    if done < 0:
+        return []
+    offset = (checkpoint / "offsets" / str(done)).read_text().splitlines()[-1]
+    return rows[: 2 * json.loads(offset)["batch"]]
+
+
+def test_spark_follows_a_producer_over_two_restarts(spark, tmp_path):
+    check(spark, tmp_path, 120, 0.05, 1000)
+
+
+@pytest.mark.exhaustive
+def test_spark_follows_ten_thousand_batches(spark, tmp_path):
+    check(spark, tmp_path, 10_000, 0.002, 500)
+
+
+def test_the_schema_is_that_of_the_stream(spark, growing):
+    with growing.open("ab") as file:
+        file.write(b"\xff\xff\xff\xff\x10")  # a message that is torn
+    stream = spark.readStream.format("arrowipc").option("tail", "true").load(str(growing))
+    assert ["n", "d"] == stream.columns
+
+
+REFUSED = [
+    ({}, "x", "follows one file that exists, and there is nothing"),
+    ({}, ".", "and this is a directory"),
+    ({}, "*.arrows", "follows one file; give its path alone"),
+    ({"latestFirst": "true"}, "growing.arrows", "latestFirst has no meaning here: tail=true follows"),
+    ({"onOverwrite": "skip"}, "growing.arrows", "onOverwrite has no meaning here"),
+    ({"recover": "true"}, "growing.arrows", "recover has no meaning here"),
+    ({"startingFrom": "3"}, "growing.arrows", "startingFrom is earliest or latest"),
+    ({"storage.skip_signature": "true"}, "s3://bucket/x.arrows", "local and mounted file systems"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "words"), REFUSED, ids=[case[2] for case in REFUSED])
+def test_what_cannot_be_followed(growing, options, name, words):
+    path = name if "://" in name else str(Path(growing.parent) / name)
+    source = ArrowIpcDataSource({"path": path, "tail": "true", **options})
+    with pytest.raises(OptionError, match=words):
+        source.streamReader(s.StructType().add("n", "long")).initialOffset()
