@@ -24,8 +24,10 @@ A record that is pending is committed: its files are read where they lie, as in 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -35,7 +37,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.table_records import TableRecord, TableRecords
@@ -60,6 +62,9 @@ _LATEST: Final = "//"
 
 _EMPTY_RECORDS: Final = 64
 """Records without files make an offset of their own only after so many: an empty batch takes half a second."""
+
+_MOST_AHEAD: Final = 1000
+"""Records that are read ahead of a batch at most, unless it takes all."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -121,6 +126,39 @@ class _State:
         return self.after not in (_READ, _LATEST)
 
 
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """The files that were there at a record.
+
+    Parameters
+    ----------
+    seq
+        Number of the record.
+    names, files
+        Relative paths, sorted, and the file of each.
+    nbytes
+        Bytes of all files before each, and of all.
+    """
+
+    seq: int
+    names: list[str]
+    files: list[DataFile]
+    nbytes: list[int]
+
+    @classmethod
+    def of(cls, seq: int, named: list[tuple[str, DataFile]]) -> _Snapshot:
+        named.sort()
+        files = [file for _, file in named]
+        return cls(seq, [name for name, _ in named], files, [0, *accumulate(file.nbytes for file in files)])
+
+    def position(self, after: str) -> int:
+        """Return how many files are not after a path."""
+        return bisect_right(self.names, after)
+
+    def rest(self, position: int) -> Backlog:
+        return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position])
+
+
 class TableMode:
     """Reads a dataset by its records.
 
@@ -136,7 +174,7 @@ class TableMode:
         self._dataset = dataset
         self._options = options
         self._records = TableRecords(dataset)
-        self._snapshot: tuple[int, tuple[DataFile, ...]] | None = None
+        self._snapshot: _Snapshot | None = None
         self._taken_back: set[int] = set()
         self._lost: set[str] = set()
         """Files of the snapshot that were removed before they were read."""
@@ -189,16 +227,18 @@ class TableMode:
             return _State(last, _READ, self._job(last))
         if state.has_snapshot:
             seq = last if state.is_beginning else state.seq
-            files = self._files_of_snapshot(seq, state.after)
-            count = limit.fitting(file.nbytes for file in files)
-            rest = files[count:]
-            self._backlog = Backlog(len(rest), sum(file.nbytes for file in rest))
+            snapshot = self._snapshot_at(seq, state.after)
+            first = snapshot.position(state.after)
+            stop = first + limit.fitting(file.nbytes for file in islice(snapshot.files, first, None))
+            self._backlog = snapshot.rest(stop)
             job = self._job(seq)
-            if rest:
-                return _State(seq, self._relative(files[count - 1]), job)
-            if files or state.is_beginning:
+            if stop < len(snapshot.files):
+                return _State(seq, snapshot.names[stop - 1], job)
+            if first < stop or state.is_beginning:
                 return _State(seq, _READ, job)
             state = _State(seq, _READ, job)
+        if limit != ALL_AVAILABLE:
+            last = min(last, state.seq + _MOST_AHEAD)
         records = [self._as_read(record) for record in self._between(state.seq, last, head)]
         if records and records[0].takes_back:
             self._warn_taken_back(state.seq)
@@ -296,8 +336,9 @@ class TableMode:
         seq = first.seq
         if first.has_snapshot:
             seq = last.seq if first.is_beginning else first.seq
-            snapshot = self._files_of_snapshot(seq, first.after)
-            files += [file for file in snapshot if last.after == _READ or self._relative(file) <= last.after]
+            snapshot = self._snapshot_at(seq, first.after)
+            stop = None if last.after == _READ else snapshot.position(last.after)
+            files += snapshot.files[snapshot.position(first.after) : stop]
         if last.after == _READ:
             files += self._files_of(seq, last.seq, head)
         accepts = self._options.file_filter.accepts()
@@ -305,13 +346,10 @@ class TableMode:
         root = self._options.base_path or self._dataset.root
         return StreamBatch(tuple(files), (root,) * len(files))
 
-    def _relative(self, file: DataFile) -> str:
-        return relative(file.path, self._dataset.root)
-
-    def _files_of_snapshot(self, seq: int, after: str) -> tuple[DataFile, ...]:
-        """Return the files that were there at a record, after a path, sorted by path."""
-        is_known = self._snapshot is not None and self._snapshot[0] == seq
-        listed = () if is_known else self._list()
+    def _snapshot_at(self, seq: int, after: str) -> _Snapshot:
+        """Return the files that were there at a record, of which those up to a path were read. Lists the data once."""
+        known = self._snapshot if self._snapshot is not None and self._snapshot.seq == seq else None
+        listed = [] if known is not None else self._list()
         # After the listing: it may have files of records that came meanwhile.
         head = self._records.head()
         later = self._between(seq, head.seq, head)
@@ -321,12 +359,13 @@ class TableMode:
             lost = [path for path in record.removes if path > after and path not in added and path not in self._lost]
             if lost:
                 self._lose(record, lost)
-        if not is_known:
-            kept = (file for file in listed if self._relative(file) not in added)
-            self._snapshot = seq, tuple(sorted(kept, key=self._relative))
-        assert self._snapshot is not None
-        named = ((self._relative(file), file) for file in self._snapshot[1])
-        return tuple(file for path, file in named if path > after and path not in self._lost)
+                listed = listed if known is None else known.files
+                known = None
+        if known is None:
+            named = ((relative(file.path, self._dataset.root), file) for file in listed)
+            known = _Snapshot.of(seq, [each for each in named if each[0] not in added and each[0] not in self._lost])
+        self._snapshot = known
+        return known
 
     def _lose(self, record: TableRecord, paths: Sequence[str]) -> None:
         """Raise or warn: a record removed files of the snapshot before they were read."""

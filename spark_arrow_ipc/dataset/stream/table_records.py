@@ -60,7 +60,7 @@ class TableRecords:
     """
 
     dataset: DatasetDirectory
-    _known: dict[int, Record] = field(default_factory=dict)
+    _known: dict[int, TableRecord] = field(default_factory=dict)
 
     def head(self) -> Head:
         """Return the head. One small listing."""
@@ -91,12 +91,12 @@ class TableRecords:
         for seq in range(after + 1, last + 1):
             record = self._known.get(seq)
             following = self._known.get(seq + 1)
-            if following is not None and following.mode == TAKEN_BACK:
+            if following is not None and following.takes_back:
                 found.append(TableRecord(seq, "" if record is None else record.jobid, ()))
             elif record is None:
                 return seq
             else:
-                found.append(_summary(record))
+                found.append(record)
         return found
 
     def jobid(self, seq: int) -> str | None:
@@ -128,13 +128,13 @@ class TableRecords:
             if record is None:
                 missing.append(seq)
             else:
-                self._known[seq] = record
+                self._known[seq] = _summary(record)
 
         each(read, numbers, waits=self.dataset.storage.traits.waits)
         for seq in missing:
             record = self._from_chain(seq)
             if record is not None:
-                self._known[seq] = record
+                self._known[seq] = _summary(record)
 
     def _from_chain(self, seq: int) -> Record | None:
         """Return a record that is not kept: the head that is not done yet, or one of a build that keeps none."""

@@ -12,6 +12,7 @@ from table_trials import run
 
 from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
+from spark_arrow_ipc.dataset.stream import table
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
@@ -449,6 +450,22 @@ def test_a_poll_of_a_long_chain_takes_no_longer(lake):
             assert query.look() is None
         taken.append(time.process_time() - begun)
     assert taken[1] < 5 * taken[0] + 0.01
+
+
+def test_a_backlog_is_read_some_records_ahead(lake, monkeypatch):
+    monkeypatch.setattr(table, "_MOST_AHEAD", 2)
+    query = Query(lake, ONE)
+    query.look()
+    query.look()
+    for text in "cdef":
+        commit(lake, text)
+    assert [["c"], ["d"], ["e"]] == [query.look() for _ in range(3)]
+    assert (1, 1) == query.mode.backlog()
+    commit(lake, "g")
+    assert [["f"], ["g"]] == query.rest()
+    for text in "hijk":
+        commit(lake, text)
+    assert ["h", "i", "j", "k"] == sorted(query.look(ALL_AVAILABLE))
 
 
 @pytest.mark.parametrize("publishing", ["renames", "copies"])
