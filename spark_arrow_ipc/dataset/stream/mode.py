@@ -104,16 +104,19 @@ class StreamBatch:
     ranges
         Parts of files, for tasks as they are, one task a range; not together with `files`. For modes in which a file is
         more than one batch.
+    ranges_nbytes
+        Bytes of all of them.
     """
 
     files: tuple[DataFile, ...] = ()
     roots: tuple[str, ...] = ()
     ranges: tuple[FileRange, ...] = ()
+    ranges_nbytes: int = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
-        return sum(file.nbytes for file in self.files)
+        """Bytes of all files, or of all parts."""
+        return sum(file.nbytes for file in self.files) + self.ranges_nbytes
 
 
 class StreamMode(Protocol):

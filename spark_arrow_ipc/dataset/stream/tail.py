@@ -164,7 +164,7 @@ class TailMode:
             ranges.append(
                 FileRange(self._path, last.byte, self._seen.mtime_ns, start_at, stop, stream_start=position, grows=True)
             )
-        return StreamBatch(ranges=tuple(ranges))
+        return StreamBatch(ranges=tuple(ranges), ranges_nbytes=last.byte - first.byte)
 
     def _parts(self, index: StreamIndex, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the record batches of each task."""

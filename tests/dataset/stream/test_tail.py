@@ -115,7 +115,9 @@ def test_a_large_batch_is_shared_by_tasks(tmp_path):
     path.write_bytes(DATA)
     query = Query(path, split_nbytes=2000)
     assert ROWS == query.look()
-    ranges = query.mode.batch(query.mode.initial(), query.offsets[0]).ranges
+    batch = query.mode.batch(query.mode.initial(), query.offsets[0])
+    ranges = batch.ranges
+    assert ENDS[-1] == batch.nbytes
     assert len(ranges) > 5
     assert [part.start for part in ranges[1:]] == [part.stop for part in ranges[:-1]]
 
