@@ -1,7 +1,7 @@
 """Choose the mode of a stream by its options, and set it up.
 
 ``tail=true`` follows one growing file. Of the others, a path that is a data set which keeps the records of its commits
-is read by them, unless a `sourceLog` is given; every other source is directories of files.
+is read by them, unless `sourceLog` or `lateWindow` ask for one of the other modes; every other source is directories of files.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     storage = options.opened_storage
     if stream.tail:
         return _tail(storage, options, stream)
-    dataset = None if stream.source_log is not None else _dataset(storage, options)
+    asks_for_files = stream.source_log is not None or stream.late_window is not None
+    dataset = None if asks_for_files else _dataset(storage, options)
     if dataset is not None:
         return _table(dataset, options, stream)
     _refuse(

@@ -57,6 +57,8 @@ def test_a_data_set_that_keeps_its_records_is_read_by_them(tmp_path):
     (tmp_path / "lake" / "k=1").mkdir()
     for path, name in (("lake", "table"), ("lake/k=1", "window"), ("lake*", "window"), (".", "window")):
         assert name == mode_of(tmp_path / path).name
+    assert "window" == mode_of(tmp_path / "lake", lateWindow="1h").name
+    assert "log" == mode_of(tmp_path / "lake", sourceLog=str(tmp_path / "log")).name
     (tmp_path / "lake" / "x.arrows").touch()
     assert "tail" == mode_of(tmp_path / "lake" / "x.arrows", tail="true").name
 

@@ -110,7 +110,7 @@ def test_records_that_are_gone(lake):
     ("options", "words"),
     [
         ({"latestFirst": "true"}, "latestFirst has no meaning here: the source is a data set"),
-        ({"lateWindow": "1h"}, "lateWindow has no meaning"),
+        ({"fileNameOnly": "true"}, "fileNameOnly has no meaning"),
         ({"cleanSource": "delete"}, "cleanSource has no meaning"),
         ({"onOverwrite": "sometimes"}, "onOverwrite must be one of fail, skip, append"),
     ],
