@@ -175,6 +175,7 @@ def test_a_scalar_begins_at_a_multiple_of_its_size(at, sound):
 
 def test_layouts_are_proven_again_once_there_are_too_many(monkeypatch):
     monkeypatch.setattr(reader, "_MOST_LAYOUTS", 1)
+    SHAPES["RecordBatch"].sound.clear()  # other tests of this process have proven some
     for _ in range(2):
         for values in ({"length": 5}, {"variadicBufferCounts": [1]}):
             reader.root(builder.build(tables.RECORD_BATCH, values), tables.RECORD_BATCH)
