@@ -44,9 +44,11 @@ import pyarrow.parquet as pq
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.stream.admission import Admission
+from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import Limit, StreamBatch, StreamMode
 from spark_arrow_ipc.dataset.stream.offsets import Offset
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
+from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
@@ -259,7 +261,7 @@ class MadeUp(MemoryStorage):
                 # Names in no order of time, as they are.
                 name = f"{directory}/{i * 2654435761 % 2**32:08x}-{i}.arrow"
                 yield Status(name, Kind.FILE, 10_000_000, (_EPOCH + i) * 10**9, version=f"{i:x}")
-        elif directory.startswith("memory:/lake"):
+        else:
             yield from super().list(directory)
 
 
@@ -277,6 +279,7 @@ def modes(storage: MadeUp) -> dict[str, Callable[[], StreamMode]]:
     return {
         "window, 1 h": lambda: WindowMode(waiting(), WindowOptions()),
         "window, 12 h": lambda: WindowMode(waiting(), WindowOptions(late_seconds=43_200)),
+        "log": lambda: LogMode(waiting(), SourceLog(storage, "memory:/log", ("memory:/lake",)), LogOptions()),
         "table": lambda: TableMode(DatasetDirectory(storage, "memory:/lake"), TableOptions()),
     }
 
