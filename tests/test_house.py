@@ -323,6 +323,8 @@ TESTED_ELSEWHERE = {
     "cli/tail.py": "the same rows from the other end: tests/cli/test_head.py",
     "cli/sample.py": "rows of the same files: tests/cli/test_head.py",
     "cli/split.py": "tests/cli/test_rewrite.py",
+    "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
+    "cli/shared/layout_picture.py": "tests/cli/test_layout.py",
     "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",
     "cli/shared/where.py": "an option of commands: tests/cli/test_head.py",
     "cli/shared/print_rows.py": "tests/cli/test_cat.py",

@@ -20,7 +20,6 @@ from spark_arrow_ipc.cli.shared.inputs import STDIN
 from spark_arrow_ipc.cli.shared.print_rows import json_lines
 from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, one_table
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.ipc.sinks import path_sink
 from spark_arrow_ipc.ipc.writer import create
 
 __all__ = ["add_arguments", "run"]
@@ -106,24 +105,8 @@ def _others(arguments: argparse.Namespace, form: str) -> AbstractContextManager[
 
 
 def _write(arguments: argparse.Namespace, table: Table, to: str, target: str) -> int:
-    with _destination(arguments, target) as sink:
+    with files.open_target(arguments, target) as sink:
         return _WRITE[to](arguments, table, to, sink)
-
-
-@contextmanager
-def _destination(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO]:
-    """Open the file to write; it gets its name when the context ends without an error."""
-    if target == STDIN:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    sink = path_sink(target, dict(arguments.storage))
-    try:
-        yield sink.file
-        sink.finish(lambda _: None)
-    except BaseException:
-        sink.discard()
-        raise
 
 
 def _write_arrow(arguments: argparse.Namespace, table: Table, to: str, sink: BinaryIO) -> int:

@@ -46,6 +46,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "inspect": Command("show the metadata of files, without decoding values", "spark_arrow_ipc.cli.inspect"),
+    "layout": Command("draw where the bytes of a file lie, as SVG or HTML", "spark_arrow_ipc.cli.layout"),
     "validate": Command("check every value of files, and exit with 1 if a file is bad", "spark_arrow_ipc.cli.validate"),
     "cat": Command("print the rows of files, as a table or as JSON lines", "spark_arrow_ipc.cli.cat"),
     "head": Command("print the first rows of files", "spark_arrow_ipc.cli.head"),

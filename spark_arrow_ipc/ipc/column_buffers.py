@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
+from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
@@ -11,7 +14,10 @@ from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
 from spark_arrow_ipc.ipc.plan import compile_plan
 
-__all__ = ["ColumnBuffers"]
+__all__ = ["ROLES", "ColumnBuffers"]
+
+ROLES: Final = tuple(Role)
+"""All roles, in the order of their numbers."""
 
 
 class ColumnBuffers:
@@ -31,6 +37,14 @@ class ColumnBuffers:
         self._columns = np.cumsum([step.is_top for step in steps], dtype=np.int64) - 1
         self._counts = np.array([len(step.buffers) + step.drops_validity for step in steps], np.int64)
         self._variadic = np.flatnonzero([step.is_variadic for step in steps])
+        self._roles = np.array(
+            [
+                ROLES.index(role)
+                for step in steps
+                for role in ([Role.VALIDITY] * step.drops_validity + [buffer.role for buffer in step.buffers])
+            ],
+            np.int64,
+        )
         self._nodes = np.array([step.node for step in steps if step.is_top], np.int64)
 
     def columns(self, header: RecordBatchHeader) -> Int64s:
@@ -43,19 +57,22 @@ class ColumnBuffers:
         """
         return np.repeat(self._columns, self._counts_of(header))
 
-    def labels(self, header: RecordBatchHeader) -> list[tuple[str, str]]:
-        """Return the path of the field and the role of each buffer, for people.
+    def roles(self, header: RecordBatchHeader) -> Int64s:
+        """Return the role of each buffer, as its position in `ROLES`: int64, shape ``(buffers,)``.
 
         Raises
         ------
         InvalidMetadataError
             The header is not of this schema.
         """
-        found: list[tuple[str, str]] = []
-        for step, count in zip(self._plan.steps, self._counts_of(header).tolist(), strict=True):
-            roles = ["validity"] * step.drops_validity + [buffer.role.name.lower() for buffer in step.buffers]
-            roles += ["data"] * (count - len(roles))
-            found += ((step.path, role) for role in roles)
+        counts = self._counts_of(header)
+        ends = np.cumsum(counts)
+        found = np.full(len(header.buffers), ROLES.index(Role.VARIADIC), np.int64)
+        # A step's own buffers come first, its variadic ones after them.
+        own = np.repeat(ends - counts, self._counts) + (
+            np.arange(len(self._roles)) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
+        )
+        found[own] = self._roles
         return found
 
     def null_counts(self, header: RecordBatchHeader) -> Int64s:

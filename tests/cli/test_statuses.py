@@ -114,6 +114,18 @@ def test_a_bad_path_makes_the_status_1_and_hides_no_other(capsys, data, command,
 
 
 STATUSES = [
+    ("layout", ["one.arrow", "target"], 0),
+    ("layout", ["-", "target"], 0),
+    ("layout", ["bad.arrow", "target"], 1),
+    ("layout", ["lake", "target"], 1),
+    ("diff", ["one.arrow", "one.arrow"], 0),
+    ("diff", ["one.arrow", "plain"], 0),
+    ("diff", ["one.arrow", "-"], 0),
+    ("diff", ["one.arrow", "plain/*.arrow"], 0),
+    ("diff", ["one.arrow", "lake"], 1),
+    ("diff", ["one.arrow", "bad.arrow"], 1),
+    ("split", ["one.arrow", "target"], 2),
+    ("stats", ["one.arrow", "bad.arrow"], 1),
     ("repair", ["bad.arrow", "target"], 0),
     ("repair", ["one.arrow", "target"], 0),
     ("repair", ["lost.arrow", "one.arrow", "target"], 1),
@@ -133,7 +145,8 @@ STATUSES = [
 @pytest.mark.parametrize(
     ("command", "arguments", "expected"), STATUSES, ids=[f"{c[0]} {' '.join(c[1])}" for c in STATUSES]
 )
-def test_statuses(capsys, data, command, arguments, expected):
+def test_statuses(capsys, data, monkeypatch, command, arguments, expected):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content(1, 2, 3, 4))))
     try:
         status = main([command, *arguments])
     except SystemExit as ended:  # argparse

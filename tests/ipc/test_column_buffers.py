@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.errors import InvalidMetadataError
-from spark_arrow_ipc.ipc.column_buffers import ColumnBuffers
+from spark_arrow_ipc.ipc.column_buffers import ROLES, ColumnBuffers
 
 pa = pytest.importorskip("pyarrow")
 
@@ -43,9 +44,10 @@ def test_the_owners_are_pyarrows():
     buffers = ColumnBuffers(schema)
     assert np.repeat(np.arange(len(counts)), counts).tolist() == buffers.columns(found).tolist()
     assert [column.null_count for column in BATCH.columns] == buffers.null_counts(found).tolist()
-    labels = buffers.labels(found)
-    assert ("a", "validity") == labels[0]
-    assert [("views", role) for role in ("validity", "views", "data")] == labels[2:5]
+    roles = [ROLES[role] for role in buffers.roles(found)]
+    assert [Role.VALIDITY, Role.DATA, Role.VALIDITY, Role.VIEWS, Role.VARIADIC] == roles[:5]
+    assert [Role.VALIDITY, Role.OFFSETS, Role.BYTES, Role.VALIDITY, Role.DATA] == roles[-5:]
+    assert len(found.buffers) == len(roles)
 
 
 @pytest.mark.parametrize("counts", [[1], [1, 2], [-1, 3], [1 << 62, 1 << 62]])

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import argparse
 import errno
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.inputs import STDIN, Input
 from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.ipc.sinks import path_sink
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -28,6 +31,7 @@ __all__ = [
     "check_target",
     "create",
     "foreign_metadata",
+    "open_target",
     "refuse_existing",
     "write_options",
     "write_options_of",
@@ -77,6 +81,28 @@ def check_target(arguments: argparse.Namespace, target: str, given: Iterable[Inp
             raise FileExistsError(
                 errno.EEXIST, "this file is read; give another name, and rename it afterwards", target
             )
+
+
+@contextmanager
+def open_target(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO]:
+    """Open a file to write, which gets its name when the context ends without an error; ``-`` is stdout.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    if target == STDIN:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    sink = path_sink(target, dict(arguments.storage))
+    try:
+        yield sink.file
+        sink.finish(lambda _: None)
+    except BaseException:
+        sink.discard()
+        raise
 
 
 def _is_same(path: str, target: str, storage: Storage) -> bool:

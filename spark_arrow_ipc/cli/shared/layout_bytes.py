@@ -1,0 +1,178 @@
+"""The bytes of a file by record batch, column and buffer, for a picture of bounded size.
+
+Strategy
+--------
+Every header is read once. Neighbouring record batches are put into groups: when there are too many groups, each two
+become one, so that a file of any number of batches takes the memory of a few hundred, and of one vector of columns each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, buffer_sizes, read_outline
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.column_buffers import ROLES, ColumnBuffers
+from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.ipc.source import ByteSource
+
+__all__ = ["FILE", "MEASURED", "MEMORY", "Group", "Layout", "read_layout"]
+
+_MOST_GROUPS: Final = 32
+"""Groups of record batches in a picture are between this number and half of it, if there are more batches."""
+
+_MOST_MEASURED: Final = 200_000
+"""Compressed buffers whose uncompressed sizes are read: each is a small read."""
+
+FILE, MEASURED, MEMORY = range(3)
+"""Rows of a vector of bytes: in the file; those of measured buffers in the file; and of these in memory."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Neighbouring record batches.
+
+    Parameters
+    ----------
+    first, last
+        Their numbers.
+    start, stop
+        Their bytes in the file, headers too.
+    rows
+        Their rows.
+    metadata_nbytes
+        Bytes of their headers.
+    columns
+        int64, shape ``(3, columns)``: see `FILE`.
+    """
+
+    first: int
+    last: int
+    start: int
+    stop: int
+    rows: int
+    metadata_nbytes: int
+    columns: Int64s
+
+    def joined(self, other: Group) -> Group:
+        """Return this group and the next one as one."""
+        return Group(
+            self.first,
+            other.last,
+            min(self.start, other.start),
+            max(self.stop, other.stop),
+            self.rows + other.rows,
+            self.metadata_nbytes + other.metadata_nbytes,
+            self.columns + other.columns,
+        )
+
+
+@dataclass(slots=True)
+class Layout:
+    """All bytes of a file.
+
+    Parameters
+    ----------
+    path
+        As it was given.
+    outline
+        Its metadata.
+    groups
+        Its record batches, in order.
+    buffers
+        int64, shape ``(3, columns, roles)``: bytes by column and role of the buffer, of all record batches.
+    dictionaries
+        int64, shape ``(3,)``: bytes of the bodies of all dictionary batches.
+    """
+
+    path: str
+    outline: Outline
+    groups: list[Group]
+    buffers: Int64s
+    dictionaries: Int64s
+
+
+@dataclass(slots=True)
+class _Collector:
+    groups: list[Group] = field(default_factory=list)
+    size: int = 1
+    number: int = 0
+    left: int = _MOST_MEASURED
+    buffers: Int64s = field(default_factory=lambda: np.zeros((3, 0, len(ROLES)), np.int64))
+    dictionaries: Int64s = field(default_factory=lambda: np.zeros(3, np.int64))
+    known: tuple[Schema, str, ColumnBuffers] | None = None
+
+    def see(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
+        """Add a batch."""
+        sizes = self._sizes(source, header, batch)
+        if batch.dictionary_id is not None:
+            self.dictionaries += sizes.sum(axis=1)
+            return
+        if self.known is None or self.known[0] is not schema or self.known[1] != batch.metadata_version:
+            self.known = schema, batch.metadata_version, ColumnBuffers(schema, MetadataVersion[batch.metadata_version])
+        owners, roles = self.known[2].columns(header), self.known[2].roles(header)
+        if not self.buffers.shape[1]:
+            self.buffers = np.zeros((3, len(schema), len(ROLES)), np.int64)
+        by_role = np.zeros_like(self.buffers)
+        for row in range(3):
+            np.add.at(by_role[row], (owners, roles), sizes[row])
+        self.buffers += by_role
+        block = batch.block
+        stop = block.byte_offset + block.nbytes
+        one = Group(
+            self.number, self.number, block.byte_offset, stop, batch.length, block.metadata_nbytes, by_role.sum(axis=2)
+        )
+        self._append(one)
+
+    def _append(self, one: Group) -> None:
+        last = self.groups[-1] if self.groups else None
+        if last is not None and last.last - last.first + 1 < self.size:
+            self.groups[-1] = last.joined(one)
+        else:
+            self.groups.append(one)
+        self.number += 1
+        if len(self.groups) > _MOST_GROUPS:
+            pairs = [self.groups[i : i + 2] for i in range(0, len(self.groups), 2)]
+            self.groups = [pair[0] if len(pair) == 1 else pair[0].joined(pair[1]) for pair in pairs]
+            self.size *= 2
+
+    def _sizes(self, source: ByteSource, header: RecordBatchHeader, batch: BatchOutline) -> Int64s:
+        """Return the bytes of each buffer: shape ``(3, buffers)``."""
+        nbytes = header.buffers[:, 1].astype(np.int64)
+        sizes = np.stack([nbytes, np.zeros_like(nbytes), np.zeros_like(nbytes)])
+        if header.compression is not None:
+            # One batch of those that will be one group.
+            if batch.dictionary_id is None and self.number % self.size:
+                return sizes
+            self.left -= len(nbytes)
+            if self.left < 0:
+                return sizes
+        block = batch.block
+        body = block.byte_offset + block.metadata_nbytes
+        try:
+            sizes[MEMORY] = np.fromiter(buffer_sizes(source, header, body, block.body_nbytes), np.int64)
+        except ArrowIpcError:  # `validate` says what is broken
+            return sizes
+        sizes[MEASURED] = nbytes
+        return sizes
+
+
+def read_layout(given: Input) -> Layout:
+    """Read the layout of a file or stream. Reads headers, and 8 bytes of up to 200,000 compressed buffers.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `read_outline`.
+    """
+    collector = _Collector()
+    outline = read_outline(given.openable(), see=collector.see)
+    if not collector.buffers.shape[1]:
+        collector.buffers = np.zeros((3, len(outline.schema), len(ROLES)), np.int64)
+    return Layout(given.path, outline, collector.groups, collector.buffers, collector.dictionaries)
