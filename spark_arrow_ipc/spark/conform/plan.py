@@ -30,7 +30,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal, tensors
+from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal, tensors, vectors
 from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound, slot_prices
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
@@ -42,10 +42,11 @@ from spark_arrow_ipc.spark.conform.conversion import (
     share,
 )
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
+from spark_arrow_ipc.spark.types.vector_types import vector_element
 from spark_arrow_ipc.spark.types.widenings import widens
 
 PIECE_NBYTES = 64 << 20
@@ -206,6 +207,8 @@ def _compile(
     tensor = arrow_to_spark.tensor_column_of(field, options, path)
     if tensor is not None:
         conversion = tensors.tensor(field, tensor, target, site)
+    elif _is_vector(field, target, options):
+        conversion = vectors.vector(field, target, site)
     elif isinstance(field.type, t.Null):
         # A column of nulls has any type.
         conversion = LEAVES[t.Null](field.type, target, site)
@@ -217,6 +220,11 @@ def _compile(
     else:
         conversion = row.build(field, target, site)
     return conversion if nullable else _not_null(conversion, path)
+
+
+def _is_vector(field: t.Field, target: s.DataType, options: ReadOptions) -> bool:
+    is_binary = isinstance(target, s.BinaryType) and options.vectors is Vectors.BINARY
+    return is_binary and vector_element(field.type) is not None
 
 
 def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Conversion:
@@ -288,6 +296,7 @@ def _alternatives(options: ReadOptions) -> Iterator[tuple[str, ReadOptions]]:
         yield f"times={times.value}", replace(options, times=times)
     for nanoseconds in Nanoseconds:
         yield f"nanoseconds={nanoseconds.value}", replace(options, nanoseconds=nanoseconds)
+    yield f"vectors={Vectors.BINARY.value}", replace(options, vectors=Vectors.BINARY)
     for extension_types in ExtensionTypes:
         yield f"extensionTypes={extension_types.value}", replace(options, extension_types=extension_types)
 

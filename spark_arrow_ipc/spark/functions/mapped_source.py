@@ -111,6 +111,18 @@ class MappedSource(ArrowIpcDataSource):
 
     streamWriter = writer  # noqa: N815 - Spark's name
 
+    def streamReader(self, schema: s.StructType) -> NoReturn:  # noqa: ARG002, N802 - Spark's signature
+        """Refuse to read a stream.
+
+        Raises
+        ------
+        OptionError
+            Always.
+        """
+        raise OptionError(
+            'a function of map_in_arrow reads a batch; of a stream use readStream.format("arrowipc") and mapInArrow'
+        )
+
 
 class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
     """Reads the batches of another reader through a function.

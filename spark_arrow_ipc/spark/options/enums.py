@@ -16,6 +16,7 @@ __all__ = [
     "SchemaCheck",
     "StartingFrom",
     "Times",
+    "Vectors",
 ]
 
 
@@ -99,3 +100,10 @@ class StartingFrom(StrEnum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+
+
+class Vectors(StrEnum):
+    """The Spark type of a list of numbers of a fixed width."""
+
+    ARRAY = "array"
+    BINARY = "binary"

@@ -35,6 +35,7 @@ from spark_arrow_ipc.spark.options.enums import (
     PartitionOverwriteMode,
     SchemaCheck,
     Times,
+    Vectors,
 )
 from spark_arrow_ipc.spark.options.given import Side, parse_given
 from spark_arrow_ipc.spark.options.served import check_served
@@ -138,6 +139,11 @@ class ReadOptions:
         "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
         "gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor "
         "to a struct of the shape and the values.",
+    )
+    vectors: Vectors = d.word(
+        Vectors.ARRAY,
+        "The Spark type of a column (or a struct's field) that is a list of whole numbers or floats: `array`, or `binary`, the "
+        "little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors)).",
     )
     recursive_file_lookup: bool = d.flag(
         "false", "Whether files in subdirectories of any depth are read; names of directories are then not columns."
@@ -368,6 +374,11 @@ class SparkWriteOptions:
         "false",
         "Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value "
         "that the type does not hold exactly is an error.",
+    )
+    vectors: Vectors = d.word(
+        Vectors.ARRAY,
+        "`binary` writes binary columns whose metadata notes a list of numbers (read with `vectors=binary`, or noted by "
+        "`spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary.",
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*_STORAGE)
 

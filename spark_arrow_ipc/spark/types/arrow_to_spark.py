@@ -24,9 +24,10 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, tensor_columns
+from spark_arrow_ipc.spark.types.vector_types import vector_element
 
 MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
@@ -240,8 +241,17 @@ def _duration(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
 
 
 def _list(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
+    if options.vectors is Vectors.BINARY and vector_element(field.type) is not None:
+        return s.BinaryType()
     (value,) = field.type.children
-    return s.ArrayType(spark_type(value, options, child_path(field.type, path, value)), containsNull=True)
+    return s.ArrayType(
+        spark_type(value, _arrays_below(options), child_path(field.type, path, value)), containsNull=True
+    )
+
+
+def _arrays_below(options: ReadOptions) -> ReadOptions:
+    """Return the options for elements of lists and maps, whose fields have no metadata to note a vector's numbers."""
+    return options if options.vectors is Vectors.ARRAY else replace(options, vectors=Vectors.ARRAY)
 
 
 def _struct(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
@@ -252,6 +262,7 @@ def _struct(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
 
 def _map(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     assert isinstance(field.type, t.Map)
+    options = _arrays_below(options)
     key = spark_type(field.type.key, options, f"{path}[].{field.type.key.name}")
     value = spark_type(field.type.item, options, f"{path}[].{field.type.item.name}")
     if _holds_map(key) or isinstance(key, s.NullType):
@@ -292,6 +303,7 @@ def _row(spark_type_of: SparkTypeOf, *lines: tuple[str, str, str] | tuple[str, s
 _ROUNDED = False
 """Not lossless."""
 _ARRAY = "The elements in order."
+_VECTORS = ("List, LargeList, FixedSizeList of numbers with vectors=binary", "binary", "The numbers, little-endian; the type is in the field's metadata.")  # fmt: skip
 _UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct."
 
 MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
@@ -341,7 +353,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Utf8View: _row(_just(s.StringType()), ("Utf8View", "string", "Exact.")),
     t.List: _row(_list, ("List", "array", _ARRAY)),
     t.LargeList: _row(_list, ("LargeList", "array", _ARRAY)),
-    t.FixedSizeList: _row(_list, ("FixedSizeList", "array", _ARRAY)),
+    t.FixedSizeList: _row(_list, ("FixedSizeList", "array", _ARRAY), _VECTORS),
     t.ListView: _row(_list, ("ListView", "array", _ARRAY)),
     t.LargeListView: _row(_list, ("LargeListView", "array", _ARRAY)),
     t.Struct: _row(_struct, ("Struct", "struct", "Exact; fields of the same name are an error.")),

@@ -23,8 +23,9 @@ from spark_arrow_ipc.arrow_json.document import load
 from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.types import text_notes
+from spark_arrow_ipc.spark.types.vector_types import vector_element
 
-__all__ = ["is_storage_of", "note_of", "noted_type", "readable", "storage"]
+__all__ = ["is_storage_of", "is_vector_note", "note_of", "noted_type", "readable", "storage"]
 
 
 @lru_cache(maxsize=256)  # a wide schema has many columns of few types
@@ -61,6 +62,16 @@ def is_storage_of(type_: t.DataType, note: object) -> bool:
         return note == text_notes.storage_text(type_)
     try:
         return storage(_parsed(note)) == storage(type_)
+    except ValueError:
+        return False
+
+
+def is_vector_note(note: object) -> bool:
+    """Return True if a note, which a user may have edited, is that of a list of numbers."""
+    if not isinstance(note, str) or not _is_json(note):
+        return False
+    try:
+        return vector_element(_parsed(note)) is not None
     except ValueError:
         return False
 
@@ -126,6 +137,8 @@ def _along(noted: t.DataType, usual: t.DataType) -> t.DataType:
 
 
 def _list_along(noted: Any, usual: t.DataType) -> t.DataType:
+    if usual == t.binary and vector_element(noted) is not None:
+        return noted  # type: ignore[no-any-return]  # a list that was read with vectors=binary
     if not isinstance(usual, t.List):
         raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
     made: t.DataType = replace(noted, value=_field_along(noted.value, usual.value))

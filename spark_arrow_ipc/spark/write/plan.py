@@ -27,12 +27,12 @@ from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput,
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
-from spark_arrow_ipc.spark.options.enums import DictionaryColumns
+from spark_arrow_ipc.spark.options.enums import DictionaryColumns, Vectors
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
-from spark_arrow_ipc.spark.write.restore_schema import restored_schema
+from spark_arrow_ipc.spark.write.restore_schema import restored_schema, vector_notes
 from spark_arrow_ipc.spark.write.schema_check import check_names
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
 
@@ -119,7 +119,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
         check_partition_columns(usual.fields, positions)
     tensors = plan_tensors(schema, options.tensor_columns or (), restore_types=options.restore_types)
     tensors = {i: target for i, target in tensors.items() if i not in positions}
-    written = restored_schema(without_notes(schema, tensors)) if options.restore_types else usual
+    written = _written_schema(without_notes(schema, tensors), usual, options)
     # Partition columns are not in the files, so their types are not restored.
     fields = [a if i in positions else b for i, (a, b) in enumerate(zip(usual.fields, written.fields, strict=True))]
     for i, target in tensors.items():
@@ -138,6 +138,13 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     # Raises for unknown names in the option statistics, before any task runs.
     StatisticsCollector(plan.file_schema, sink.statistics)
     return plan
+
+
+def _written_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:
+    """Return the schema of the files: with the noted types of all columns, of vectors, or of none."""
+    if options.restore_types:
+        return restored_schema(schema)
+    return restored_schema(vector_notes(schema)) if options.vectors is Vectors.BINARY else usual
 
 
 def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tuple[int, ...]:

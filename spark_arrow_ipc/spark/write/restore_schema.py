@@ -21,11 +21,11 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.types import field_metadata
-from spark_arrow_ipc.spark.types.noted_types import noted_type, readable
+from spark_arrow_ipc.spark.types.noted_types import is_storage_of, is_vector_note, noted_type, readable
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, own_pairs, storage_type
 from spark_arrow_ipc.spark.write.restore_values import RESTORED
 
-__all__ = ["restored_schema"]
+__all__ = ["restored_schema", "vector_notes"]
 
 
 def restored_schema(spark_schema: s.StructType) -> Schema:
@@ -37,6 +37,22 @@ def restored_schema(spark_schema: s.StructType) -> Schema:
         A column cannot be converted to the noted type; the message says how to drop the note.
     """
     return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
+
+
+def vector_notes(spark_schema: s.StructType) -> s.StructType:
+    """Return a schema without all notes but those of vectors on binary columns, for ``vectors=binary``."""
+    return s.StructType([_vector_notes(field) for field in spark_schema.fields])
+
+
+def _vector_notes(field: s.StructField) -> s.StructField:
+    metadata = dict(field.metadata or {})
+    note = metadata.get(field_metadata.TYPE_KEY)
+    is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_note(note)
+    # The note of the type that a column is written as anyway says that an extension fits it.
+    if not is_vector and not is_storage_of(arrow_field(field.name, field.dataType, {}, field.name).type, note):
+        metadata.pop(field_metadata.TYPE_KEY, None)
+    type_ = vector_notes(field.dataType) if isinstance(field.dataType, s.StructType) else field.dataType
+    return s.StructField(field.name, type_, field.nullable, metadata)
 
 
 def _restored_field(

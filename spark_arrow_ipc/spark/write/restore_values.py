@@ -26,7 +26,9 @@ from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.types.vector_types import vector_element
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
+from spark_arrow_ipc.spark.write.restore_vectors import restored_vector
 
 __all__ = ["RESTORED", "Row", "restore"]
 
@@ -403,6 +405,14 @@ class Row:
     """True if `restore` converts the children itself, so that they need no rows of their own."""
 
 
+def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
+    return restored_vector(array, type_)
+
+
+def _is_vector(_: Any, noted: Any) -> bool:
+    return vector_element(noted) is not None
+
+
 RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
     (t.Int, t.Int): Row(_numbers),
     (t.Decimal, t.Int): Row(_uint64, lambda usual, noted: usual == t.Decimal(20, 0) and noted == t.uint64),
@@ -426,6 +436,7 @@ RESTORED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Row]] = {
     (t.Binary, t.BinaryView): Row(_views),
     (t.Utf8, t.Utf8View): Row(_views),
     (t.Binary, t.FixedSizeBinary): Row(_fixed_size_binary),
+    **{(t.Binary, kind): Row(_vector, _is_vector, is_whole=True) for kind in (t.List, t.LargeList, t.FixedSizeList)},
     (t.Utf8, t.FixedSizeBinary): Row(_of_uuid, lambda _, noted: noted.byte_width == _UUID_NBYTES),
     (t.List, t.List): Row(_list),
     (t.List, t.LargeList): Row(_large_list),

@@ -15,7 +15,8 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import map_in_arrow
-from spark_arrow_ipc.errors import FunctionError, UnsupportedError
+from spark_arrow_ipc.errors import FunctionError, OptionError, UnsupportedError
+from spark_arrow_ipc.spark.functions.mapped_source import MappedSource
 
 # Workers cannot import a test: its functions go by value, as those of a notebook do.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -237,6 +238,8 @@ def test_a_function_is_not_written_to(spark, lake, tmp_path):
     (name,) = set(re.findall(r"arrowipc_map_\w{32}", plan))
     with pytest.raises(PySparkException, match="a function is for reading"):
         spark.range(1).write.format(name).mode("append").save(str(tmp_path / "out"))
+    with pytest.raises(OptionError, match="a function of map_in_arrow reads a batch"):
+        MappedSource({}).streamReader(None)
     with pytest.raises(PySparkException, match="is given to map_in_arrow"):
         spark.read.format(name).schema("other int").load(str(lake)).collect()
 

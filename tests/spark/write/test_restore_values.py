@@ -224,6 +224,6 @@ def test_every_row_of_the_table_is_met_by_a_test():
                 pairs += [(x.type, y.type) for x, y in zip(a.children, b.children, strict=True)]
     elsewhere = {
         (t.Bool, t.Int), (t.Utf8, t.FixedSizeBinary), (t.Time, t.Time), (t.Int, t.Time), (t.Int, t.Timestamp),
-        (t.Int, t.Duration),
+        (t.Int, t.Duration), *((t.Binary, kind) for kind in (t.List, t.LargeList, t.FixedSizeList)),
     }  # fmt: skip
     assert set(restore_values.RESTORED) <= met | elsewhere

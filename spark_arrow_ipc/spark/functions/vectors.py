@@ -1,0 +1,183 @@
+"""Vectors in binary columns as numpy sees them, for functions over columns read with ``vectors=binary``.
+
+Strategy
+--------
+A binary column holds the bytes of all rows in one buffer; with the type of its numbers that is a numpy array, without a
+copy. The type is noted in the metadata of the field, which Spark passes on in the batches of `mapInArrow` and
+`map_in_arrow`; pandas functions get Python objects without it, and are told the type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import SchemaMismatchError
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY, TYPE_KEY
+from spark_arrow_ipc.spark.types.noted_types import is_vector_note, note_of, noted_type
+from spark_arrow_ipc.spark.types.vector_types import vector_element
+
+__all__ = ["matrix", "metadata", "ragged", "stack", "to_binary"]
+
+NDArray = npt.NDArray[Any]
+
+_WANTED: Final = "binary values that hold vectors"
+
+
+def metadata(dtype: npt.DTypeLike, size: int | None = None) -> dict[str, str]:
+    """Return the metadata that notes vectors on a binary column, for ``df.withMetadata(column, ...)``.
+
+    With them, a write with ``vectors=binary`` makes a list of the column.
+
+    Parameters
+    ----------
+    dtype
+        Of the numbers: whole numbers of 8 to 64 bits, or floats of 16 to 64.
+    size
+        Numbers of each vector, which then is a fixed-size list; None for lists of any length.
+
+    Raises
+    ------
+    TypeError
+        Arrow has no such numbers.
+    """
+    element = bridge.type_from_pyarrow(pa.from_numpy_dtype(np.dtype(dtype)))
+    item = t.Field("item", element)
+    type_ = t.List(item) if size is None else t.FixedSizeList(item, size)
+    if vector_element(type_) is None:
+        raise TypeError(f"expected a dtype of whole numbers or floats, found {np.dtype(dtype)}")
+    return {TYPE_KEY: note_of(type_)}
+
+
+def matrix(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> NDArray:
+    """Return the vectors of a column as rows of a matrix: a view, shape ``(rows, size)``.
+
+    Parameters
+    ----------
+    batch
+        Of a function for `map_in_arrow` or `mapInArrow`.
+    column
+        Its name; read with ``vectors=binary``.
+    dtype
+        Of the numbers; by default as the column's metadata note it.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The column is not binary, its numbers are not known, it has nulls, or its vectors differ in length.
+    """
+    values, own = ragged(batch, column, dtype)
+    if batch.column(column).null_count:
+        raise SchemaMismatchError(expected="no nulls", found=f"{batch.column(column).null_count:,}", field_path=column)
+    sizes = np.diff(own)
+    if len(sizes) and (sizes != sizes[0]).any():
+        found = f"{sizes.min():,} to {sizes.max():,} numbers; ragged() takes them"
+        raise SchemaMismatchError(expected="vectors of one length", found=found, field_path=column)
+    return values[int(own[0]) : int(own[-1])].reshape(batch.num_rows, -1 if len(sizes) and sizes[0] else 0)
+
+
+def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = None) -> tuple[NDArray, NDArray]:
+    """Return the numbers of all rows, and where those of each row begin: views, if the bytes are aligned.
+
+    Row i has ``values[offsets[i]:offsets[i + 1]]``; a null row has none that count.
+
+    Parameters
+    ----------
+    batch, column, dtype
+        As for `matrix`.
+
+    Returns
+    -------
+    values
+        Of `dtype`.
+    offsets
+        Shape ``(rows + 1,)``.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The column is not binary, its numbers are not known, or a value has not whole numbers.
+    """
+    array = batch.column(column)
+    of_numbers = _dtype(batch, column) if dtype is None else np.dtype(dtype)
+    if not pa.types.is_binary(array.type):
+        raise SchemaMismatchError(
+            expected=_WANTED, found=f"{array.type}; read it with vectors=binary", field_path=column
+        )
+    ours = bridge.from_pyarrow(array)
+    own = numpy_views.value_offsets(ours)
+    start, stop = int(own[0]), int(own[-1])
+    nbytes = np.diff(own)
+    if (nbytes % of_numbers.itemsize).any():
+        row = int((nbytes % of_numbers.itemsize != 0).argmax())
+        found = f"{int(nbytes[row]):,} bytes in row {row:,}"
+        raise SchemaMismatchError(expected=f"a multiple of {of_numbers.itemsize} bytes", found=found, field_path=column)
+    data = numpy_views.value_bytes(ours)[start:stop]
+    return data.view(of_numbers), (own - start) // of_numbers.itemsize
+
+
+def stack(values: Iterable[bytes], dtype: npt.DTypeLike) -> NDArray:
+    """Return vectors of one length as rows of a matrix: one copy, shape ``(rows, size)``.
+
+    Parameters
+    ----------
+    values
+        A column in a pandas function: a series of bytes without nulls.
+    dtype
+        Of the numbers.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A value is null, or they differ in length.
+    """
+    rows = list(values)
+    if any(row is None for row in rows):
+        raise SchemaMismatchError(expected="no nulls", found="None")
+    least, most = min(map(len, rows), default=0), max(map(len, rows), default=0)
+    if least != most:
+        raise SchemaMismatchError(expected="vectors of one length", found=f"{least:,} to {most:,} bytes")
+    made: NDArray = np.frombuffer(b"".join(rows), dtype)
+    return made.reshape(len(rows), -1 if most else 0)
+
+
+def to_binary(vectors: NDArray) -> pa.Array:
+    """Return the rows of a matrix as binary values, for a batch that a function yields.
+
+    Shares the memory of a matrix that is contiguous and little-endian.
+
+    Parameters
+    ----------
+    vectors
+        Shape ``(rows, size)``.
+    """
+    rows, size = vectors.shape
+    little = np.ascontiguousarray(vectors, vectors.dtype.newbyteorder("<"))
+    own = np.arange(rows + 1, dtype=np.int64) * size * little.itemsize
+    large = pa.Array.from_buffers(
+        pa.large_binary(), rows, [None, pa.py_buffer(own), pa.py_buffer(little.reshape(-1).view(np.uint8))]
+    )
+    return large.cast(pa.binary())
+
+
+def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
+    """Return the dtype that the metadata of a column note."""
+    metadata_ = batch.schema.field(column).metadata or {}
+    noted = json.loads(metadata_.get(SPARK_KEY.encode(), b"{}")).get(TYPE_KEY)
+    if not is_vector_note(noted):
+        raise SchemaMismatchError(
+            expected="a column whose metadata note its numbers (read with vectors=binary)",
+            found="none; give the dtype, as float32",
+            field_path=column,
+        )
+    element = vector_element(noted_type(noted, t.binary))
+    assert element is not None
+    return numpy_views.dtype_of(element)
