@@ -1,0 +1,151 @@
+"""The programs of the documentation's pages run, and print what stands beside them (page_programs.py)."""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+
+import numpy as np
+import page_programs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fault_server import fault_server
+from page_programs import blocks, in_folder, missing, pages, printed_by
+from pyspark.sql import functions as f
+
+from spark_arrow_ipc.cli.main import main
+
+BATCHES = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def flights(rows=1000):
+    numbers = np.arange(rows)
+    return pa.table({
+        "carrier": np.array(["AA", "UA", "B6", "DL"])[numbers % 4],
+        "dep_delay": numbers % 90.0,
+        "delay": numbers % 90,
+        "distance": numbers * 3.5,
+    })  # fmt: skip
+
+
+def write_file(path, table, rows=100):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The files that pages name."""
+    write_file(tmp_path / "flights.arrow", flights())
+    pq.write_table(flights(), tmp_path / "flights.parquet")
+    whole = (tmp_path / "flights.arrow").read_bytes()
+    (tmp_path / "torn.arrow").write_bytes(whole[: len(whole) * 2 // 3])
+    names = pa.table({"id": [1, 2], "name": ["A", "B"], "price": [1.0, 20.0], "year": [2024, 2024]})
+    write_file(tmp_path / "data" / "items" / "a.arrow", names)
+    write_file(tmp_path / "data" / "flights" / "a.arrow", names)
+    return tmp_path
+
+
+@pytest.fixture
+def settings(spark):
+    """What a page sets of the session is set back."""
+    before = spark.conf.get(BATCHES)
+    yield
+    spark.conf.set(BATCHES, before)
+
+
+@contextlib.contextmanager
+def bucket(monkeypatch):
+    """A server with the bucket of the pages, whose keys are where the pages look for them."""
+    with fault_server() as server:
+        monkeypatch.setenv("LAKE_KEY_ID", server.options["access_key_id"])
+        monkeypatch.setenv("LAKE_SECRET", server.options["secret_access_key"])
+        yield server
+
+
+def page_id(path):
+    return path.relative_to(page_programs.DOCS).as_posix()
+
+
+@pytest.mark.parametrize("page", pages(), ids=page_id)
+def test_the_programs_of_a_page(spark, settings, folder, monkeypatch, page):
+    namespace = {"spark": spark, "df": spark.range(3), "f": f}
+    with contextlib.ExitStack() as stack:
+        server = None
+        for number, block in enumerate(blocks(page)):
+            if not page_programs.runs(block) or missing(block):
+                continue
+            code = block.code
+            if block.mark == "bucket":
+                server = server or stack.enter_context(bucket(monkeypatch))
+                code = code.replace(
+                    '"storage.region": "eu-central-1"',
+                    f'"storage.endpoint": "{server.endpoint}", "storage.region": "eu-central-1"',
+                )
+                code = code.replace("s3://bucket/", f"{server.url}/")
+            where = f"{page.name}, block {number}"
+            if block.language == "console":
+                run_commands(code, folder, where)
+                continue
+            expected = page_programs.PRINTS.findall(code)
+            printed = printed_by(code, namespace, folder, where)
+            if expected:
+                assert expected == printed.splitlines(), where
+            elif "print(" in code:  # a table that Spark shows is not compared
+                assert shown_after(page, block) == printed, where
+
+
+def shown_after(page, block):
+    """The text that a page shows below a program."""
+    found = re.search(re.escape(block.code) + r"```\n\n```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert found, f"{page.name}: a program prints, and the page does not show what"
+    return found[1]
+
+
+def run_commands(code, folder, where):
+    """Run the lines of our own command; what stands below one is what it prints."""
+    for command, below in re.findall(r"^\$ (arrowipc .*)\n((?:(?!\$ ).*\n)*)", code, re.MULTILINE):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main(shlex.split(command, comments=True)[1:])
+        assert "usage:" not in err.getvalue(), f"{where}: {command}"
+        if below:
+            assert below == out.getvalue() + err.getvalue(), f"{where}: {command}"
+
+
+@pytest.mark.exhaustive
+def test_the_tutorial_prints_what_it_shows(spark, settings, tmp_path):
+    notebook = json.loads(page_programs.NOTEBOOK.read_text())
+    namespace = {}
+    for number, cell in enumerate(page_programs.cells_of(notebook), 1):
+        printed = printed_by(page_programs.source_of(cell), namespace, tmp_path, f"cell {number}")
+        assert page_programs.output_of(cell) == printed, f"cell {number}"
+
+
+def test_paths_that_go_to_spark_are_in_the_folder():
+    given = 'a.load("lake"), b.save("/data/x"), c.load("s3://a/b"), ipc.open("x.arrow"), open("y")'
+    expected = 'a.load("/t/lake"), b.save("/t/data/x"), c.load("s3://a/b"), ipc.open("/t/x.arrow"), open("y")'
+    assert expected == in_folder(given, "/t")
+
+
+def test_a_block_that_is_not_run_says_why():
+    reasons = [
+        block.not_run
+        for path in page_programs.DOCS.rglob("*.md")
+        for block in blocks(path)
+        if block.mark.startswith("not run")
+    ]
+    assert reasons
+    assert all(len(reason) > 10 for reason in reasons)
+
+
+def test_a_mark_is_one_that_is_known():
+    marks = {block.mark for path in page_programs.DOCS.rglob("*.md") for block in blocks(path) if block.mark}
+    assert [] == [mark for mark in marks if not re.fullmatch(r"not run: .+|needs: \w+|bucket|end .*", mark)]
+
+
+def test_pages_that_run_elsewhere_exist():
+    assert [] == [page for page in page_programs.RUN_ELSEWHERE if not (page_programs.DOCS / page).is_file()]
