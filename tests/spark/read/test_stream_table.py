@@ -5,6 +5,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
@@ -135,8 +136,14 @@ def copied(spark, source, out, checkpoint, **options):
     writer = stream.writeStream.format("arrowipc").options(
         checkpointLocation=str(checkpoint), partitionBy="k", commitRetention="1h"
     )
-    query = writer.trigger(availableNow=True).start(str(out))
-    query.awaitTermination()
+    for is_last in (False, False, True):
+        try:
+            writer.trigger(availableNow=True).start(str(out)).awaitTermination()
+            break
+        except StreamingQueryException as error:
+            # A busy machine takes longer to start Python than Spark waits; the query goes on where it was.
+            if is_last or "failed to connect back" not in str(error):
+                raise
     return sorted(map(tuple, spark.read.format("arrowipc").load(str(out)).collect()))
 
 
@@ -156,8 +163,6 @@ def test_spark_reads_commits_of_jobs_and_of_streams(spark, lake, tmp_path):
 
 @pytest.mark.exhaustive
 def test_spark_meets_overwrites_and_records_that_are_gone(spark, lake, tmp_path):
-    from pyspark.errors import StreamingQueryException
-
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     lake(0, 1)
     assert [(0, 0), (1, 1)] == copied(spark, lake.path, out, checkpoint)

@@ -58,15 +58,19 @@ def followed(spark, path, checkpoint, rows, until, limit=1000):
         rows.extend(map(tuple, batch.collect()))
 
     writer = stream.schema("n long, d string").load(str(path)).writeStream.foreachBatch(take)
-    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    writer = writer.option("checkpointLocation", str(checkpoint))
     deadline = time.monotonic() + 240
+    query = writer.start()
     try:
-        while len(rows) < until and time.monotonic() < deadline and query.isActive:
+        while len(rows) < until and time.monotonic() < deadline:
+            if not query.isActive:
+                # A busy machine takes longer to start Python than Spark waits.
+                assert "failed to connect back" in str(query.exception())
+                rows[:] = rows_of_done_batches(checkpoint, rows)
+                query = writer.start()
             time.sleep(0.05)
     finally:
         query.stop()
-    assert query.exception() is None
-    return query
 
 
 def check(spark, tmp_path, count, pause, limit):
@@ -77,14 +81,14 @@ def check(spark, tmp_path, count, pause, limit):
         for share in (0.2, 0.5, 1):
             # A query that was stopped in the middle of a batch runs it again: what it had is taken back.
             followed(spark, path, tmp_path / "checkpoint", rows, share * 2 * count, limit)
-            rows = rows_of_done_batches(tmp_path / "checkpoint", path, rows)
+            rows = rows_of_done_batches(tmp_path / "checkpoint", rows)
         assert 0 == producer.wait(60)
     expected = pa.ipc.open_stream(path.read_bytes()).read_all().to_pylist()
     assert 2 * count == len(expected)
     assert [(row["n"], row["d"]) for row in expected] == rows
 
 
-def rows_of_done_batches(checkpoint, path, rows):
+def rows_of_done_batches(checkpoint, rows):
     """Return the rows of the batches that Spark has noted as done: by the last of their offsets."""
     done = max((int(file.name) for file in (checkpoint / "commits").glob("[0-9]*")), default=-1)
     if done < 0:
