@@ -20,10 +20,10 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from spark_arrow_ipc import __version__
-from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared import progress, render
 from spark_arrow_ipc.errors import ArrowIpcError
 
-__all__ = ["COMMANDS", "Command", "main"]
+__all__ = ["COMMANDS", "Command", "main", "parsers"]
 
 
 class CommandModule(Protocol):
@@ -70,6 +70,7 @@ COMMANDS: Mapping[str, Command] = {
     "integration": Command(
         "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"
     ),
+    "completion": Command("print a script for the shell to complete commands", "spark_arrow_ipc.cli.completion"),
     "doctor": Command("check this environment, and name the fixes", "spark_arrow_ipc.cli.doctor"),
 }
 
@@ -99,7 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
-            status = module.run(arguments)
+            with progress.shown():
+                status = module.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it (`| head`): no error, and the interpreter must not flush again.
@@ -110,6 +112,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("there is not enough memory for this file")
     return status
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of all commands, by name. Imports every command's module."""
+    _, commands = _parser()
+    for name, parser in commands.items():
+        cast("CommandModule", import_module(COMMANDS[name].module)).add_arguments(parser)
+    return commands
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:

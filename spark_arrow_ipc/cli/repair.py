@@ -19,6 +19,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.progress import advance
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
@@ -95,6 +96,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
                     lost.append(batch)
                     continue
                 writer.write(batch)
+                advance(batch.num_rows)
                 kept, rows = kept + 1, rows + batch.num_rows
     print(f"{render.printable(target)}: kept {_batches(kept)}, {render.count(rows, 'row')}")
     _print_losses(lost, found)

@@ -23,6 +23,7 @@ from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
+from spark_arrow_ipc.cli.shared.progress import count_rows
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
@@ -115,7 +116,7 @@ def examine(given: Input, *, values: bool = False) -> Verdict:
             # A note says it.
             warnings.simplefilter("ignore", ipc.ConcatenatedStreamsWarning)
             form = reader.format
-            for batch in reader:
+            for batch in count_rows(reader):
                 if values:
                     ranges.look(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows

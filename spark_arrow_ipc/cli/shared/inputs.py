@@ -29,6 +29,7 @@ from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.progress import count_files, count_rows
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.cli.shared.where import RowPredicate
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -194,7 +195,7 @@ def each_input(
                 raise
             refused(path, error)
             continue
-        yield from listed
+        yield from count_files(listed)
 
 
 def complain(error: ArrowIpcError | OSError | str) -> None:
@@ -308,18 +309,18 @@ def open_rows(
         asked = columns if where is None else None
         with ipc.connect(given.path, columns=asked, token=given_token()) as served:
             if where is None:
-                yield Rows(served, served.schema, served)
+                yield Rows(served, served.schema, count_rows(served))
             else:
                 read = chosen.of_file(served.schema)
-                yield Rows(served, chosen.schema, chosen.batches(batch.select(read) for batch in served))
+                yield Rows(served, chosen.schema, chosen.batches(batch.select(read) for batch in count_rows(served)))
         return
     if columns is None and where is None and not given.fields:
         with ipc.open(given.openable()) as reader:
-            yield Rows(reader, reader.schema, batches_of(reader))
+            yield Rows(reader, reader.schema, count_rows(batches_of(reader)))
         return
     with ipc.open(given.openable(), columns=chosen.of_file) as reader:
         wanted = batches_of(reader) if batches_of is not iter else chosen.wanted_batches(reader)
-        yield Rows(reader, chosen.schema, chosen.batches(wanted))
+        yield Rows(reader, chosen.schema, chosen.batches(count_rows(wanted)))
 
 
 def partition_row(given: Input) -> RecordBatch:
