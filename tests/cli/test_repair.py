@@ -128,7 +128,7 @@ def test_each_file_of_a_directory_is_repaired_under_its_own_path(capsys, tmp_pat
     assert [*range(100)] == rows(tmp_path / "new" / "k=1" / "sound")
     status, _, err = repaired(capsys, tmp_path / "lake", tmp_path / "new")
     assert 1 == status
-    assert "never overwritten" in err
+    assert "not overwritten" in err
 
 
 NOTHING = [("empty", b""), ("text", b"a,b\n1,2\n" * 4), ("only the magic", b"ARROW1\0\0")]
@@ -149,5 +149,5 @@ def test_nothing_is_overwritten(capsys, tmp_path):
     target.write_text("mine")
     status, _, err = repaired(capsys, source, target)
     assert (1, "mine") == (status, target.read_text())
-    assert "never overwritten" in err
+    assert "not overwritten" in err
     assert 1 == repaired(capsys, source, source)[0]

@@ -127,4 +127,4 @@ def test_ten_thousand_files(many, command, options, first):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert (0, "") == (answer.returncode, answer.stderr)
-    assert answer.stdout.startswith(first.format(root=many))
+    assert answer.stdout.startswith(first.replace("{root}", str(many)))

@@ -32,7 +32,7 @@ def test_the_format_and_codec_can_be_given():
 def test_an_existing_file_is_refused(tmp_path):
     (tmp_path / "a.arrow").touch()
     files.refuse_existing(LOCAL, str(tmp_path / "new.arrow"))
-    with pytest.raises(FileExistsError, match="never overwritten"):
+    with pytest.raises(FileExistsError, match="not overwritten"):
         files.refuse_existing(LOCAL, str(tmp_path / "a.arrow"))
 
 
