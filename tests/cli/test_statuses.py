@@ -113,6 +113,14 @@ def test_a_bad_path_makes_the_status_1_and_hides_no_other(capsys, data, command,
     assert "one.arrow" in out
 
 
+@pytest.mark.parametrize("command", [command for command in READING if command != "repair"])
+def test_a_broken_file_is_named_and_nothing_is_written(capsys, data, command):
+    status, out, err = run(capsys, command, "bad.arrow")
+    assert 1 == status
+    assert "bad.arrow" in (out + err).splitlines()[0]
+    assert not (data / "target").exists()
+
+
 STATUSES = [
     ("layout", ["one.arrow", "target"], 0),
     ("layout", ["-", "target"], 0),

@@ -95,8 +95,8 @@ def test_a_pipe_that_is_closed_is_no_error_of_any_command(path, command, options
 
 MANY = [
     ("count", [], "1\t"), ("validate", [], ""), ("inspect", ["--json"], '{"path": '), ("schema", [], "{root}"),
-    ("stats", [], "10,000 rows, 2 columns"), ("head", [], "  a  k"), ("tail", [], "  a  k"), ("sample", ["--seed", "1"], "   "),
-    ("cat", ["--where", "a = 77"], "  a  k"), ("concat", ["{root}.1"], "{root}.1: 10,000 rows in 10,000 record batches"),
+    ("stats", [], "10,000 rows, 2 columns"), ("head", [], "  a  k"), ("tail", [], "     a  k"), ("sample", ["--seed", "1"], "   "),
+    ("cat", ["--where", "a = 77"], "   a  k"), ("concat", ["{root}.1"], "{root}.1: 10,000 rows in 10,000 record batches"),
     ("rewrite", ["{root}.2", "--sort-by", "a", "--descending"], "{root}.2: 10,000 rows in 1 record batch"),
     ("split", ["{root}.3", "--rows", "3000"], "{root}.3: 10,000 rows in 4 files"),
     ("convert", ["{root}.4.parquet"], "{root}.4.parquet: 10,000 rows"),
