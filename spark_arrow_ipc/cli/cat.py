@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import closing
+from itertools import chain
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -32,14 +33,27 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the rows of all files, one after the other, up to the first error."""
     left = arguments.limit
     chosen = Chosen.of(arguments)
+    without_rows: Schema | None = None
+    is_printed = False
     for given in each_given(arguments):
         if not left:
             break
         with error_context(path=given.path), closing(_tables(given, chosen)) as tables:
             for schema, batches in tables:
+                if chosen.where is not None:
+                    # Names of columns without a row, once for each file, would bury the rows.
+                    source = iter(batches)
+                    first = next(source, None)
+                    if first is None:
+                        without_rows = schema
+                        continue
+                    batches = chain([first], source)  # noqa: PLW2901 - the same rows
+                is_printed = True
                 left -= print_rows(arguments.format, schema, batches, left)
                 if not left:
                     break
+    if not is_printed and without_rows is not None:
+        print_rows(arguments.format, without_rows, (), 0)
     return 0
 
 

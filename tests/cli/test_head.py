@@ -98,3 +98,10 @@ def test_without_pyspark_where_is_one_sentence(capsys, lake, monkeypatch):
 def test_a_predicate_that_is_none_is_one_sentence(capsys, lake):
     assert 1 == main(["cat", "--where", "a ==== 1", lake])
     assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize(("predicate", "expected"), [("a = 2005", 2), ("a = 7", 1)], ids=["one row", "none"])
+def test_files_without_a_match_print_no_names(capsys, lake, predicate, expected):
+    assert 0 == main(["cat", "--columns", "a", "--where", predicate, lake])
+    lines = capsys.readouterr().out.splitlines()
+    assert (expected, "a") == (len(lines), lines[0].strip())
