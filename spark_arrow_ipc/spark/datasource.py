@@ -25,15 +25,15 @@ from spark_arrow_ipc.spark.options.options import (
     parse_stream,
 )
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors
-from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
-from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
-from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 from spark_arrow_ipc.storage.local_path import is_relative
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
+    from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
     from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader
     from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
+    from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
 __all__ = ["ArrowIpcDataSource"]
 
@@ -106,6 +106,8 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     @short_errors
     def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
         """Return the writer of a new job."""
+        from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter  # reads are planned sooner without it
+
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:
             raise OptionError(_NO_PATH)
@@ -130,11 +132,16 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
 
 def _reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
     """Return the reader of files, of their headers, or of tables of servers."""
+    # Each is imported when it is needed: a query starts sooner without the others.
     if options.metadata_only:
+        from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
+
         return ArrowIpcBlockReader
     if not options.reads_servers:
+        from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+
         return ArrowIpcBatchReader
-    from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader  # files are read sooner without it
+    from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
 
     return ArrowIpcServedReader
 
