@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -41,16 +41,17 @@ class PlainFields:
     ----------
     types, type_of
         The distinct types, and the number of each field's.
-    names, ends
-        The names in ASCII, one after the other, and the end of each.
+    names, starts, stops
+        A copy of the bytes that hold all names, in ASCII, and where each is.
     nullable
         Of each field.
     """
 
     types: tuple[t.DataType, ...]
     type_of: npt.NDArray[np.int64]
-    names: str
-    ends: npt.NDArray[np.int64]
+    names: bytes
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
     nullable: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -58,18 +59,21 @@ class PlainFields:
 
     def fields(self) -> tuple[t.Field, ...]:
         """Return the fields."""
-        ends = self.ends.tolist()
-        rows = zip([0, *ends[:-1]], ends, self.type_of.tolist(), self.nullable.tolist(), strict=True)
+        numbers = (self.starts, self.stops, self.type_of, self.nullable)
         return tuple(
-            t.Field(self.names[start:stop], self.types[type_], nullable) for start, stop, type_, nullable in rows
+            t.Field(self.names[start:stop].decode("ascii"), self.types[type_], nullable)
+            for start, stop, type_, nullable in zip(*(own.tolist() for own in numbers), strict=True)
         )
 
 
 def plain_fields(view: reader.TableView, limits: Limits, decode_type: DecodeType) -> PlainFields | None:
     """Return the fields of a ``Schema`` table, or None if they are few, not all plain, or not all sound. O(fields)."""
+    walk = view.vector_of_tables("fields")[0]
+    budget = walk.remaining
     try:
         return _plain_fields(view, limits, decode_type)
     except (Unusual, ArrowIpcError, ValueError):
+        walk.remaining = budget  # who decodes field by field visits the same tables
         return None
 
 
@@ -85,18 +89,15 @@ def _plain_fields(view: reader.TableView, limits: Limits, decode_type: DecodeTyp
     nbytes = stops - starts
     # Names may share bytes, and each check and copy costs its own.
     demand(int(nbytes.sum()) <= len(fields.memory))
-    demand(are_ascii(fields.memory, starts, stops))
+    named = np.flatnonzero(nbytes)
+    first, last = (int(starts[named].min()), int(stops[named].max())) if len(named) else (0, 0)
+    names = fields.memory[first:last].tobytes()
+    starts = np.where(nbytes > 0, starts - first, 0)
+    stops = starts + nbytes
+    demand(are_ascii(np.frombuffer(names, np.uint8), starts, stops))
     types: dict[t.DataType, int] = {}
     type_of = np.zeros(len(fields), np.int64)
     for discriminant, own, tables in fields.unions("type"):
         for table, alike in tables.distinct():
             type_of[own[alike]] = types.setdefault(decode_type(discriminant, table), len(types))
-    names = b"".join(_pieces(fields.memory, starts, stops))
-    return PlainFields(
-        tuple(types), type_of, names.decode("ascii"), np.cumsum(nbytes), fields.bytes_of("nullable") != 0
-    )
-
-
-def _pieces(memory: npt.NDArray[np.uint8], starts: Any, stops: Any) -> list[memoryview]:
-    data = memory.data
-    return [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    return PlainFields(tuple(types), type_of, names, starts, stops, fields.bytes_of("nullable") != 0)

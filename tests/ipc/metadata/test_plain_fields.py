@@ -90,6 +90,19 @@ def test_other_schemas_are_decoded_field_by_field(case):
     assert message.schema.fields == schema_from_pyarrow(schema).fields
 
 
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_trying_to_decode_them_at_once_takes_nothing_of_the_budget_of_tables(case, monkeypatch):
+    flatbuffer = flatbuffer_of(wide(NOT_PLAIN[case]))
+    left = []
+    for at_once in (True, False):
+        if not at_once:
+            monkeypatch.setattr(schema_module, "plain_fields", lambda *_: None)
+        view = decode_message(memoryview(flatbuffer), Limits()).header.view
+        schema_module.decode_schema(view, Limits())
+        left.append(view.vector_of_tables("fields")[0].remaining)
+    assert left[0] == left[1]
+
+
 def test_a_broken_schema_is_the_same_error(both):
     """Each byte of a wide schema may be changed: its vtables, references, names and types."""
     flatbuffer = flatbuffer_of(wide(copies=2))
