@@ -17,6 +17,7 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.spark import bridge  # noqa: F401 - where pyarrow is missing, Spark is told here, not in a task
 from spark_arrow_ipc.spark.options.options import (
     ReadOptions,
     SparkWriteOptions,
