@@ -156,91 +156,157 @@ class ArrowIpcError(Exception):
 
 
 class InvalidArrowError(ArrowIpcError, ValueError):
-    """The bytes break the Arrow specification."""
+    """The bytes break the Arrow specification.
+
+    Get the file again from its source: it was damaged, or its writer is wrong. `arrowipc repair` copies what is whole of it.
+    """
 
 
 class InvalidFramingError(InvalidArrowError):
-    """Magic, continuation marker, message length, truncation or footer position is wrong."""
+    """Magic, continuation marker, message length, truncation or footer position is wrong.
+
+    A file that was copied in part: copy it again, or read the rest with `recover=true` or `arrowipc repair`.
+    """
 
 
 class NotArrowError(InvalidFramingError):
-    """By its first bytes it is no Arrow file or stream at all."""
+    """By its first bytes it is no Arrow file or stream at all.
+
+    Read it with the source of its own format; `pathGlobFilter` leaves such files out of a directory.
+    """
 
 
 class TruncatedError(InvalidFramingError):
-    """The bytes end inside a message; all before it may be right, and a writer may still go on."""
+    """The bytes end inside a message; all before it may be right, and a writer may still go on.
+
+    Wait for the writer (`ipc.open(path, follow=True)`), copy the file again, or take what is whole with `recover=true`.
+    """
 
 
 class InvalidMetadataError(InvalidArrowError):
-    """The Flatbuffers structure is broken, or holds a value that the specification forbids."""
+    """The Flatbuffers structure is broken, or holds a value that the specification forbids.
+
+    As for every invalid file: get it again; if a sound writer made it, report it with the bytes.
+    """
 
 
 class InvalidBodyError(InvalidArrowError):
-    """A region, buffer, offset, dictionary index or compressed buffer is wrong."""
+    """A region, buffer, offset, dictionary index or compressed buffer is wrong.
+
+    As for every invalid file: get it again; `ignoreCorruptFiles=true` skips the rest of it, with a warning.
+    """
 
 
 class InvalidDictionaryError(InvalidArrowError):
-    """A dictionary id is unknown, or a dictionary batch comes where the format allows none."""
+    """A dictionary id is unknown, or a dictionary batch comes where the format allows none.
+
+    As for every invalid file: get it again; a writer that replaces dictionaries has to write a stream, not a file.
+    """
 
 
 class UnsupportedError(ArrowIpcError, NotImplementedError):
-    """Valid Arrow that this package does not handle."""
+    """Valid Arrow that this package does not handle.
+
+    The message names what it is; write the data again without it, with the library that wrote it.
+    """
 
 
 class AggregateError(UnsupportedError):
-    """An aggregate that is not computed in workers, because its answer might differ from Spark's."""
+    """An aggregate that is not computed in workers, because its answer might differ from Spark's.
+
+    The message names the aggregate and what it takes; compute others with Spark on the DataFrame of `load`.
+    """
 
 
 class NoTableError(UnsupportedError):
-    """Valid Arrow IPC that holds no table, but a tensor."""
+    """Valid Arrow IPC that holds no table, but a tensor.
+
+    Read it with `ipc.read_tensor`, or in Spark with the option `tensors`.
+    """
 
 
 class NoTensorError(UnsupportedError):
-    """Valid Arrow IPC that holds no tensor, but a table."""
+    """Valid Arrow IPC that holds no tensor, but a table.
+
+    Read it with `ipc.open`, or in Spark without the option `tensors`.
+    """
 
 
 class LimitError(ArrowIpcError):
-    """A budget of `Limits` is exceeded."""
+    """A budget of `Limits` is exceeded.
+
+    If the file is trusted, give a larger budget: `ipc.Limits`, in Spark `maxBatchBytes`. Else it is what the budget is for.
+    """
 
 
 class FileChangedError(ArrowIpcError):
-    """The file changed since the plan was made: its size or modification time differs, or it is gone."""
+    """The file changed since the plan was made: its size or modification time differs, or it is gone.
+
+    Read the path again: a DataFrame keeps the files that it was planned with. `keepReplaced` lets old reads go on.
+    """
 
 
 class NoFilesError(ArrowIpcError):
-    """There is nothing to read."""
+    """There is nothing to read.
+
+    Look at the path, and at what the message says was skipped there.
+    """
 
 
 class OptionError(ArrowIpcError, ValueError):
-    """An option is unknown, ill-typed or contradicts another."""
+    """An option is unknown, ill-typed or contradicts another.
+
+    The message says what would be right; `python -m spark_arrow_ipc.spark.options` prints all options.
+    """
 
 
 class FunctionError(ArrowIpcError, TypeError):
-    """A function for workers cannot be sent to them, or what it returned is no record batch."""
+    """A function for workers cannot be sent to them, or what it returned is no record batch.
+
+    Return an iterator of record batches from the function; what it uses must be possible to pickle.
+    """
 
 
 class SchemaMismatchError(ArrowIpcError):
-    """The data of a file does not fit the requested schema."""
+    """The data of a file does not fit the requested schema.
+
+    Ask for the file's own types or wider ones, or let `mergeSchema=true` find the types that hold all files.
+    """
 
 
 class ColumnNotFoundError(SchemaMismatchError):
-    """A requested column does not exist, or its name stands for several."""
+    """A requested column does not exist, or its name stands for several.
+
+    The message lists the columns that are there; `#n` addresses one by its position.
+    """
 
 
 class StreamOffsetError(ArrowIpcError):
-    """The offset of a streaming query cannot be used: it is broken, of another mode, or what it names is gone."""
+    """The offset of a streaming query cannot be used: it is broken, of another mode, or what it names is gone.
+
+    Start the query with a new checkpoint, or with the options that it was started with.
+    """
 
 
 class SourceOverwrittenError(ArrowIpcError):
-    """A job removed rows of a data set that a stream reads."""
+    """A job removed rows of a data set that a stream reads.
+
+    Start the query with a new checkpoint, which reads the data set as it is now; the message says what else there is.
+    """
 
 
 class CommitError(ArrowIpcError):
-    """The written files could not be published."""
+    """The written files could not be published.
+
+    Nothing was published, or the message says what was; `arrowipc vacuum` finishes or clears what is left.
+    """
 
 
 class ConcurrentWriteError(CommitError):
-    """Another job changed the same files at the same time."""
+    """Another job changed the same files at the same time.
+
+    Run the job again: it has changed nothing.
+    """
 
 
 class _Place:

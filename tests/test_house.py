@@ -303,8 +303,11 @@ def test_the_package_has_no_other_name():
     assert not hasattr(spark_arrow_ipc, "no_such_name")
 
 
-def test_the_version_is_said_once_and_the_same():
-    assert PROJECT["project"]["version"] == spark_arrow_ipc.__version__
+def test_the_version_is_said_once():
+    """The build reads it from the package; the paper by which the project is cited has it too."""
+    assert "version" in PROJECT["project"]["dynamic"]
+    assert {"path": "spark_arrow_ipc/__init__.py"} == PROJECT["tool"]["hatch"]["version"]
+    assert f"version: {spark_arrow_ipc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 # ---- files

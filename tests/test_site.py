@@ -71,3 +71,24 @@ def test_every_command_has_its_arguments_on_the_page_of_commands(pages):
     assert list(make_pages.COMMANDS) == re.findall(r"^## arrowipc (.+)$", text, re.MULTILINE)
     assert "usage: arrowipc validate" in text
     assert "--values" in text
+
+
+def test_every_error_says_what_it_means_and_what_to_do(pages):
+    rows = re.findall(
+        r"^\| `(\w+)` \| .* \| (.*) \| (.*) \|$", (pages / "reference" / "errors.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 20
+    assert [] == [name for name, meaning, remedy in rows if not meaning.strip() or not remedy.strip()]
+
+
+def test_the_words_of_where_are_those_of_its_parser(pages):
+    text = (pages / "reference" / "where.md").read_text()
+    assert [] == [
+        word for word in ("`<=>`", "`startswith(column, 'text')`", "`DATE '...'`", "`year(column)`") if word not in text
+    ]
+
+
+@pytest.mark.parametrize("name", ["ipc", "arrow"])
+def test_every_public_name_is_in_the_reference(pages, name):
+    module = getattr(make_pages, name)
+    assert len(module.__all__) == (pages / "reference" / f"{name}.md").read_text().count("::: spark_arrow_ipc.")

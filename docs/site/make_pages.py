@@ -7,15 +7,17 @@
 Strategy
 --------
 Everything in ``docs/`` is read on the code host as it stands, so links there lead from file to file of the repository.
-The site has fewer files: CHANGELOG and SECURITY come from the top level, the notebook becomes a page, and all other
+The site has fewer files: those of the top level (CHANGELOG and others) come with them, the notebook becomes a page, and all other
 files of the repository are named without a link. `fitted` changes the links, and nothing else of a page.
 
-What is made from code: the options of each command, from its parser.
+What is made from code is the table `REFERENCE`: the options of each command from its parser, the errors from their
+docstrings, the words of `where` from the tables of its parser, and for mkdocstrings the names of the Python interface.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import shutil
@@ -23,17 +25,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the checkout's own pages, whichever release is installed
 
+from spark_arrow_ipc import arrow, errors, ipc  # noqa: E402
 from spark_arrow_ipc.cli.main import COMMANDS  # noqa: E402
+from spark_arrow_ipc.dataset.predicate import literals, operands, parser  # noqa: E402
 
 DOCS = ROOT / "docs"
 TARGET = ROOT / "build" / "docs"
 
-TOP_LEVEL = ("CHANGELOG.md", "SECURITY.md")
+TOP_LEVEL = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "RELEASING.md", "SECURITY.md")
 """Pages that lie beside docs/ in the repository, and with its pages on the site."""
 
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]*)((?:#[^)\s]*)?)\)")
@@ -49,7 +54,8 @@ def make_pages(target: Path = TARGET) -> None:
     shutil.copy(DOCS / "site" / "iframe-worker.js", target / "scripts")
     (target / "adr" / "index.md").write_text(decisions(), encoding="utf-8")
     (target / "reference").mkdir(exist_ok=True)
-    (target / "reference" / "commands.md").write_text(commands(), encoding="utf-8")
+    for name, page in REFERENCE.items():
+        (target / "reference" / name).write_text(page(), encoding="utf-8")
 
 
 def _write(target: Path, path: Path) -> None:
@@ -125,14 +131,85 @@ def commands() -> str:
     """Return the page of the command line's arguments, from the parsers of its commands."""
     parts = ["# Commands", "What each command takes. [The command line](../cli.md) says what it reads and how it ends."]
     for name, command in COMMANDS.items():
-        parser = argparse.ArgumentParser(
+        arguments = argparse.ArgumentParser(
             prog=f"arrowipc {name}",
             description=f"{command.summary.capitalize()}.",
             formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
         )
-        import_module(command.module).add_arguments(parser)
-        parts.append(f"## arrowipc {name}\n\n```text\n{parser.format_help().rstrip()}\n```")
+        import_module(command.module).add_arguments(arguments)
+        parts.append(f"## arrowipc {name}\n\n```text\n{arguments.format_help().rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
+
+
+def errors_page() -> str:
+    """Return the table of errors: what each means and what to do, the two paragraphs of its docstring."""
+    rows = []
+    for name in errors.__all__:
+        error = getattr(errors, name)
+        if not isinstance(error, type) or error is errors.ArrowIpcError:
+            continue
+        meaning, _, remedy = str(inspect.getdoc(error)).partition("\n\n")
+        parents = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+        rows.append(f"| `{name}` | {parents} | {meaning} | {remedy} |")
+    return "\n".join([
+        "# Errors",
+        "",
+        "All are in `spark_arrow_ipc.errors`, and are an `ArrowIpcError`.",
+        "The message says what was expected, what was found, and where; `path`, `block_number`, `field_path` and `byte_offset` are attributes.",
+        "Errors of the file system stay `OSError`. [The commonest mistakes](../mistakes.md) has what the screen shows.",
+        "",
+        "| error | is a | it means | what to do |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ])  # fmt: skip
+
+
+def where_page() -> str:
+    """Return the words that `where` takes, from the tables of its parser."""
+    rows = {
+        "comparisons": parser._OPERATORS,
+        "connectors": ["NOT", *parser._CONNECTORS],
+        "other predicates": ["IS [NOT] NULL", "IS NOT DISTINCT FROM", "[NOT] IN", "[NOT] BETWEEN", "[NOT] LIKE"],
+        "tests of strings": [f"{name.lower()}(column, 'text')" for name in parser._STRING_TESTS],
+        "functions of a column": [f"{name.lower()}(column)" for name in operands._OF_COLUMNS],
+        "words": operands.WORDS,
+        "literals with a type": [f"{name} '...'" for name in operands._TYPED],
+        "types of `CAST(constant AS type)`": operands._TYPES,
+        "types that are functions": [f"{name}(constant)" for name in operands._TYPE_FUNCTIONS],
+        "units of `INTERVAL`": [*literals._UNITS, *literals._MONTHS],
+    }
+    return "\n".join([
+        "# Words of where",
+        "",
+        "Every word that the option `where` knows, from the tables of its parser.",
+        "Its grammar, and what it means, is in [Options](../options.md#what-where-understands).",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {title} | {', '.join(f'`{word}`' for word in words)} |" for title, words in rows.items()),
+        "",
+    ])  # fmt: skip
+
+
+def api_page(module: ModuleType) -> str:
+    """Return the page of a module's public names, of which mkdocstrings prints the docstrings."""
+    parts = [f"# {module.__name__}", str(module.__doc__).splitlines()[0]]
+    for name in module.__all__:
+        value = getattr(module, name)
+        place = value.__name__ if isinstance(value, ModuleType) else f"{value.__module__}.{value.__qualname__}"
+        parts.append(f"::: {place}")
+    return "\n\n".join(parts) + "\n"
+
+
+REFERENCE: Mapping[str, Callable[[], str]] = {
+    "arrow.md": lambda: api_page(arrow),
+    "commands.md": commands,
+    "errors.md": errors_page,
+    "ipc.md": lambda: api_page(ipc),
+    "where.md": where_page,
+}
+"""Pages that are made from code, by their names in reference/."""
 
 
 def navigation(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

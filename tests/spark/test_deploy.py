@@ -28,6 +28,8 @@ import pyspark
 import pytest
 import quick_jvm
 
+import spark_arrow_ipc
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -158,7 +160,7 @@ def pip(*arguments):
 
 
 def zip_wheel(directory):
-    name, version = PROJECT["project"]["name"].replace("-", "_"), PROJECT["project"]["version"]
+    name, version = PROJECT["project"]["name"].replace("-", "_"), spark_arrow_ipc.__version__
     info = f"{name}-{version}.dist-info"
     included = [ROOT / entry for entry in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]]
     files = [path for entry in included for path in (entry.rglob("*.py") if entry.is_dir() else [entry])]
