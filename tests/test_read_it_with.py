@@ -166,3 +166,11 @@ def test_the_page_shows_every_reader_of_its_table():
     table = PAGE.partition("|---")[2].partition("\n\n")[0]
     anchors = set(re.findall(r"\]\(#([\w-]+)\)", table))
     assert {re.sub(r"[^\w]+", "-", title.lower()) for title in SECTIONS} == anchors
+
+
+def test_the_table_names_the_test_of_each_reader():
+    table = PAGE.partition("|---")[2].partition("\n\n")[0]
+    named = dict(re.findall(r"^\| \[([\w ,]+)\].* \| (?:`(\w+)`|not run) \|$", table, re.MULTILINE))
+    assert {"R", "Julia"} == {reader for reader, test in named.items() if not test}
+    assert [] == [test for test in named.values() if test and not callable(globals().get(test))]
+    assert len(named) == table.count("\n| ")
