@@ -1,0 +1,281 @@
+"""Kill -9 the driver of streaming queries at random moments, while files come in every bad way; source and sink are ours.
+
+    python tests/faults/stream_kill_loop.py --runs 200 [--mode window log] [--queries 4] [--seed 0]
+
+A run is one query over one directory. A driver runs several of them at once, in one JVM; it is killed with all its Python
+processes, started again, and in the end reads what is left (`Trigger.AvailableNow`). Meanwhile files are dropped: by
+rename, by a copy, by a slow copy in pieces under the final name, by a copy that sets its time back after the last byte;
+with equal times of whole seconds; and one in ten late, inside or beyond `lateWindow`.
+
+In the end pyarrow reads what the sink has published. Mode `log`: every row once. Mode `window`: no row twice, and those
+that are missing are of files that came beyond `lateWindow`, each of which a warning has named, and no others.
+
+Prints a line of JSON for each driver and one for all, and exits with 1 if a run was wrong. 10 s a run on two cores.
+"""
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+
+HERE = Path(__file__).resolve()
+FILES, ROWS = 40, 3
+LATE_SECONDS = 30
+WAYS = ("rename", "copy", "slow copy", "copy with its time", "equal times")
+SECONDS = 300
+"""After so long without a sign the driver hangs."""
+
+SLOW = "Python worker failed to connect back"
+
+SITE = """
+import logging, os
+log = logging.FileHandler(os.environ["STREAM_KILL_LOG"], delay=True)
+logging.getLogger("spark_arrow_ipc").addHandler(log)
+"""
+"""Every Python process of Spark writes the package's warnings to a file: what goes through a JVM may die with it."""
+
+
+# The driver: a process with a session and all queries
+
+
+def drive(folder, queries, *, drains):
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    started = []
+    for name, options in queries.items():
+        stream = (
+            spark.readStream.format("arrowipc").schema("id long").options(**options).load(str(folder / name / "in"))
+        )
+        writer = stream.writeStream.format("arrowipc").option("checkpointLocation", str(folder / name / "checkpoint"))
+        if drains:
+            writer = writer.trigger(availableNow=True)
+        started.append(writer.start(str(folder / name / "out")))
+    (folder / "ready").write_text("")
+    for query in started:
+        query.awaitTermination()
+
+
+class Driver:
+    def __init__(self, folder, queries, *, drains):
+        (folder / "ready").unlink(missing_ok=True)
+        order = json.dumps({"folder": str(folder), "queries": queries, "drains": drains})
+        hidden = ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+        environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
+            "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{HERE.parents[2]}",
+            "SPARK_LOCAL_DIRS": str(folder / "scratch"), "STREAM_KILL_LOG": str(folder / "warnings"),
+        }  # fmt: skip
+        self.folder = folder
+        with (folder / "output").open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(HERE), "--driver", order], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                cwd=folder, env=environment, start_new_session=True,
+            )  # fmt: skip
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + SECONDS
+        while not (self.folder / "ready").exists():
+            assert self.process.poll() is None, "the driver has ended"
+            assert time.monotonic() < deadline, "the driver hangs"
+            time.sleep(0.05)
+
+    def kill(self):
+        """Kill it with its JVM and all Python processes."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self):
+        """Wait until it ends, and return whether it did well; a slow machine makes Spark give up its Python processes."""
+        try:
+            status = self.process.wait(SECONDS)
+        finally:
+            self.kill()
+        output = (self.folder / "output").read_text()
+        assert status == 0 or SLOW in output, f"the driver has ended with {status}: {output[-3000:]}"
+        return status == 0
+
+
+# The files
+
+
+class Drops:
+    """Files that are dropped into one directory; each has rows of its own."""
+
+    def __init__(self, folder, rnd):
+        self.folder, self.random = folder, rnd
+        self.ages = {}
+        """By name: by how many seconds a file is older than the moment at which it was dropped."""
+        for name in ("in", "ready", "out"):
+            (folder / name).mkdir(parents=True)
+
+    def drop(self):
+        number = len(self.ages)
+        name = f"{self.random.randrange(10**8):08d}-{number}.arrow"
+        whole = self.folder / "ready" / name
+        table = pa.table({"id": pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())})
+        with pa.ipc.new_file(whole, table.schema) as writer:
+            writer.write_table(table)
+        age = 0.0
+        if self.random.random() < 0.1:
+            age = self.random.choice([self.random.uniform(1, LATE_SECONDS / 2), LATE_SECONDS * 3])
+        self.ages[name] = age
+        self._put(whole, self.folder / "in" / name, self.random.choice(WAYS), age)
+
+    def _put(self, whole, final, way, age):
+        at = time.time() - age
+        if way == "equal times":
+            at = float(int(at))
+        if age and way in ("copy", "slow copy"):
+            way = "copy with its time"  # these two have the time of their last byte
+        os.utime(whole, (at, at))
+        if way in ("rename", "equal times"):
+            whole.rename(final)
+        elif way == "copy":
+            shutil.copyfile(whole, final)
+        elif way == "copy with its time":
+            shutil.copy2(whole, final)
+        else:
+            data = whole.read_bytes()
+            with final.open("wb", buffering=0) as file:
+                for i in range(3):
+                    file.write(data[i * len(data) // 3 : (i + 1) * len(data) // 3])
+                    time.sleep(self.random.uniform(0, 0.3))
+
+    def seen(self):
+        """Count how often the sink has each file's rows, by the file's name."""
+        rows = Counter()
+        for path in (self.folder / "out").glob("*.arrow"):
+            with pa.ipc.open_file(path) as reader:
+                rows.update(reader.read_all()["id"].to_pylist())
+        names = dict(enumerate(self.ages))
+        per_file = {name: {rows[number * ROWS + i] for i in range(ROWS)} for number, name in names.items()}
+        assert all(len(counts) == 1 for counts in per_file.values()), "a file was read in part"
+        return {name: counts.pop() for name, counts in per_file.items()}
+
+
+def options_of(mode, folder, rnd):
+    options = {"maxFilesPerTrigger": str(rnd.randint(2, 12)), "pollInterval": rnd.choice(["0", "100ms", "1s"])}
+    if mode == "log":
+        return options | {"sourceLog": str(folder / "log")}
+    return options | {"lateWindow": f"{LATE_SECONDS}s"}
+
+
+def lifecycle(folder, modes, seed):
+    """Run one driver with a query for each mode, kill it once or twice, and compare; return what was seen by query."""
+    rnd = random.Random(seed)
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITE)
+    names = {f"{i}-{mode}": mode for i, mode in enumerate(modes)}
+    drops = {name: Drops(folder / name, random.Random(rnd.random())) for name in names}
+    queries = {name: options_of(mode, folder / name, rnd) for name, mode in names.items()}
+    stop = threading.Event()
+    failures = []
+
+    def dropping():
+        try:
+            for number in range(FILES):
+                for each in drops.values():
+                    each.drop()
+                # The first ones are there before the query; the rest takes as long as the drivers live.
+                if number > 5 and not stop.is_set():
+                    stop.wait(rnd.expovariate(2))
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            failures.append(error)
+
+    thread = threading.Thread(target=dropping)
+    thread.start()
+    kills = rnd.choice([1, 1, 2])
+    for _ in range(kills):
+        driver = Driver(folder, queries, drains=False)
+        try:
+            driver.wait_until_ready()
+            time.sleep(rnd.uniform(0, 8))
+        finally:
+            driver.kill()
+    stop.set()
+    thread.join()
+    assert not failures, failures
+    while not Driver(folder, queries, drains=True).wait():
+        (folder / "output").unlink()  # one more death
+    warnings = (folder / "warnings").read_text() if (folder / "warnings").exists() else ""
+    return {name: compare(drops[name], mode, warnings, kills) for name, mode in names.items()}
+
+
+def compare(drops, mode, warnings, kills):
+    """Return what a query has lost, doubled and named, and whether that is right."""
+    seen = drops.seen()
+    lost = {name for name, count in seen.items() if count == 0}
+    doubled = sum(count > 1 for count in seen.values())
+    too_late = [line for line in warnings.splitlines() if "too late and will not be read" in line]
+    named = {name for name in seen if any(f"{drops.folder}/in/{name}" in line for line in too_late)}
+    may_lose = {name for name, age in drops.ages.items() if age > LATE_SECONDS} if mode == "window" else set()
+    right = not doubled and lost <= may_lose and named == lost
+    return {
+        "mode": mode, "kills": kills, "files": len(seen), "lost": len(lost), "doubled": doubled, "named": len(named),
+        "late": sum(age > LATE_SECONDS for age in drops.ages.values()), "right": right,
+    }  # fmt: skip
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--queries", type=int, default=4)
+    parser.add_argument("--mode", nargs="*", choices=["window", "log"], default=["window", "log"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", action="store_true", help="keep the directories of runs that are wrong")
+    parser.add_argument("--driver")
+    given = parser.parse_args(arguments)
+    if given.driver:
+        logging.basicConfig()
+        order = json.loads(given.driver)
+        drive(Path(order["folder"]), order["queries"], drains=order["drains"])
+        return 0
+    total, wrong, begun = Counter(), 0, time.monotonic()
+    while total["runs"] < given.runs:
+        seed = given.seed + total["drivers"]
+        folder = Path(tempfile.mkdtemp(prefix="stream_kill_"))
+        right = False
+        try:
+            modes = [given.mode[i % len(given.mode)] for i in range(min(given.queries, given.runs - total["runs"]))]
+            found = lifecycle(folder, modes, seed)
+            right = all(each["right"] for each in found.values())
+        finally:
+            if right or not given.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                print(f"kept: {folder}", file=sys.stderr)
+        print(json.dumps({"seed": seed, **found}), flush=True)
+        wrong += sum(not each["right"] for each in found.values())
+        total.update(drivers=1, runs=len(found))
+        for each in found.values():
+            total.update({f"{each['mode']} {key}": each[key] for key in ("files", "lost", "doubled", "named", "late")})
+        total["kills"] += next(iter(found.values()))["kills"]
+    print(json.dumps({**total, "wrong": wrong, "seconds": round(time.monotonic() - begun)}))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
