@@ -32,10 +32,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from math import ceil
 
-from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
@@ -58,7 +58,7 @@ from spark_arrow_ipc.dataset.write.roll_forward import (
 from spark_arrow_ipc.dataset.write.same_partition import PartitionValues
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.withdraw import withdraw
+from spark_arrow_ipc.dataset.write.withdraw import was_taken_back, withdraw
 from spark_arrow_ipc.errors import (
     CommitError,
     ConcurrentWriteError,
@@ -137,11 +137,11 @@ def _put_in_place(staging: Staging, record: Record) -> None:
         except (OSError, CommitError) as error:
             if not is_last:  # a second attempt does what is left
                 continue
-            if not _is_taken_back(staging, record):
+            if not was_taken_back(staging.dataset, record):
                 _report_unfinished(staging, record, error)
                 return
         break
-    if _is_taken_back(staging, record):
+    if was_taken_back(staging.dataset, record):
         raise CommitError("the job was given up while it was put in place; nothing is published", path=staging.root)
 
 
@@ -428,15 +428,6 @@ def _unfinished(staging: Staging, record: Record, error: Exception) -> str:
         f"{staging.root}', does the rest"
     )
     return "; ".join(parts)
-
-
-def _is_taken_back(staging: Staging, record: Record) -> bool:
-    """Return whether a person gave the job up while this process put it in place."""
-    with suppress(OSError, CommitError):  # the files are in place; what others do now is not this job's error
-        if read_head(staging.dataset).seq != record.seq:
-            newest = newest_record(staging.dataset)[1]
-            return newest is not None and staging.jobid in newest.withdrawn
-    return False
 
 
 def _count_there(staging: Staging, names: Sequence[str]) -> int:

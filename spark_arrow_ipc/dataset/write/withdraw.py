@@ -14,14 +14,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
+from contextlib import suppress
+from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest, roll_forward
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
 
-__all__ = ["withdraw"]
+__all__ = ["was_taken_back", "withdraw"]
+
+_LOOKS: Final = 3
 
 
 def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bool = True) -> tuple[str, ...]:
@@ -68,3 +74,18 @@ def _may_commit(dataset: DatasetDirectory, jobid: str) -> bool:
     It cannot after its staging directory is deleted, if the storage has directories.
     """
     return not dataset.storage.traits.directories or dataset.storage.status(dataset.staging(jobid)) is not None
+
+
+def was_taken_back(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether a person gave up the job of a record while another process put it in place.
+
+    Where the storage fails again and again, False: the files are in place, and what others do now is not the job's error.
+    One failure must not hide the answer.
+    """
+    for _ in range(_LOOKS):
+        with suppress(OSError, CommitError):
+            if read_head(dataset).seq == record.seq:
+                return False
+            newest = newest_record(dataset)[1]
+            return newest is not None and record.jobid in newest.withdrawn
+    return False

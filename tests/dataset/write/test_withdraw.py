@@ -19,7 +19,8 @@ from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN
 from spark_arrow_ipc.dataset.write import withdraw as withdraw_module
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.withdraw import withdraw
+from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.withdraw import was_taken_back, withdraw
 from spark_arrow_ipc.errors import CommitError
 
 pytestmark = pytest.mark.usefixtures("publishing")
@@ -75,3 +76,19 @@ def test_a_pending_job_is_finished_and_not_withdrawn(tmp_path):
         finish(plan, outputs)
     assert () == withdraw(dataset(tmp_path), [plan.staging.jobid])
     assert ["new"] == foreign(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("failures", "told"), [(0, True), (1, True), (2, True), (9, False)], ids=["0", "1", "2", "all looks fail"]
+)
+def test_one_failed_look_does_not_hide_that_a_job_was_taken_back(tmp_path, failures, told):
+    save(tmp_path, APPEND, "old")
+    plan, outputs = planned(tmp_path, APPEND, "new")
+    with dying("C3.linked"):
+        finish(plan, outputs)
+    record = newest_record(dataset(tmp_path))[1]
+    assert not was_taken_back(dataset(tmp_path), record)
+    give_up(tmp_path, plan.staging.jobid, older_than_seconds=0)
+    looks = [OSError(5, "Input/output error")] * failures
+    with mock.patch.object(withdraw_module, "read_head", side_effect=[*looks, *[read_head(dataset(tmp_path))] * 9]):
+        assert told == was_taken_back(dataset(tmp_path), record)
