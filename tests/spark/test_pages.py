@@ -44,7 +44,11 @@ def folder(tmp_path):
     whole = (tmp_path / "flights.arrow").read_bytes()
     (tmp_path / "torn.arrow").write_bytes(whole[: len(whole) * 2 // 3])
     names = pa.table({"id": [1, 2], "name": ["A", "B"], "price": [1.0, 20.0], "year": [2024, 2024]})
-    write_file(tmp_path / "data" / "items" / "a.arrow", names)
+    vectors = pa.array([[1.0] * 256, [2.0] * 256], pa.list_(pa.float32(), 256))
+    write_file(tmp_path / "data" / "texts" / "a.arrow", pa.table({"id": [1, 2], "embedding": vectors}))
+    items = names.set_column(2, "price", names["price"].cast(pa.decimal128(9, 2)))
+    items = items.append_column("country", pa.array(["NO", "IN"])).append_column("amount", pa.array([3, 4]))
+    write_file(tmp_path / "data" / "items" / "a.arrow", items)
     write_file(tmp_path / "data" / "flights" / "a.arrow", names)
     return tmp_path
 
