@@ -1,13 +1,14 @@
 """Kill -9 the driver of streaming queries at random moments, while files come in every bad way; source and sink are ours.
 
-    python tests/faults/stream_kill_loop.py --runs 200 [--mode window log] [--queries 4] [--seed 0]
+    python tests/faults/stream_kill_loop.py --runs 200 [--mode window log table] [--queries 4] [--seed 0]
 
 A run is one query over one directory. A driver runs several of them at once, in one JVM; it is killed with all its Python
 processes, started again, and in the end reads what is left (`Trigger.AvailableNow`). Meanwhile files are dropped: by
 rename, by a copy, by a slow copy in pieces under the final name, by a copy that sets its time back after the last byte;
-with equal times of whole seconds; and one in ten late, inside or beyond `lateWindow`.
+with equal times of whole seconds; and one in ten late, inside or beyond `lateWindow`. A source of mode `table` gets each
+file by a commit of ours. Most files come when the first driver reads.
 
-In the end pyarrow reads what the sink has published. Mode `log`: every row once. Mode `window`: no row twice, and those
+In the end pyarrow reads what the sink has published. Modes `log` and `table`: every row once. Mode `window`: no row twice, and those
 that are missing are of files that came beyond `lateWindow`, each of which a warning has named, and no others.
 
 Prints a line of JSON for each driver and one for all, and exits with 1 if a run was wrong. 10 s a run on two cores.
@@ -32,9 +33,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.ipc
 
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.write.commit import commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+
 HERE = Path(__file__).resolve()
 FILES, ROWS = 40, 3
+FIRST_FILES = 8
+"""Are there before a driver reads."""
+
 LATE_SECONDS = 30
+MODES = ("window", "log", "table")
 WAYS = ("rename", "copy", "slow copy", "copy with its time", "equal times")
 SECONDS = 300
 """After so long without a sign the driver hangs."""
@@ -95,8 +106,11 @@ class Driver:
             )  # fmt: skip
 
     def wait_until_ready(self):
+        self.wait_until((self.folder / "ready").exists)
+
+    def wait_until(self, holds):
         deadline = time.monotonic() + SECONDS
-        while not (self.folder / "ready").exists():
+        while not holds():
             assert self.process.poll() is None, "the driver has ended"
             assert time.monotonic() < deadline, "the driver hangs"
             time.sleep(0.05)
@@ -124,8 +138,8 @@ class Driver:
 class Drops:
     """Files that are dropped into one directory; each has rows of its own."""
 
-    def __init__(self, folder, rnd):
-        self.folder, self.random = folder, rnd
+    def __init__(self, folder, rnd, *, commits):
+        self.folder, self.random, self.commits = folder, rnd, commits
         self.ages = {}
         """By name: by how many seconds a file is older than the moment at which it was dropped."""
         for name in ("in", "ready", "out"):
@@ -142,7 +156,17 @@ class Drops:
         if self.random.random() < 0.1:
             age = self.random.choice([self.random.uniform(1, LATE_SECONDS / 2), LATE_SECONDS * 3])
         self.ages[name] = age
-        self._put(whole, self.folder / "in" / name, self.random.choice(WAYS), age)
+        if self.commits:
+            self._commit(whole)
+        else:
+            self._put(whole, self.folder / "in" / name, self.random.choice(WAYS), age)
+
+    def _commit(self, whole):
+        plan = plan_job(self.folder / "in", WriteMode.APPEND, commit_retention=3600, durable=False)
+        nbytes = whole.stat().st_size
+        whole.rename(plan.staging.path(f"{whole.name}.staged"))
+        file = StagedFile(f"{whole.name}.staged", whole.name, nbytes, ROWS, 0)
+        commit(plan, [TaskOutput(plan.staging.jobid, (file,))], write_empty=None)
 
     def _put(self, whole, final, way, age):
         at = time.time() - age
@@ -180,7 +204,7 @@ def options_of(mode, folder, rnd):
     options = {"maxFilesPerTrigger": str(rnd.randint(2, 12)), "pollInterval": rnd.choice(["0", "100ms", "1s"])}
     if mode == "log":
         return options | {"sourceLog": str(folder / "log")}
-    return options | {"lateWindow": f"{LATE_SECONDS}s"}
+    return options if mode == "table" else options | {"lateWindow": f"{LATE_SECONDS}s"}
 
 
 def lifecycle(folder, modes, seed):
@@ -189,9 +213,11 @@ def lifecycle(folder, modes, seed):
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(SITE)
     names = {f"{i}-{mode}": mode for i, mode in enumerate(modes)}
-    drops = {name: Drops(folder / name, random.Random(rnd.random())) for name in names}
+    drops = {
+        name: Drops(folder / name, random.Random(rnd.random()), commits=mode == "table") for name, mode in names.items()
+    }
     queries = {name: options_of(mode, folder / name, rnd) for name, mode in names.items()}
-    stop = threading.Event()
+    reading, stop = threading.Event(), threading.Event()
     failures = []
 
     def dropping():
@@ -199,22 +225,27 @@ def lifecycle(folder, modes, seed):
             for number in range(FILES):
                 for each in drops.values():
                     each.drop()
-                # The first ones are there before the query; the rest takes as long as the drivers live.
-                if number > 5 and not stop.is_set():
+                if number == FIRST_FILES:
+                    reading.wait(SECONDS)
+                if number >= FIRST_FILES and not stop.is_set():
                     stop.wait(rnd.expovariate(2))
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             failures.append(error)
 
-    thread = threading.Thread(target=dropping)
+    thread = threading.Thread(target=dropping, daemon=True)
     thread.start()
     kills = rnd.choice([1, 1, 2])
     for _ in range(kills):
         driver = Driver(folder, queries, drains=False)
         try:
             driver.wait_until_ready()
+            if rnd.random() < 0.7:  # else it may die before its first batch
+                driver.wait_until(lambda: any(folder.glob("*/checkpoint/commits/0")))
+            reading.set()
             time.sleep(rnd.uniform(0, 8))
         finally:
             driver.kill()
+            reading.set()
     stop.set()
     thread.join()
     assert not failures, failures
@@ -243,7 +274,7 @@ def main(arguments):
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--queries", type=int, default=4)
-    parser.add_argument("--mode", nargs="*", choices=["window", "log"], default=["window", "log"])
+    parser.add_argument("--mode", nargs="*", choices=MODES, default=MODES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="keep the directories of runs that are wrong")
     parser.add_argument("--driver")
