@@ -194,7 +194,7 @@ def canonical(value, renames_maps):
         return tuple(canonical(v, renames_maps) for v in value)
     if not dataclasses.is_dataclass(value):
         return value
-    changed = {f.name: canonical(getattr(value, f.name), renames_maps) for f in dataclasses.fields(value) if f.init}
+    changed = {f.name: canonical(getattr(value, f.name), renames_maps) for f in dataclasses.fields(value)}
     if "custom_metadata" in changed:
         changed["custom_metadata"] = tuple(sorted(changed["custom_metadata"]))
     made = dataclasses.replace(value, **changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -18,8 +18,16 @@ class Endianness(IntEnum):
     BIG = 1
 
 
+class _MadeLate:
+    """What makes the fields of a schema when they are first asked for. No field of the dataclass: it is no value."""
+
+    __slots__ = ("_late",)
+
+    _late: tuple[int, Callable[[], tuple[Field, ...]]] | None
+
+
 @dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(_MadeLate):
     """Fields, pairs of custom metadata, and the byte order of the file.
 
     `endianness` is what the file declared; arrays in memory are always in the byte order of this machine.
@@ -28,9 +36,9 @@ class Schema:
     fields: tuple[Field, ...]
     custom_metadata: CustomMetadata = ()
     endianness: Endianness = Endianness.LITTLE
-    _late: tuple[int, Callable[[], tuple[Field, ...]]] | None = field(
-        default=None, init=False, repr=False, compare=False, hash=False
-    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_late", None)
 
     @classmethod
     def late(
@@ -47,11 +55,11 @@ class Schema:
         return schema
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this for an attribute that is not set: of a late schema, its fields.
-        if name == "fields" and self._late is not None:
-            fields = self._late[1]()
+        # Python calls this for an attribute that is not set: of a late schema, its fields. Two threads make them twice.
+        if name == "fields" and (late := getattr(self, "_late", None)) is not None:
+            fields = late[1]()
             object.__setattr__(self, "fields", fields)
-            object.__setattr__(self, "_late", None)
+            object.__setattr__(self, "_late", (len(fields), lambda: fields))  # what made them may hold a file's bytes
             return fields
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -99,7 +107,7 @@ class Schema:
         return schemas.field_capsule(schemas.struct_field(self.fields, self.custom_metadata))
 
     def __len__(self) -> int:
-        late = self._late
+        late = getattr(self, "_late", None)
         return len(self.fields) if late is None else late[0]
 
     @property
