@@ -39,7 +39,7 @@ RUN_ELSEWHERE = {
 PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(
-    r"(\.(?:load|save|start|parquet)\(|(?:map_in_arrow|count|aggregate)\(\s*spark,\s*|ipc\.open\(|OPTIONS \(path )"
+    r"(\.(?:load|save|start|parquet)\(\s*|(?:map_in_arrow|count|aggregate)\(\s*spark,\s*|ipc\.open\(|OPTIONS \(path )"
     r"""(f?["'])(?!s3:|[a-z]+\+)/?(.*?)(["'])"""
 )
 

@@ -248,6 +248,8 @@ def mappings(server):
     return [line.split()[4] for line in Path("/proc/self/maps").read_text().splitlines()].count(inode)
 
 
+# Where coverage is counted, CPython 3.11 lets a thread fail to start now and then: of a thousand one does.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("memory", ["memfd", "named"])
 def test_a_thousand_connects_and_drops_leave_nothing(tmp_path, memory):
     """Some say nothing, some a part of a request, and some read a batch and drop it or keep it."""
