@@ -1,48 +1,20 @@
 """``arrowipc stats`` is what pyarrow computes, from footers and from values."""
 
-import json
-
-import numpy as np
 import pytest
+from cli_lake import ROWS, rows, table, write_lake
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli import stats as module
-from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
-ROWS = 100
-
-
-def table(k):
-    numbers = np.arange(ROWS) + 1000 * k
-    return pa.table(
-        {
-            "a": numbers,
-            "name": pa.array([None if i % 10 == 3 else f"n{i % 7}" for i in numbers]).dictionary_encode(),
-            "nested": pa.array([{"x": float(i), "items": [i]} for i in numbers]),
-        }
-    )
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    """Two partitions of 100 rows: a file of four record batches, and a stream of three."""
-    root = tmp_path_factory.mktemp("lake")
-    for k, make, step in [(1, pa.ipc.new_file, 30), (2, pa.ipc.new_stream, 40)]:
-        (root / f"k={k}").mkdir()
-        with make(str(root / f"k={k}" / "x.arrow"), table(k).schema) as writer:
-            writer.write_table(table(k).unify_dictionaries(), max_chunksize=step)
-    return str(root)
-
-
-def rows(capsys, *arguments):
-    status = main([*arguments, "--json"])
-    out, err = capsys.readouterr()
-    assert (0, "") == (status, err)
-    return [json.loads(line) for line in out.splitlines()]
+    return write_lake(tmp_path_factory.mktemp("lake"))
 
 
 def stats(capsys, *arguments):

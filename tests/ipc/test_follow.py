@@ -2,12 +2,11 @@
 
 import io
 import os
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
+from torn_producer import producing
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import (
@@ -102,36 +101,11 @@ def test_a_stream_that_grows_byte_by_byte(tmp_path, columns):
     assert [pa.Table.from_pylist(each).select(columns or ["d", "s"]).to_pydict() for each in EXPECTED] == found
 
 
-PRODUCER = """
-import random, sys, time
-import pyarrow as pa
-path, batches, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-luck = random.Random(seed)
-class Torn:
-    closed = False
-    def __init__(self): self.file = open(path, "ab", buffering=0)
-    def write(self, data):
-        data = bytes(data)
-        while data:
-            n = luck.randrange(1, len(data) + 1)
-            self.file.write(data[:n]); data = data[n:]
-            if luck.random() < .1: time.sleep(.001)
-    def flush(self): pass
-schema = pa.schema([("n", pa.int64()), ("d", pa.dictionary(pa.int32(), pa.string()))])
-words = []
-with pa.ipc.new_stream(pa.PythonFile(Torn(), "w"), schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)) as writer:
-    for i in range(batches):
-        words = [f"new {i}"] if i % 17 == 0 else words + ([f"word {i}"] if i % 3 == 0 else [])
-        array = pa.DictionaryArray.from_arrays(pa.array([len(words) - 1, 0], pa.int32()), pa.array(words))
-        writer.write_batch(pa.record_batch([pa.array([2 * i, 2 * i + 1]), array], schema=schema))
-"""
-
-
 def test_a_producer_process_with_torn_writes(tmp_path):
     path = tmp_path / "growing.arrows"
     path.touch()
     count = 300
-    with subprocess.Popen([sys.executable, "-c", PRODUCER, str(path), str(count), "7"]) as producer:
+    with producing(path, count) as producer:
         with ipc.open(path, follow=SOON) as reader:
             assert ("n", "d") == reader.schema.names  # waits for it
             found = [each.to_pydict() for each in reader]

@@ -2,41 +2,16 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
+from torn_producer import producing
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-
-PRODUCER = """
-import random, sys, time
-import pyarrow as pa
-path, batches, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-luck = random.Random(7)
-class Torn:
-    closed = False
-    def __init__(self): self.file = open(path, "ab", buffering=0)
-    def write(self, data):
-        data = bytes(data)
-        while data:
-            n = luck.randrange(1, len(data) + 1)
-            self.file.write(data[:n]); data = data[n:]
-            if luck.random() < .1: time.sleep(pause)
-    def flush(self): pass
-schema = pa.schema([("n", pa.int64()), ("d", pa.dictionary(pa.int32(), pa.string()))])
-words = []
-with pa.ipc.new_stream(pa.PythonFile(Torn(), "w"), schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)) as writer:
-    for i in range(batches):
-        words = [f"new {i}"] if i % 17 == 0 else words + ([f"word {i}"] if i % 3 == 0 else [])
-        array = pa.DictionaryArray.from_arrays(pa.array([len(words) - 1, 0], pa.int32()), pa.array(words))
-        writer.write_batch(pa.record_batch([pa.array([2 * i, 2 * i + 1]), array], schema=schema))
-"""
 
 
 @pytest.fixture
@@ -77,7 +52,7 @@ def check(spark, tmp_path, count, pause, limit):
     """A query is started three times while a producer writes: all rows, each once, in their order."""
     path, rows = tmp_path / "growing.arrows", []
     path.touch()
-    with subprocess.Popen([sys.executable, "-c", PRODUCER, str(path), str(count), str(pause)]) as producer:
+    with producing(path, count, pause=pause) as producer:
         for share in (0.2, 0.5, 1):
             # A query that was stopped in the middle of a batch runs it again: what it had is taken back.
             followed(spark, path, tmp_path / "checkpoint", rows, share * 2 * count, limit)
