@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from spark_arrow_ipc.cli import cat
 from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.print_rows import add_format_argument
-from spark_arrow_ipc.cli.shared.rows import add_row_arguments, number_of_rows
+from spark_arrow_ipc.cli.shared.rows import add_number_argument, add_row_arguments
 
 __all__ = ["add_arguments", "run"]
-
-_ROWS: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,10 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_path_arguments(parser)
     add_format_argument(parser)
     add_row_arguments(parser)
-    parser.add_argument(
-        "-n", "--rows", dest="limit", type=number_of_rows, default=_ROWS, metavar="ROWS",
-        help=f"rows of all files together (default: {_ROWS})",
-    )  # fmt: skip
+    add_number_argument(parser, dest="limit")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +23,10 @@ from spark_arrow_ipc.cli.count import count
 from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_rows, print_tables
-from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments, each_given, number_of_rows
+from spark_arrow_ipc.cli.shared.rows import Chosen, add_number_argument, add_row_arguments, each_given, number_of_rows
 from spark_arrow_ipc.errors import error_context
 
 __all__ = ["add_arguments", "run"]
-
-_ROWS: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,10 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_path_arguments(parser)
     add_format_argument(parser)
     add_row_arguments(parser)
-    parser.add_argument(
-        "-n", "--rows", type=number_of_rows, default=_ROWS, metavar="ROWS",
-        help=f"rows of all files together (default: {_ROWS})",
-    )  # fmt: skip
+    add_number_argument(parser)
     parser.add_argument(
         "--seed",
         type=number_of_rows,

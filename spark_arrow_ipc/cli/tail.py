@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -19,12 +18,10 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_rows, print_tables
-from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments, each_given, number_of_rows
+from spark_arrow_ipc.cli.shared.rows import Chosen, add_number_argument, add_row_arguments, each_given
 from spark_arrow_ipc.errors import error_context
 
 __all__ = ["add_arguments", "run"]
-
-_ROWS: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_path_arguments(parser)
     add_format_argument(parser)
     add_row_arguments(parser)
-    parser.add_argument(
-        "-n", "--rows", type=number_of_rows, default=_ROWS, metavar="ROWS",
-        help=f"rows of all files together (default: {_ROWS})",
-    )  # fmt: skip
+    add_number_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -23,10 +23,19 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.sniff import SNIFF_NBYTES, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
+from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.growing_source import GrowingSource
 from spark_arrow_ipc.storage.schemes import is_remote
 
 __all__ = ["Follow", "FollowReader", "GrowingStream", "open_growing", "open_source_to_follow"]
+
+_NO_END_YET: Final = (
+    "this is the file format, which is read by what its writer puts at the end; only the stream format can be followed "
+    "while it is written"
+)
+
+_Source = TypeVar("_Source", bound=ByteSource)
+_Stream = TypeVar("_Stream", bound=StreamReader)
 
 MakeStream = Callable[[GrowingSource], "GrowingStream"]
 """Reads the schema of a source, and makes the reader of its stream."""
@@ -212,8 +221,17 @@ class FollowReader:
         return f"<Arrow IPC stream {self.path}, followed>"
 
 
-def open_growing(source: GrowingSource, make: MakeStream) -> GrowingStream | None:
+def open_growing(source: _Source, make: Callable[[_Source], _Stream], *, refusal: str = _NO_END_YET) -> _Stream | None:
     """Return the reader of a stream that is being written; None if its schema is not whole yet.
+
+    Parameters
+    ----------
+    source
+        The bytes that are there.
+    make
+        Makes the reader.
+    refusal
+        The words for a file in the file format.
 
     Raises
     ------
@@ -227,10 +245,7 @@ def open_growing(source: GrowingSource, make: MakeStream) -> GrowingStream | Non
         return None
     with error_context(path=source.path):
         if sniff(head) is Format.FILE:
-            raise UnsupportedError(
-                "this is the file format, which is read by what its writer puts at the end; only the stream format can be "
-                "followed while it is written"
-            )
+            raise UnsupportedError(refusal)
         try:
             return make(source)
         except TruncatedError:

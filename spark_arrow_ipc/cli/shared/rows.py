@@ -27,6 +27,7 @@ from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 __all__ = [
     "Chosen",
     "Table",
+    "add_number_argument",
     "add_row_arguments",
     "columns_argument",
     "each_given",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _MOST_ROWS: Final = sys.maxsize
+_PRINTED_ROWS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Chosen:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Chosen:
-        """Return what `add_row_arguments` has parsed."""
+        """Return the columns and rows that the arguments of `add_row_arguments` name."""
         where = None if arguments.where is None else RowPredicate(arguments.where, arguments.time_zone)
         return cls(arguments.columns, where)
 
@@ -72,6 +74,22 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
 def columns_argument(string: str) -> tuple[int | str, ...]:
     """Parse names and positions of columns, for argparse."""
     return tuple(int(name[1:]) if name[:1] == "#" and name[1:].isdecimal() else name for name in string.split(","))
+
+
+def add_number_argument(parser: argparse.ArgumentParser, *, dest: str = "rows") -> None:
+    """Declare ``--rows``, the most rows that a command prints.
+
+    Parameters
+    ----------
+    parser
+        Of the command.
+    dest
+        The attribute of the parsed arguments.
+    """
+    parser.add_argument(
+        "-n", "--rows", dest=dest, type=number_of_rows, default=_PRINTED_ROWS, metavar="ROWS",
+        help=f"rows of all files together (default: {_PRINTED_ROWS})",
+    )  # fmt: skip
 
 
 def number_of_rows(string: str) -> int:

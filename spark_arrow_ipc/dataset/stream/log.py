@@ -21,7 +21,7 @@ from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.late_files import LateFiles
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, first_of_each_name, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.source_log import EARLIEST, MOST_FILES, Entry, SourceLog
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import StreamOffsetError
@@ -164,10 +164,7 @@ class LogMode:
         """Return the files that were not read and are not too old."""
         low = max(self._log.low, self._low(files) if self._log.newest_second() is None else EARLIEST)
         inside = files if low == EARLIEST else [file for file in files if file.mtime_ns >= low]
-        hashes = hashes_of((file.path for file in inside), name_only=self._options.name_only)
-        new = [file for file, known in zip(inside, self._log.know(hashes), strict=True) if not known]
-        if self._options.name_only:
-            new = first_of_each_name(new)
+        new = unread(inside, self._log.know, name_only=self._options.name_only)
         if self._options.max_age_seconds is not None:
             self._late.warn(files, inside=inside, new=new, read_before=(), since=0)
         return new

@@ -15,7 +15,7 @@ import base64
 import binascii
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Self, TypeAlias
@@ -27,7 +27,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import StreamOffsetError
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["Hashes", "SeenFiles", "first_of_each_name", "hashes_of", "seconds_of"]
+__all__ = ["Hashes", "SeenFiles", "hashes_of", "seconds_of", "unread"]
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Seconds: TypeAlias = npt.NDArray[np.uint32]
@@ -53,7 +53,26 @@ def seconds_of(files: Sequence[DataFile]) -> Seconds:
     return np.fromiter((_clipped(file.mtime_ns) for file in files), np.uint32, len(files))
 
 
-def first_of_each_name(files: Sequence[DataFile]) -> list[DataFile]:
+def unread(
+    files: Sequence[DataFile], know: Callable[[Hashes], npt.NDArray[np.bool_]], *, name_only: bool
+) -> list[DataFile]:
+    """Return the files that were not read; where names alone count, the oldest of each name.
+
+    Parameters
+    ----------
+    files
+        Files that were listed.
+    know
+        Says which of some hashes are of files that were read.
+    name_only
+        Whether files of one name in several directories are one file.
+    """
+    hashes = hashes_of((file.path for file in files), name_only=name_only)
+    new = [file for file, known in zip(files, know(hashes), strict=True) if not known]
+    return _first_of_each_name(new) if name_only else new
+
+
+def _first_of_each_name(files: Sequence[DataFile]) -> list[DataFile]:
     """Return the oldest file of each name; what is read later has been seen."""
     first: dict[int, DataFile] = {}
     for hash_, file in zip(hashes_of((file.path for file in files), name_only=True).tolist(), files, strict=True):

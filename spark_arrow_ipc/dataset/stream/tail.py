@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
-from spark_arrow_ipc.errors import FileChangedError, TruncatedError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.sniff import SNIFF_NBYTES, sniff
+from spark_arrow_ipc.errors import FileChangedError, TruncatedError, error_context
+from spark_arrow_ipc.ipc.follow import open_growing
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.growing_source import mark_before
@@ -38,6 +38,11 @@ TAIL: Final = "tail"
 
 _FROM_THE_END: Final = -1
 """As ``crc``, with no record batch: the beginning of a query that leaves out what is there."""
+
+_NO_STREAM: Final = (
+    "tail=true follows the stream format, and this is the file format, which is read by what its writer puts at the end; "
+    "read its directory as a stream, where files are complete"
+)
 
 _MOST_KEPT: Final = 100_000
 """Record batches that are indexed ahead of those that are read."""
@@ -204,18 +209,9 @@ class TailMode:
     def _walk(self, state: _State, index: StreamIndex | None, first_batch: int) -> StreamIndex | None:
         with self._open() as source:
             self._check_mark(source, state)
-            head = source.read_up_to(0, SNIFF_NBYTES)
-            if len(head) < SNIFF_NBYTES:
-                return None
             with error_context(path=self._path):
-                if sniff(head) is Format.FILE:
-                    raise UnsupportedError(
-                        "tail=true follows the stream format, and this is the file format, which is read by what its writer "
-                        "puts at the end; read its directory as a stream, where files are complete"
-                    )
-                try:
-                    reader = ipc.open_stream(source, limits=self._options.limits)
-                except TruncatedError:
+                reader = open_growing(source, partial(ipc.open_stream, limits=self._options.limits), refusal=_NO_STREAM)
+                if reader is None:
                     return None
                 found = reader.index(keeps_broken=True, after=index, first_batch=first_batch, most=_MOST_KEPT)
                 self._is_whole = len(found.batches) < _MOST_KEPT

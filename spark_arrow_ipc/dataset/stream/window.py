@@ -28,7 +28,7 @@ from spark_arrow_ipc.dataset.stream.file_list import files_from_text, files_to_t
 from spark_arrow_ipc.dataset.stream.late_files import LateFiles
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, Offset, OffsetValues, make_offset
-from spark_arrow_ipc.dataset.stream.seen import SeenFiles, first_of_each_name, hashes_of, seconds_of
+from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import LimitError
 
@@ -219,10 +219,7 @@ class WindowMode:
         """Return the files that were not read and are not late; warn of those that are."""
         low = max(state.low, self._oldest(files, state))
         inside = [file for file in files if file.mtime_ns >= low]
-        hashes = hashes_of((file.path for file in inside), name_only=self._options.name_only)
-        new = [file for file, known in zip(inside, state.seen.know(hashes), strict=True) if not known]
-        if self._options.name_only:
-            new = first_of_each_name(new)
+        new = unread(inside, state.seen.know, name_only=self._options.name_only)
         self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)
         return new
 
