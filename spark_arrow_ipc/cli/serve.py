@@ -114,7 +114,7 @@ class _ServedInput:
             yield Table(rows.schema, rows.batches)
 
     def version(self) -> Hashable | None:
-        """Return what the file system says of a local file."""
+        """Return identity, size and times of a local file; None where it is no local file."""
         given = self._given
         if given.is_served or given.content is not None or given.storage is not LOCAL:
             return None

@@ -117,7 +117,7 @@ _exceptions: Final[dict[int, BaseException]] = keep_for_ever({})
 
 
 def _call_of(pending: Any) -> Callable[[], None]:
-    """Return what raises the exception of an object, and keep the object."""
+    """Return a function that raises the exception of an object, and keep the object for the next one."""
     _unused.setdefault(get_ident(), []).append(pending)
     error = _exceptions.pop(id(pending))
     return partial(_set_error, type(error), error)

@@ -51,7 +51,7 @@ class Exporter:
         _live.update(dict.fromkeys(addresses, memory))
 
     def capsule(self, address: int, memory: object) -> object:
-        """Return a capsule of the structure at an address, which releases it if nobody has taken it."""
+        """Return a capsule of the structure at an address. Its end releases the structure, unless a consumer took it."""
         _in_capsules[address] = memory
         return new_capsule(self._structure, address, self._destructor)
 
@@ -61,7 +61,7 @@ class Exporter:
         self._structure.mark_released(source)
 
     def memory_of(self, private_data: int) -> Any:
-        """Return what is kept for a structure."""
+        """Return the memory that `keep` was given for a structure."""
         return self._live[private_data]
 
     def _release(self, address: int) -> None:

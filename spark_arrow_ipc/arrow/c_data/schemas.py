@@ -170,7 +170,7 @@ def field_of_capsule(capsule: object) -> t.Field:
 
 
 def field_from(source: Any) -> t.Field:
-    """Return what an object says with ``__arrow_c_schema__``.
+    """Return the type of an object with ``__arrow_c_schema__``, as a field.
 
     Raises
     ------

@@ -151,7 +151,7 @@ class StreamMode(Protocol):
         """
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:
-        """Return what lies between two offsets; the same each time, without listing. `start` and `end` may be equal.
+        """Return the files between two offsets; the same each time, without listing. `start` and `end` may be equal.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class StreamMode(Protocol):
         """Tidy up after all batches up to an offset, which the sink has. Idempotent; failures are only warnings."""
 
     def backlog(self) -> Backlog:
-        """Return what waits after the newest offset that `latest` returned, as far as it is known without a look."""
+        """Return the files known to wait after the newest offset that `latest` returned. Looks at no storage."""
 
     def only_available_now(self) -> None:
         """From the next look on, see nothing new: ``Trigger.AvailableNow`` ends when `latest` returns its `start`."""

@@ -442,7 +442,7 @@ class TableMode:
             self._snapshot = None
 
     def backlog(self) -> Backlog:
-        """Return what waits of the snapshot, or of the records that were there at the last look."""
+        """Return the files of the snapshot that wait, or those of the records that were there at the last look."""
         return self._backlog
 
     def only_available_now(self) -> None:

@@ -82,7 +82,7 @@ class FileTable:
             yield Table(reader.schema, selected_batches(reader, selection), _message_metadata(reader))
 
     def version(self) -> Hashable | None:
-        """Return what the file system says of a path; bytes do not change."""
+        """Return identity, size and times of a path, or a constant for bytes, which do not change."""
         if isinstance(self._given, bytes):
             return "bytes"
         return file_version(self._given) if isinstance(self._given, str | os.PathLike) else None
