@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, StreamMode
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, StreamBatch, StreamMode
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.options import ReadOptions, StreamOptions
@@ -60,10 +60,12 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = ArrowIpcBatchReader(schema, options, advice=_ADVICE)
         self._made: Polls | None = None
         self._last: dict[str, int] = {"files": 0, "bytes": 0}
+        self._next: tuple[Mapping[str, Any], Mapping[str, Any], StreamBatch] | None = None
+        """The batch that `latestOffset` found, between its offsets, until it is planned: a mode may ask for each file."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for tasks, which need no mode."""
-        return self.__dict__ | {"_made": None}
+        return self.__dict__ | {"_made": None, "_next": None}
 
     @property
     def _polls(self) -> Polls:
@@ -96,6 +98,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._polls.latest(start, self._limit(limit))
         if end != start:
             batch = self._mode.batch(start, end)
+            self._next = start, end, batch
             self._last = {"files": len(batch.files) + len(batch.ranges), "bytes": batch.nbytes}
         return dict(end)
 
@@ -107,7 +110,8 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @short_errors
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ArrowIpcInputPartition]:
         """Plan the input partitions of a batch. Lists nothing."""
-        batch = self._mode.batch(start, end)
+        found, self._next = self._next, None
+        batch = found[2] if found is not None and found[:2] == (start, end) else self._mode.batch(start, end)
         if not batch.files and not batch.ranges:
             return []
         waiting = self._polls.backlog

@@ -73,6 +73,20 @@ def test_batches_follow_each_other_and_are_the_same_when_they_are_run_again(tmp_
     assert [] == list(query.reader.read(None))
 
 
+def test_a_batch_is_looked_up_once_and_again_where_it_is_run_again(tmp_path, monkeypatch):
+    drop(tmp_path / "0.arrow", 0)
+    query = Query(tmp_path)
+    reader, start, asked = query.reader, json.loads(query.offsets[0]), []
+    look_up = reader._mode.batch
+    monkeypatch.setattr(reader._mode, "batch", lambda *offsets: asked.append(offsets) or look_up(*offsets))
+    end = json.loads(json.dumps(reader.latestOffset(start, reader.getDefaultReadLimit())))
+    first = reader.partitions(start, end)
+    assert 1 == len(asked)
+    again = reader.partitions(start, end)
+    assert 2 == len(asked)
+    assert [part.ranges for part in first] == [part.ranges for part in again]
+
+
 @pytest.mark.parametrize(
     ("limit", "options", "count"),
     [
