@@ -49,7 +49,7 @@ def schema_html(fields: Sequence[Field], custom_metadata: CustomMetadata = ()) -
 
 
 def reader_html(title: str, fields: Sequence[Field], custom_metadata: CustomMetadata) -> str:
-    """Return what a reader reads, and its schema as a table."""
+    """Return the title of a reader, and its schema as a table."""
     return f"<p>{_cut(title, _TITLE_CHARACTERS)}</p>{schema_html(fields, custom_metadata)}"
 
 

@@ -133,16 +133,14 @@ class RecordBatch:
         """
         from spark_arrow_ipc.arrow.c_data import capsules
 
-        capsules.check_requested(self.schema.fields, requested_schema)
-        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
         return capsules.array_capsules(self.as_structs(), field)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
         from spark_arrow_ipc.arrow.c_data import capsules
 
-        capsules.check_requested(self.schema.fields, requested_schema)
-        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
         return capsules.stream_capsule(field, iter((self.as_structs(),)))
 
     def as_structs(self) -> Array:

@@ -77,8 +77,7 @@ class RecordBatchStream:
         """Return a capsule of the batches that were not taken yet."""
         from spark_arrow_ipc.arrow.c_data import capsules
 
-        capsules.check_requested(self.schema.fields, requested_schema)
-        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
         return capsules.stream_capsule(field, (batch.as_structs() for batch in self))
 
     def close(self) -> None:

@@ -77,8 +77,7 @@ class BatchReader:
         """
         from spark_arrow_ipc.arrow.c_data import capsules  # programs that share nothing need no ctypes
 
-        capsules.check_requested(self.schema.fields, requested_schema)
-        field = capsules.struct_field(self.schema.fields, self.schema.custom_metadata)
+        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
         return capsules.stream_capsule(field, (batch.as_structs() for batch in self))
 
     def to_pyarrow(self) -> Any:

@@ -26,8 +26,8 @@ __all__ = [
     "ArrowStreamExportable",
     "array_capsules",
     "array_from",
-    "check_requested",
     "field_capsule",
+    "requested_struct",
     "stream_capsule",
     "stream_from",
     "struct_field",
@@ -48,6 +48,20 @@ class ArrowStreamExportable(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of the stream."""
+
+
+def requested_struct(
+    fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata, requested_schema: object | None
+) -> t.Field:
+    """Return the struct field of record batches, for a consumer that may have requested a schema.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The requested schema has other columns.
+    """
+    check_requested(fields, requested_schema)
+    return struct_field(fields, custom_metadata)
 
 
 def array_capsules(array: ArrayData, field: t.Field) -> tuple[object, object]:
