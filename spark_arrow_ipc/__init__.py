@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.functions import vectors
     from spark_arrow_ipc.spark.functions.aggregate import aggregate, count
     from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
+    from spark_arrow_ipc.spark.options import typed as options
     from spark_arrow_ipc.spark.registration import register
 
-__all__ = ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "register", "vectors"]
+__all__ = ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "options", "register", "vectors"]
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _LATE = {
     "count": ("spark_arrow_ipc.spark.functions.aggregate", "count"),
     "ipc": ("spark_arrow_ipc.ipc", None),
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
+    "options": ("spark_arrow_ipc.spark.options.typed", None),
     "vectors": ("spark_arrow_ipc.spark.functions.vectors", None),
     "register": ("spark_arrow_ipc.spark.registration", "register"),
 }

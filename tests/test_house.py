@@ -275,7 +275,7 @@ def test_spark_finds_the_module_at_the_top_level():
 
 
 PUBLIC = {
-    "spark_arrow_ipc": ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "register", "vectors"],
+    "spark_arrow_ipc": ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "options", "register", "vectors"],
     "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "RecordBatchStream", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",
@@ -352,6 +352,8 @@ def test_no_module_needs_its_own_place_on_disk():
 TESTED_ELSEWHERE = {
     "spark/datasource.py": "every test with Spark goes through it",
     "dataset/statistics/which.py": "words, tested with the collector that takes them",
+    "spark/options/make_keywords.py": "tests/spark/options/test_typed.py",
+    "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "spark/options/enums.py": "words, tested with the options that take them",
     "cli/tail.py": "the same rows from the other end: tests/cli/test_head.py",
     "cli/sample.py": "rows of the same files: tests/cli/test_head.py",

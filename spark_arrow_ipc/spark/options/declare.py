@@ -18,11 +18,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.arrow.column_path import ColumnPath
+from spark_arrow_ipc.spark.options import kinds, parsers
+from spark_arrow_ipc.spark.options.kinds import Kind
 
 __all__ = [
-    "Option", "byte_size", "byte_size_or_zero", "count", "declared", "flag", "one_of", "option", "optional", "optional_byte_size",
-    "optional_count", "pairs", "secret", "secret_pairs", "string", "word",
+    "Option", "byte_size", "byte_size_or_zero", "column_list", "column_list_or", "count", "declared", "duration", "flag", "one_of",
+    "option", "optional", "optional_byte_size", "optional_count", "optional_duration", "optional_word", "pairs", "path", "secret",
+    "secret_pairs", "string", "time", "word",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -32,7 +35,12 @@ _OPTIONS = "options"
 """Key in a field's metadata of the tuple of its options."""
 
 _BYTES = "bytes, as a whole number or with a unit of k, m, g, t or p"
+_COLUMNS = (
+    "column names separated by commas (a name with comma, dot or blank in backticks, a position as #n), or a JSON "
+    "array of them"
+)
 _COUNT = "a whole number of at least 1"
+_DURATION = "a number of seconds, or one with a unit of s, m, h or d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class Option:
         camel case. A name that ends in ``.*`` stands for all options that begin so.
     is_secret
         Whether no error may show the value.
+    kind
+        What a program may give for it that is no string.
     """
 
     parse: Callable[[str], Any]
@@ -65,17 +75,22 @@ class Option:
     meaning: str
     name: str = ""
     is_secret: bool = False
+    kind: Kind = kinds.STRING
 
 
-def option(parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str) -> _T:
+def option(
+    parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str, *, kind: Kind = kinds.STRING
+) -> _T:
     """Declare an option whose value is that of `default` when it is absent."""
-    row = Option(parse, default, expected, example, meaning)
+    row = Option(parse, default, expected, example, meaning, kind=kind)
     return field(default=parse(default), metadata={_OPTIONS: (row,)})
 
 
-def optional(parse: Callable[[str], _T], expected: str, example: str, meaning: str) -> _T | None:
+def optional(
+    parse: Callable[[str], _T], expected: str, example: str, meaning: str, *, kind: Kind = kinds.STRING
+) -> _T | None:
     """Declare an option that is None when it is absent."""
-    return one_of(Option(parse, None, expected, example, meaning), absent=None)
+    return one_of(Option(parse, None, expected, example, meaning, kind=kind), absent=None)
 
 
 def one_of(*options: Option, absent: _T) -> _T:
@@ -88,44 +103,56 @@ def word(default: _E, meaning: str) -> _E:
     words = list(type(default))
     expected = f"one of {', '.join(each.value for each in words)}"
     other = next(each for each in words if each is not default)
-    return option(parsers.word_of(type(default)), default.value, expected, other.value, meaning)
+    kind = kinds.words(each.value for each in words)
+    return option(parsers.word_of(type(default)), default.value, expected, other.value, meaning, kind=kind)
 
 
 def optional_word(example: _E, meaning: str) -> _E | None:
     """Declare an option that is one of the words of an enum, or None when it is absent."""
     expected = f"one of {', '.join(each.value for each in type(example))}"
-    return optional(parsers.word_of(type(example)), expected, example.value, meaning)
+    kind = kinds.words(each.value for each in type(example))
+    return optional(parsers.word_of(type(example)), expected, example.value, meaning, kind=kind)
 
 
 def byte_size(default: str, meaning: str) -> int:
     """Declare an option that is a size in bytes."""
-    return option(parsers.byte_size, default, _BYTES, "64m", meaning)
+    return option(parsers.byte_size, default, _BYTES, "64m", meaning, kind=kinds.BYTES)
 
 
 def byte_size_or_zero(default: str, meaning: str) -> int:
     """Declare an option that is a size in bytes, or 0."""
-    return option(parsers.byte_size_or_zero, default, _BYTES, "0", meaning)
+    return option(parsers.byte_size_or_zero, default, _BYTES, "0", meaning, kind=kinds.BYTES)
 
 
 def optional_byte_size(example: str, meaning: str) -> int | None:
     """Declare an option that is a size in bytes, or None when it is absent."""
-    return optional(parsers.byte_size, _BYTES, example, meaning)
+    return optional(parsers.byte_size, _BYTES, example, meaning, kind=kinds.BYTES)
 
 
 def count(default: str, meaning: str) -> int:
     """Declare an option that is a number of at least 1."""
-    return option(parsers.count, default, _COUNT, "100000", meaning)
+    return option(parsers.count, default, _COUNT, "100000", meaning, kind=kinds.INTEGER)
 
 
 def optional_count(example: str, meaning: str) -> int | None:
     """Declare an option that is a number of at least 1, or None when it is absent."""
-    return optional(parsers.count, _COUNT, example, meaning)
+    return optional(parsers.count, _COUNT, example, meaning, kind=kinds.INTEGER)
+
+
+def duration(default: str, example: str, meaning: str) -> int:
+    """Declare an option that is a duration in seconds."""
+    return option(parsers.duration, default, _DURATION, example, meaning, kind=kinds.DURATION)
+
+
+def optional_duration(example: str, meaning: str) -> int | None:
+    """Declare an option that is a duration in seconds, or None when it is absent."""
+    return optional(parsers.duration, _DURATION, example, meaning, kind=kinds.DURATION)
 
 
 def flag(default: str, meaning: str) -> bool:
     """Declare an option that is true or false."""
     other = "false" if default == "true" else "true"
-    return option(parsers.boolean, default, "true or false", other, meaning)
+    return option(parsers.boolean, default, "true or false", other, meaning, kind=kinds.FLAG)
 
 
 def string(expected: str, example: str, meaning: str) -> str | None:
@@ -133,14 +160,38 @@ def string(expected: str, example: str, meaning: str) -> str | None:
     return optional(parsers.not_blank, expected, example, meaning)
 
 
+def path(example: str, meaning: str) -> str | None:
+    """Declare an option that is a path, or None when it is absent."""
+    return optional(parsers.not_blank, "a path", example, meaning, kind=kinds.PATH)
+
+
+def time(meaning: str) -> str | None:
+    """Declare an option that is a time, which is parsed where the time zone is known; None when it is absent."""
+    return optional(parsers.not_blank, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=kinds.TIME)
+
+
+def column_list(example: str, meaning: str) -> tuple[ColumnPath, ...] | None:
+    """Declare an option that is a list of columns, or None when it is absent."""
+    return optional(parsers.column_list, _COLUMNS, example, meaning, kind=kinds.COLUMNS)
+
+
+def column_list_or(default: _E, example: str, meaning: str) -> _E | tuple[ColumnPath, ...]:
+    """Declare an option that is a list of columns, or one of the words of an enum."""
+    words = [each.value for each in type(default)]
+    expected = f"{', '.join(words)}, or {_COLUMNS}"
+    parse = parsers.column_list_or(type(default))
+    return option(parse, default.value, expected, example, meaning, kind=kinds.columns_or(words))
+
+
 def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
     """Declare options that share a prefix: `name` ends in ``.*``; pairs are sorted by key."""
-    return one_of(Option(parsers.not_blank, None, expected, example, meaning, name), absent=())
+    row = Option(parsers.not_blank, None, expected, example, meaning, name, kind=kinds.PAIRS)
+    return one_of(row, absent=())
 
 
 def secret_pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
     """Declare options as `pairs` does, whose values no error and no repr shows."""
-    row = Option(parsers.not_blank, None, expected, example, meaning, name, is_secret=True)
+    row = Option(parsers.not_blank, None, expected, example, meaning, name, is_secret=True, kind=kinds.PAIRS)
     return field(default=(), repr=False, metadata={_OPTIONS: (row,)})
 
 

@@ -24,7 +24,7 @@ from spark_arrow_ipc.ipc.constants import CompressionType, Format, TensorRows, V
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
-from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options import kinds, parsers
 from spark_arrow_ipc.spark.options.enums import (
     DictionaryColumns,
     Durability,
@@ -52,22 +52,17 @@ __all__ = [
 _PATH = d.Option(
     parsers.not_blank, None, "a path", "/data/flights",
     "The file or directory; `load(path)` and `save(path)` set it.",
-    name="path",
+    name="path", kind=kinds.PATH,
 )  # fmt: skip
 _PATHS = d.Option(
     parsers.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
     "Several files or directories; `load([a, b])` sets it.",
-    name="paths",
+    name="paths", kind=kinds.PATHS,
 )  # fmt: skip
 _STORAGE = (
     "storage.*", "a string", "eu-central-1",
     "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a value.",
 )  # fmt: skip
-_TIME = "a time as 2026-06-01T13:00:00"
-_COLUMNS = (
-    "column names separated by commas (a name with comma, dot or blank in backticks, a position as #n), or a JSON "
-    "array of them"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +77,7 @@ class ReadOptions:
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
         "The columns to read, in this order, fields of structs too, and each once; the others are neither read nor decoded.",
+        kind=kinds.COLUMNS,
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
@@ -153,18 +149,13 @@ class ReadOptions:
         "part-*.arrow",
         "Only files whose names match are read. Names of directories do not matter.",
     )
-    modified_before: str | None = d.string(
-        _TIME,
-        "2026-06-01T13:00:00",
+    modified_before: str | None = d.time(
         "Only files that were last modified before are read; a time without a zone is in `timeZone`, else in UTC.",
     )
-    modified_after: str | None = d.string(
-        _TIME,
-        "2026-06-01T13:00:00",
+    modified_after: str | None = d.time(
         "Only files that were last modified after are read; a time without a zone is in `timeZone`, else in UTC.",
     )
-    base_path: str | None = d.string(
-        "a path",
+    base_path: str | None = d.path(
         "/data/flights",
         "The directory below which `key=value` directories are columns; without it, the given paths.",
     )
@@ -270,19 +261,26 @@ class SparkWriteOptions:
 
     path: str | None = d.one_of(_PATH, absent=None)
     compression: CompressionType | None = d.option(
-        parsers.compression, "lz4", "one of lz4, zstd, none", "zstd", "How the buffers are compressed."
+        parsers.compression,
+        "lz4",
+        "one of lz4, zstd, none",
+        "zstd",
+        "How the buffers are compressed.",
+        kind=kinds.words(parsers.CODECS),
     )
     compression_level: int | None = d.optional(
-        parsers.integer, "a whole number", "9", "The level of `compression`; without it, the library's own default."
+        parsers.integer,
+        "a whole number",
+        "9",
+        "The level of `compression`; without it, the library's own default.",
+        kind=kinds.INTEGER,
     )
     record_batch_rows: int = d.count("65536", "How many rows a record batch of a written file has at most.")
     record_batch_bytes: int = d.byte_size(
         "64m", "About how many bytes a record batch of a written file has at most, before compression."
     )
     ipc_format: Format = d.word(Format.FILE, "`file` (random access, `.arrow`) or `stream` (`.arrows`).")
-    partition_by: tuple[ColumnPath, ...] | None = d.optional(
-        parsers.column_list,
-        _COLUMNS,
+    partition_by: tuple[ColumnPath, ...] | None = d.column_list(
         "year, month",
         "The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any "
         "order; a task writes one file for each partition.",
@@ -295,10 +293,8 @@ class SparkWriteOptions:
         "How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. "
         "In an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000.",
     )
-    dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.option(
-        parsers.column_list_or(DictionaryColumns),
-        "none",
-        f"auto, none, or {_COLUMNS}",
+    dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
+        DictionaryColumns.NONE,
         "country, `unit name`",
         "The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the "
         "strings and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
@@ -309,6 +305,7 @@ class SparkWriteOptions:
         "image:224x224x3, text:?x768",
         "The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with "
         "a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error.",
+        kind=kinds.TENSORS,
     )
     metadata: tuple[tuple[str, str], ...] = d.pairs(
         "metadata.*",
@@ -317,10 +314,8 @@ class SparkWriteOptions:
         "`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark "
         "passes the key in lower case.",
     )
-    statistics: Statistics | tuple[ColumnPath, ...] = d.option(
-        parsers.column_list_or(Statistics),
-        "auto",
-        f"auto, none, all, or {_COLUMNS}",
+    statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
+        Statistics.AUTO,
         "id, at",
         "The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`. "
         "`auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them.",
@@ -344,17 +339,13 @@ class SparkWriteOptions:
         "Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with "
         "`spark.sql.caseSensitive=true`.",
     )
-    keep_replaced: int = d.option(
-        parsers.duration,
+    keep_replaced: int = d.duration(
         "0",
-        "a number of seconds, or one with a unit of s, m, h or d",
         "10m",
         "How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum "
         "after that removes them.",
     )
-    commit_retention: int | None = d.optional(
-        parsers.duration,
-        "a number of seconds, or one with a unit of s, m, h or d",
+    commit_retention: int | None = d.optional_duration(
         "7d",
         "Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this "
         "time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise.",

@@ -20,7 +20,7 @@ from spark_arrow_ipc.spark.options.enums import StartingFrom
 
 _E = TypeVar("_E", bound=StrEnum)
 
-_CODECS: dict[str, CompressionType | None] = {"none": None, **{codec.word: codec for codec in CompressionType}}
+CODECS: dict[str, CompressionType | None] = {"none": None, **{codec.word: codec for codec in CompressionType}}
 _SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?b?)", re.IGNORECASE)
 _MOST = (1 << 63) - 1
 """The greatest number of an option, as in Spark: a Java long."""
@@ -101,7 +101,7 @@ def word_of(enum: type[_E]) -> Callable[[str], _E]:
 def compression(string: str) -> CompressionType | None:
     """Parse the name of a codec, in any case; None for ``none``."""
     word = string.strip().lower()
-    return _CODECS[word] if word in _CODECS else _refuse(string)
+    return CODECS[word] if word in CODECS else _refuse(string)
 
 
 def not_blank(given: str) -> str:

@@ -19,7 +19,7 @@ FOR_SERVERS: Final = frozenset({
 
 
 def check_served(paths: Sequence[str], given: Mapping[str, str], reading: Side) -> None:
-    """Refuse options that have no meaning for the paths of a read: tables of servers, or files.
+    """Refuse options that have no meaning for the paths of a read: tables of servers, or files; none where there are no paths.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def check_served(paths: Sequence[str], given: Mapping[str, str], reading: Side) 
     """
     served = sum(map(is_served, paths))
     if not served:
-        if any(key.lower() == "token" for key in given):
+        if paths and any(key.lower() == "token" for key in given):
             raise OptionError("the option token is for tables of servers, and the path is none; remove it")
         return
     if served < len(paths):

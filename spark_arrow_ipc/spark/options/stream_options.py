@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options import declare as d
-from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options import kinds, parsers
 from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.options.given import Side
 
 __all__ = ["STREAMING", "StreamOptions"]
-
-_DURATION = "a number of seconds, or one with a unit of s, m, h or d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +33,9 @@ class StreamOptions:
         "latest",
         "What a new query reads first: all that is there, or only what comes after its start. After a restart it goes on "
         "where it was.",
+        kind=kinds.integer_or(StartingFrom),
     )
-    source_log: str | None = d.string(
-        "a path",
+    source_log: str | None = d.path(
         "/checkpoints/events-source",
         "A directory of this query alone, in which it notes the files of each batch: files may come in any order and at any "
         "time then. It belongs to the checkpoint.",
@@ -58,16 +56,12 @@ class StreamOptions:
         "Whether the path is one stream (`.arrows`) of a local or mounted file system that another process appends to, which "
         "is read record batch by record batch.",
     )
-    late_window: int | None = d.optional(
-        parsers.duration,
-        _DURATION,
+    late_window: int | None = d.optional_duration(
         "6h",
         "How much older than the newest file that was read a file may be when it appears in a directory, 1h without it. "
         "Later ones are not read, and named in a warning. Offsets grow with the files of this time.",
     )
-    max_file_age: int | None = d.optional(
-        parsers.duration,
-        _DURATION,
+    max_file_age: int | None = d.optional_duration(
         "7d",
         "How much older than the newest file that was read a file may be; without it, files of any age are read.",
     )
@@ -80,8 +74,7 @@ class StreamOptions:
         "What is done with the files of a batch when the sink has it: `off` leaves them, `archive` moves them to "
         "`sourceArchiveDir`, `delete` deletes them. A file that has changed since is left, with a warning.",
     )
-    source_archive_dir: str | None = d.string(
-        "a path",
+    source_archive_dir: str | None = d.path(
         "/data/old",
         "Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it.",
     )
@@ -91,6 +84,7 @@ class StreamOptions:
         "200ms",
         "How often a query that waits looks for something new at most: without it 1s, and 10s where storage is remote; "
         "and never more than a fifth of the time.",
+        kind=kinds.PAUSE,
     )
 
     @property

@@ -28,15 +28,16 @@ from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.job_plan import make_staging, plan_batch
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode
+from spark_arrow_ipc.spark.options.enums import Durability
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
@@ -94,7 +95,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         OptionError
             Options do not fit each other, the columns or a stream.
         """
-        _check_options(options)
+        check_streamed(options)
         plan = plan_write(schema, options)
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         storage, root = storage_of(path, options.storage)
@@ -174,18 +175,3 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
 
 def _of_query(query: str) -> str:
     return blake2b(query.encode(), digest_size=_HALF_ID // 2).hexdigest()
-
-
-def _check_options(options: SparkWriteOptions) -> None:
-    """Refuse what has no meaning where every batch is a job."""
-    if options.commit_token is not None:
-        raise OptionError(
-            "commitToken is for single jobs: a stream commits each batch once by itself, and foreachBatch gives the number "
-            "of the batch for a token; remove it"
-        )
-    if options.if_exists is not IfExists.APPEND:
-        raise OptionError("ifExists is for single jobs, and a stream goes on where it was; remove it")
-    if options.partition_overwrite_mode is PartitionOverwriteMode.DYNAMIC:
-        raise OptionError(
-            "partitionOverwriteMode=dynamic is for single jobs; to replace partitions batch by batch use foreachBatch"
-        )

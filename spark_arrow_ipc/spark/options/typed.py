@@ -1,0 +1,126 @@
+"""`spark_arrow_ipc.options`: options as typed keyword arguments, which become the dict for ``.options(**...)``.
+
+::
+
+    from spark_arrow_ipc import options
+
+    spark.read.format("arrowipc").options(**options.read(where="year = 2024", columns=["id", "name"])).load(path)
+    frame.write.format("arrowipc").options(**options.write(compression="zstd", commitToken="day 7")).save(path)
+
+Strategy
+--------
+The names are those of Spark's options, as `docs/options.md` lists them. Type checkers see them in ``keywords.py``, which is
+printed from the table of options; at run time the same table makes the strings, and its parsers check them. So a
+misspelt name, a word that does not exist and a value of a wrong type are found before Spark is asked. What a path must
+be known for is checked by ``load`` and ``save``. Neither Spark nor Java is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Unpack
+
+from spark_arrow_ipc.errors import OptionError, cut_repr
+from spark_arrow_ipc.spark.options.declare import Option
+from spark_arrow_ipc.spark.options.keywords import (
+    ReadKeywords,
+    ReadStreamKeywords,
+    WriteKeywords,
+    WriteStreamKeywords,
+)
+from spark_arrow_ipc.spark.options.options import (
+    READING,
+    STREAMING,
+    WRITING,
+    ReadOptions,
+    SparkWriteOptions,
+    parse_stream,
+)
+from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
+
+__all__ = [
+    "ReadKeywords", "ReadStreamKeywords", "WriteKeywords", "WriteStreamKeywords", "read", "read_stream", "write", "write_stream",
+]  # fmt: skip
+
+
+def read(**options: Unpack[ReadKeywords]) -> dict[str, str]:
+    """Return the options of a read, for ``spark.read.format("arrowipc").options(**...)``.
+
+    Every value may be the string that Spark takes; besides, flags are booleans, sizes and counts are integers, durations
+    are `timedelta`, times are `datetime`, columns are lists of names, paths are `os.PathLike`, and options with keys
+    (``storage``, ``metadata``) are dicts. See ``docs/options.md``.
+
+    Raises
+    ------
+    OptionError
+        There is no such option, or its value is of a wrong type or not understood; or two options exclude each other.
+    """
+    return _checked(options, ReadOptions.parse)
+
+
+def write(**options: Unpack[WriteKeywords]) -> dict[str, str]:
+    """Return the options of a write, for ``df.write.format("arrowipc").options(**...)``.
+
+    Values and errors are as for `read`.
+    """
+    return _checked(options, SparkWriteOptions.parse)
+
+
+def read_stream(**options: Unpack[ReadStreamKeywords]) -> dict[str, str]:
+    """Return the options of reading a stream, for ``spark.readStream.format("arrowipc").options(**...)``.
+
+    Values and errors are as for `read`.
+    """
+    return _checked(options, parse_stream)
+
+
+def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
+    """Return the options of writing a stream, for ``df.writeStream.format("arrowipc").options(**...)``.
+
+    Values and errors are as for `read`. Spark's own ``checkpointLocation`` is an option of its own.
+    """
+    return _checked(options, lambda strings: check_streamed(SparkWriteOptions.parse(strings)))
+
+
+def _checked(given: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
+    """Return the strings of options that `parse` takes."""
+    strings = dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
+    parse(strings)
+    return strings
+
+
+def _pairs(keyword: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield the options that a keyword argument stands for."""
+    option = _option(keyword)
+    if option is None:
+        yield keyword, str(value)  # the parser's error says which names are near
+    elif option.name.endswith(".*") and "." not in keyword:
+        if not isinstance(value, Mapping):
+            raise _wrong_type(option, value)
+        for key, each in value.items():
+            yield f"{keyword}.{key}", _string(option, each)
+    else:
+        yield keyword, _string(option, value)
+
+
+def _option(keyword: str) -> Option | None:
+    """Return the option of a keyword, of whichever side: whether it is of this one is the parser's to say."""
+    sides = (READING, STREAMING, WRITING)
+    return next((option for side in sides for name in (keyword, f"{keyword}.*") if (option := side.option(name))), None)
+
+
+def _string(option: Option, value: object) -> str:
+    if isinstance(value, str):
+        return str(value)  # a word of an enum, too
+    try:
+        return option.kind.string_of(value)
+    except (TypeError, ValueError) as error:
+        raise _wrong_type(option, value) from error
+
+
+def _wrong_type(option: Option, value: object) -> OptionError:
+    given = "" if option.is_secret else f" {cut_repr(value)}"
+    return OptionError(
+        f"the option {option.name} takes {option.kind.annotation}, and was given{given} of type {type(value).__name__}; "
+        f"as a string: {option.example}"
+    )
