@@ -19,7 +19,7 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
 
-APPEND, OVERWRITE, DYNAMIC = WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC
+APPEND, OVERWRITE, DYNAMIC, REWRITE = WriteMode
 
 
 def dataset(path):

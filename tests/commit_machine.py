@@ -191,7 +191,7 @@ OVERTAKINGS = st.lists(
 )
 """What others do while a reader lists: after how many of its calls, and what."""
 
-MODES = st.sampled_from([WriteMode.APPEND, WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC])
+MODES = st.sampled_from([WriteMode.APPEND, WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC, WriteMode.REWRITE])
 
 
 class CommitMachine(RuleBasedStateMachine):
@@ -315,13 +315,18 @@ class CommitMachine(RuleBasedStateMachine):
         mode=MODES,
         directories=st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)]),
         keep_replaced=st.sampled_from([0, 0, 3600]),
+        every=st.integers(1, 3),
         fault=FAULTS,
     )
-    def plan(self, mode, directories, keep_replaced, fault):
+    def plan(self, mode, directories, keep_replaced, every, fault):
+        """Plan a job; a rewrite replaces every so many-th file."""
         process = Process(self, fault)
+        choose = (lambda files: files[::every]) if mode is WriteMode.REWRITE else None
         try:
-            plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, storage=process, durable=False)
+            plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, storage=process, durable=False, choose=choose)
         except (Died, OSError, CommitError):
+            plan = None
+        if plan is None or plan.skip:
             plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
         return self.staged(plan, *directories)
 

@@ -10,7 +10,7 @@ import json
 import random
 import sys
 import uuid
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from unittest import mock
 
 from commit_jobs import Died, dying
@@ -43,6 +43,8 @@ class Trial:
         self.storage = MemoryStorage(renames=publishing == "renames")
         self.dataset = DatasetDirectory(self.storage, ROOT)
         self.written = []
+        self.rows = {}
+        """By file that a rewrite made: the written files whose rows it has."""
         self.directories = self.luck.choice([[""], ["k=1", "k=2"]])
         self.options = self.luck.choice([TableOptions(), TableOptions(), LATEST, TableOptions(first_record=1)])
         self.offsets, self.done, self.sink = [], 0, {}
@@ -71,6 +73,21 @@ class Trial:
         # It may have died while it finished another one's record.
         if plan.staging.jobid in newest_record(self.dataset)[1].jobs:
             self.written += [file.final for file in files]
+
+    def rewrite(self):
+        """Move the rows of some files into another one; a stream sees nothing of it."""
+        plan = plan_job(
+            ROOT, WriteMode.REWRITE, storage=self.storage, durable=False, keep_replaced=1 << 30,
+            choose=lambda files: [file for file in files if self.chance(0.4)],
+        )  # fmt: skip
+        if plan.skip:
+            return
+        made = self.staged(plan)
+        self.rows[made.final] = [row for file in plan.intent.snapshot for row in self.rows.get(file.path, [file.path])]
+        outputs = [TaskOutput(plan.staging.jobid, (made,))]
+        point = self.luck.choice(["C3.synced", "C5.unlinked", "C6.kept", "C6.done", None])
+        with suppress(Died), nullcontext() if point is None else dying(point):
+            commit(plan, outputs, write_empty=None)
 
     def staged(self, plan):
         name = f"{self.luck.getrandbits(128):032x}"
@@ -119,6 +136,8 @@ class Trial:
         for step in range(STEPS):
             if step < WRITTEN_FOR and self.chance(0.35):
                 self.write()
+            if step < WRITTEN_FOR and self.chance(0.1):
+                self.rewrite()
             try:
                 self.run_batch(mode, step < WRITTEN_FOR)
             except Died:
@@ -126,8 +145,8 @@ class Trial:
             if pinned is None and self.offsets:
                 # What was there before is left out by a query that begins with the latest.
                 pinned = self.offsets[0]
-        read = [path for files in self.sink.values() for path in files]
-        assert len(read) == len(set(read)), "a file is in two batches"
+        read = [row for files in self.sink.values() for path in files for row in self.rows.get(path, [path])]
+        assert len(read) == len(set(read)), "the rows of a file are in two batches"
         expected = set(self.written)
         if self.options is LATEST:
             expected = self.added_after(pinned["seq"] if pinned else 0)
@@ -137,7 +156,8 @@ class Trial:
     def added_after(self, seq):
         records = self.mode()._records
         head = records.head()
-        return {add.final for record in records.between(seq, head.seq, head.seq) for add in record.adds}
+        added = (record for record in records.between(seq, head.seq, head.seq) if not record.is_rewrite)
+        return {add.final for record in added for add in record.adds}
 
 
 @mock.patch.multiple(TIMING, patience_seconds=0.0, grace_seconds=0.0)  # the dead do not go on

@@ -112,7 +112,7 @@ def after(view, mode, rows, *, partitioned):
     new = {}
     for i, directory in enumerate(WRITTEN):
         new.setdefault(directory if partitioned else "", []).extend(rows[i::3])
-    if mode is WriteMode.OVERWRITE:
+    if mode in (WriteMode.OVERWRITE, WriteMode.REWRITE):  # the loop rewrites all files, by other rows
         view = {}
     elif mode is WriteMode.DYNAMIC:
         view = {directory: ids for directory, ids in view.items() if directory not in new}

@@ -43,6 +43,9 @@ HERE = Path(__file__).resolve()
 SECONDS = 300
 """After so long without a word Spark hangs."""
 
+MODES = [mode for mode in WriteMode if mode is not WriteMode.REWRITE]
+"""The modes of Spark's writers."""
+
 PROCESSES = {"P0": "pyspark.sql.worker.write_into_data_source", "T1": "pyspark.worker", "T2": "pyspark.worker"}
 COMMIT = "pyspark.sql.worker.commit_data_source_write"
 """The module that Spark runs for a step; this one for all others, of an abort, too."""
@@ -252,7 +255,7 @@ def kill(pid):
 
 def step_cases():
     for point in failpoint.POINTS:
-        for mode in WriteMode:
+        for mode in MODES:
             given_up = point.startswith("G.")  # by a person, without Spark
             if not given_up and not (point.startswith("C5.") and mode is WriteMode.APPEND):
                 yield point, mode
@@ -357,7 +360,7 @@ def randomly(folder, jobs, rng):
     try:
         whole, commit = durations(driver, folder, ends)
         for number in range(1, jobs + 1):
-            mode = rng.choice(list(WriteMode))
+            mode = rng.choice(MODES)
             rows = list(range(number * 1000, number * 1000 + ROWS))
             new = after(view, mode, rows, partitioned=True)
             late, victim = rng.random() < 0.5, rng.choice(("jvm", "process"))

@@ -19,20 +19,21 @@ The snapshot at record *n* is what is there now without what later records added
 however much was committed meanwhile; records that remove files make it incomplete, and are found when they are read.
 
 A record that is pending is committed: its files are read where they lie, as in any read.
+
+A rewrite (`WriteMode.REWRITE`, as `compact` makes it) moves rows into other files. It has no rows for a stream: those
+that it moved are read from the files in which they came, which live on for as long as the rewrite said.
 """
 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head
-from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover
@@ -41,6 +42,7 @@ from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, S
 from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.table_records import TableRecord, TableRecords
+from spark_arrow_ipc.dataset.stream.table_snapshot import Snapshot, replaced_since, status_where_it_lives
 from spark_arrow_ipc.errors import (
     FileChangedError,
     NoFilesError,
@@ -65,6 +67,8 @@ _EMPTY_RECORDS: Final = 64
 
 _MOST_AHEAD: Final = 1000
 """Records that are read ahead of a batch at most, unless it takes all."""
+
+_KEEP: Final = "; keepReplaced of a compaction says how long such files live on for streams"
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -126,39 +130,6 @@ class _State:
         return self.after not in (_READ, _LATEST)
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The files that were there at a record.
-
-    Parameters
-    ----------
-    seq
-        Number of the record.
-    names, files
-        Relative paths, sorted, and the file of each.
-    nbytes
-        Bytes of all files before each, and of all.
-    """
-
-    seq: int
-    names: list[str]
-    files: list[DataFile]
-    nbytes: list[int]
-
-    @classmethod
-    def of(cls, seq: int, named: list[tuple[str, DataFile]]) -> _Snapshot:
-        named.sort()
-        files = [file for _, file in named]
-        return cls(seq, [name for name, _ in named], files, [0, *accumulate(file.nbytes for file in files)])
-
-    def position(self, after: str) -> int:
-        """Return how many files are not after a path."""
-        return bisect_right(self.names, after)
-
-    def rest(self, position: int) -> Backlog:
-        return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position])
-
-
 class TableMode:
     """Reads a dataset by its records.
 
@@ -174,7 +145,7 @@ class TableMode:
         self._dataset = dataset
         self._options = options
         self._records = TableRecords(dataset)
-        self._snapshot: _Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._taken_back: set[int] = set()
         self._lost: set[str] = set()
         """Files of the snapshot that were removed before they were read."""
@@ -286,6 +257,8 @@ class TableMode:
 
     def _as_read(self, record: TableRecord) -> TableRecord:
         """Return a record as the option says what to do with one that overwrites."""
+        if record.is_rewrite:  # its rows are those of files that are read, or will be where they live on
+            return TableRecord(record.seq, record.jobid, ())
         if not record.removes or self._options.on_overwrite is OnOverwrite.APPEND:
             return record
         if self._options.on_overwrite is OnOverwrite.SKIP:
@@ -346,7 +319,7 @@ class TableMode:
         root = self._options.base_path or self._dataset.root
         return StreamBatch(tuple(files), (root,) * len(files))
 
-    def _snapshot_at(self, seq: int, after: str) -> _Snapshot:
+    def _snapshot_at(self, seq: int, after: str) -> Snapshot:
         """Return the files that were there at a record, of which those up to a path were read. Lists the data once."""
         known = self._snapshot if self._snapshot is not None and self._snapshot.seq == seq else None
         listed = [] if known is not None else self._list()
@@ -354,24 +327,30 @@ class TableMode:
         head = self._records.head()
         later = self._between(seq, head.seq, head)
         added = {add.final for record in later for add in record.adds}
+        rewrites = frozenset(record.seq for record in later if record.is_rewrite)
+        if known is not None and rewrites != known.rewrites:
+            listed, known = known.files, None
+        there, gone = replaced_since(self._dataset, later, added) if known is None and rewrites else ({}, set())
         for record in later:
             self._as_read(record)
-            lost = [path for path in record.removes if path > after and path not in added and path not in self._lost]
+            removed = gone.intersection(record.removes) if record.is_rewrite else record.removes
+            lost = [path for path in removed if path > after and path not in added and path not in self._lost]
             if lost:
                 self._lose(record, lost)
                 listed = listed if known is None else known.files
                 known = None
         if known is None:
-            named = ((relative(file.path, self._dataset.root), file) for file in listed)
-            known = _Snapshot.of(seq, [each for each in named if each[0] not in added and each[0] not in self._lost])
+            named = {relative(file.path, self._dataset.root): file for file in listed} | there
+            left_out = added | self._lost | gone
+            known = Snapshot.of(seq, rewrites, (each for each in named.items() if each[0] not in left_out))
         self._snapshot = known
         return known
 
-    def _lose(self, record: TableRecord, paths: Sequence[str]) -> None:
+    def _lose(self, record: TableRecord, paths: Collection[str]) -> None:
         """Raise or warn: a record removed files of the snapshot before they were read."""
         words = (
-            f"record {record.seq} removed {len(paths)} files such as {paths[0]} before the stream had read them, of those "
-            "that were there when it began"
+            f"record {record.seq} removed {len(paths)} files such as {min(paths)} before the stream had read them, of those "
+            f"that were there when it began{_KEEP if record.is_rewrite else ''}"
         )
         if self._options.fails_on_data_loss:
             raise StreamOffsetError(f"{words}. failOnDataLoss=false leaves such files out", path=self._dataset.root)
@@ -417,9 +396,8 @@ class TableMode:
         """Return a committed file, where it is found; None if it is gone and may be."""
         storage, path = self._dataset.storage, self._dataset.path(final)
         staged = None if staged_name is None else join(self._dataset.staging(record.jobid), staged_name)
-        status = (None if staged is None else storage.status(staged)) or storage.status(path)
-        if status is None:
-            status = next(filter(None, map(storage.status, kept_places(storage, path))), None)
+        status = None if staged is None else storage.status(staged)
+        status = status or status_where_it_lives(self._dataset, path)
         if status is None:
             words = f"record {record.seq} added this file, and it was removed before the stream had read it"
             if self._options.fails_on_data_loss:

@@ -35,6 +35,8 @@ class TableRecord:
         Files with rows of earlier records that it removed, by their relative paths.
     takes_back
         Whether it takes back the record before it, which counts for nothing.
+    is_rewrite
+        Whether the rows of what it added are those of what it removed.
     """
 
     seq: int
@@ -42,6 +44,7 @@ class TableRecord:
     adds: tuple[StagedFile, ...]
     removes: tuple[str, ...] = ()
     takes_back: bool = False
+    is_rewrite: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -157,7 +160,8 @@ def _summary(record: Record) -> TableRecord:
     replaces = record.is_of_job and record.mode != WriteMode.APPEND.value
     removes = tuple(file.path for file in record.removes) if replaces else ()
     adds = tuple(sorted(record.adds, key=lambda add: add.final))
-    return TableRecord(record.seq, record.jobid, adds, removes, record.mode == TAKEN_BACK)
+    is_rewrite = record.mode == WriteMode.REWRITE.value
+    return TableRecord(record.seq, record.jobid, adds, removes, record.mode == TAKEN_BACK, is_rewrite)
 
 
 def keeps_records(dataset: DatasetDirectory) -> bool:

@@ -5,7 +5,7 @@ Strategy
 The steps are in an order that makes a crash between any two of them harmless:
 
 ==== ===================================================================================================
-P0   plan a job (`job_plan`): make the directory and its staging; for an overwrite note the files that a reader sees
+P0   plan a job (`job_plan`): make the directory and its staging; note the files that are to be replaced
 T1   a task creates a staged file (`task`)
 T2   it writes the file, makes it durable, closes it, reads it back to verify it, and reports it
 C1   check every task's output: one job, unique names, staged files present with the size that was reported
@@ -13,7 +13,7 @@ C2   make the names of the staged files durable
 C3   finish a pending job of others; check that nothing changed that this job relies on; append a record of all its
      changes to the chain (`append_record`). **This is the commit.**
 C4   (`roll_forward`) publish: give each staged file its final name, make the names durable
-C5   delete the files that an overwrite replaces
+C5   delete the files that the job replaces
 C6   write ``_SUCCESS``, mark the record as done, delete the staging directory
 A    abort (`withdraw`): append a record that withdraws the job; if the job is committed, do C4 to C6
 ==== ===================================================================================================
@@ -345,7 +345,7 @@ def _is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:
 def _check_unchanged(
     job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None, fits: Fits | None
 ) -> tuple[LiveFile, ...]:
-    """Return the files that an overwrite removes, and raise if they changed."""
+    """Return the files that the job removes, and raise if they changed."""
     intent, dataset = job.intent, job.staging.dataset
     if intent.mode is WriteMode.APPEND:
         return () if replaced is None else (replaced,)
@@ -353,6 +353,9 @@ def _check_unchanged(
         before, now = intent.snapshot, live_files(dataset)
         if {*before} <= {*now} and may_stay(dataset, sorted({*now} - {*before}, key=_path), intent.partition_by, fits):
             now = before
+    elif intent.mode is WriteMode.REWRITE:
+        before, replaces = intent.snapshot, {file.path for file in intent.snapshot}
+        now = tuple(file for file in live_files(dataset, {*map(parent, replaces)}) if file.path in replaces)
     else:
         touched = {parent(file.final) for file in adds}
         if intent.partition_by:
@@ -362,7 +365,7 @@ def _check_unchanged(
         now = live_files(dataset, touched)
     if now != before:
         raise ConcurrentWriteError(
-            f"another writer changed the directory since this overwrite was planned ({_paths({*now} ^ {*before})}); "
+            f"another writer changed the directory since this job was planned ({_paths({*now} ^ {*before})}); "
             "nothing is published, write again",
             path=dataset.root,
         )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -29,7 +30,13 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["CommitIntent", "JobPlan", "make_staging", "plan_batch", "plan_job"]
+__all__ = ["Choose", "CommitIntent", "JobPlan", "make_staging", "plan_batch", "plan_job"]
+
+Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
+"""Callback that returns which of the visible files a rewrite replaces."""
+
+_REPLACES_ALL: Final = (WriteMode.OVERWRITE, WriteMode.REWRITE)
+"""Modes that replace all files of their snapshot, so that nothing of it has to fit beside the new files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class CommitIntent:
     mode
         Whether the files in `snapshot` are kept or replaced.
     snapshot
-        The files that a reader saw when the job was planned; empty for an append.
+        The files that a reader saw when the job was planned, of a rewrite those that it replaces; empty for an append.
     if_exists
         What an append does if the directory has files.
     commit_token
@@ -107,6 +114,7 @@ def plan_job(
     commit_retention: int | None = None,
     file_nbytes: int | None = None,
     storage: Storage | None = None,
+    choose: Choose | None = None,
 ) -> JobPlan:
     """Plan a write and make its directories (step P0).
 
@@ -135,6 +143,9 @@ def plan_job(
         The largest size of a file that is asked for, None for none: only checked here (`file_limit`).
     storage
         The storage that holds the path; by default chosen by the path.
+    choose
+        For a rewrite: called with the files that a reader sees now, sorted by path; returns those that the job replaces.
+        Without it all of them. If there are none, there is nothing to do.
 
     Raises
     ------
@@ -161,13 +172,15 @@ def plan_job(
         mode, (), if_exists, commit_token, partition_by, keep_replaced, commit_retention=commit_retention
     )
     snapshot: tuple[LiveFile, ...] | None = _snapshot(staging.dataset, intent) if is_there else ()
-    if snapshot is None:
+    if snapshot and choose is not None:
+        snapshot = tuple(sorted(choose(snapshot), key=lambda file: file.path))
+    if snapshot is None or (mode is WriteMode.REWRITE and not snapshot):
         return JobPlan(staging, intent, skip=True)
-    if is_there and mode is not WriteMode.OVERWRITE:
+    if is_there and mode not in _REPLACES_ALL:
         _check_existing(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     staging.storage.check_writable(root)
-    if mode is WriteMode.OVERWRITE:  # which partitions a dynamic one replaces is known when its tasks are done
+    if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
         staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
     failpoint.hit("P0.snapshot")
     staging.storage.make_directory(staging.directory)

@@ -8,12 +8,14 @@ __all__ = ["IfExists", "WriteMode"]
 
 
 class WriteMode(Enum):
-    """Whether a write keeps or replaces the existing files."""
+    """What a write replaces of the existing files."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
     DYNAMIC = "dynamic"
     """Overwrite only the partitions that the job writes to."""
+    REWRITE = "rewrite"
+    """Replace chosen files by files of the same rows. All other files stay, whoever adds them meanwhile."""
 
 
 class IfExists(StrEnum):

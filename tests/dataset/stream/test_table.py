@@ -4,13 +4,15 @@ import json
 import logging
 import shutil
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, finish, planned, save
 from table_trials import run
 
 from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
+from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.stream import table
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
@@ -64,8 +66,8 @@ class Query:
 
     def text(self, file):
         directory = str(Path(file.path).relative_to(self.path).parent)
-        place = file.path if Path(file.path).exists() else file.staged
-        return (f"{directory}:" if directory != "." else "") + Path(place).read_text()
+        text = open_where_it_lies(file, lambda place: Path(place).read_text())
+        return (f"{directory}:" if directory != "." else "") + text
 
     def rest(self, batches=10):
         """Return what all further batches have."""
@@ -475,3 +477,58 @@ def test_nothing_is_lost_or_doubled_whoever_dies(publishing):
     assert (0, 0) == (found["lost"], found["doubled"])
     assert found["files"] > 300
     assert found["largest offset"] < 200
+
+
+# Rewrites: the same rows in other files
+
+
+def rewrite(path, *texts, keep=3600, point=None):
+    """Replace the files of some texts by one that has them joined."""
+    names = {file.read_text(): file.name for file in Path(path).glob("part-*.arrow")}
+    chosen = {names[text] for text in texts}
+    options = {"keep_replaced": keep, "choose": lambda files: [file for file in files if file.path in chosen]}
+    with nullcontext() if point is None else dying(point):
+        commit(path, "+".join(texts), mode=REWRITE, **options)
+
+
+def test_a_rewrite_has_no_rows_for_a_stream(lake):
+    query = Query(lake)
+    assert [["a", "b"]] == query.rest()
+    commit(lake, "c")
+    rewrite(lake, "a", "b", "c")
+    rewrite(lake, "a+b+c")
+    commit(lake, "d")
+    assert [["c", "d"]] == query.rest(), "c is read where it lives on"
+    assert [["a+b+c", "d"]] == Query(lake).rest(), "a new query reads each row once, too"
+
+
+@pytest.mark.parametrize("point", [None, "C3.linked", "C4.renamed", "C5.unlinked", "C6.kept"])
+@pytest.mark.parametrize("is_new", [False, True], ids=["one process", "another process"])
+def test_a_snapshot_that_is_rewritten_while_it_is_read_is_read_to_its_end(lake, point, is_new):
+    commit(lake, "c", "d")
+    query = Query(lake, ONE)
+    first = query.look()
+    rewrite(lake, "a", "b", point=point)
+    if point is None:
+        rewrite(lake, "a+b", "c")
+        commit(lake, "e")
+    rest = [query.look(mode=query.new() if is_new else None) for _ in range(3)]
+    assert ["a", "b", "c", "d"] == sorted(text for texts in [first, *rest] for text in texts)
+    assert (["e"] if point is None else None) == query.look()
+
+
+def test_what_a_rewrite_did_not_keep_is_lost_to_a_stream_that_is_behind(lake):
+    query = Query(lake, ONE)
+    first = query.look()
+    rewrite(lake, *first, keep=0)
+    rest = next(text for text in ("a", "b") if text not in first)
+    assert [rest] == query.look(), "only what is not read yet is needed"
+    commit(lake, "c")
+    rewrite(lake, "c", keep=0)
+    with pytest.raises(StreamOffsetError, match="removed before the stream had read it"):
+        query.look()
+    late = Query(lake, ONE)
+    late.look()
+    rewrite(lake, rest, "c", keep=0)
+    with pytest.raises(StreamOffsetError, match=r"removed \d files such as .* before .*keepReplaced of a compaction"):
+        [late.look() for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Modes of a write: dynamic overwrite, ifExists and commitToken."""
+"""Modes of a write: dynamic overwrite, rewrite, ifExists and commitToken."""
 
 import pickle
 
@@ -7,6 +7,7 @@ from commit_jobs import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
+    REWRITE,
     finish,
     foreign,
     leftovers,
@@ -21,6 +22,63 @@ from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import ConcurrentWriteError
 
 pytestmark = pytest.mark.usefixtures("publishing")
+
+# Rewrite
+
+
+def only(*directories):
+    """Choose the files of some partitions."""
+    return lambda files: [file for file in files if file.path.rpartition("/")[0] in directories]
+
+
+MEANWHILE = [
+    # what another job does while the file of k=1 is rewritten, and whether that is a conflict
+    ("append to the same partition", APPEND, "k=1:x", {}, False),
+    ("overwrite of another partition", DYNAMIC, "k=2:x", {}, False),
+    ("rewrite of another partition", REWRITE, "k=2:x", {"choose": only("k=2")}, False),
+    ("overwrite of the same partition", DYNAMIC, "k=1:x", {}, True),
+    ("rewrite of the same file", REWRITE, "k=1:x", {"choose": only("k=1")}, True),
+    ("overwrite of everything", OVERWRITE, "k=3:x", {}, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "options", "minds"), [c[1:] for c in MEANWHILE], ids=[c[0] for c in MEANWHILE]
+)
+def test_a_rewrite_replaces_the_chosen_files_and_minds_changes_of_these_alone(tmp_path, mode, content, options, minds):
+    save(tmp_path, APPEND, "k=1:a", "k=2:b")
+    plan, outputs = planned(tmp_path, REWRITE, "k=1:A", choose=only("k=1"))
+    save(tmp_path, mode, content, **options)
+    others = foreign(tmp_path)
+    if minds:
+        with pytest.raises(ConcurrentWriteError, match="changed the directory since this job was planned"):
+            finish(plan, outputs)
+        abort(plan.staging)
+        assert others == foreign(tmp_path) == ours(tmp_path)
+    else:
+        assert 1 == finish(plan, outputs).removed
+        assert sorted([*others, "k=1:A"]) == sorted([*foreign(tmp_path), "k=1:a"])
+        assert foreign(tmp_path) == ours(tmp_path)
+    assert [] == leftovers(tmp_path)
+
+
+def test_an_overwrite_minds_that_its_files_were_rewritten(tmp_path):
+    save(tmp_path, APPEND, "a", "b")
+    plan, outputs = planned(tmp_path, OVERWRITE, "new")
+    save(tmp_path, REWRITE, "a+b")
+    with pytest.raises(ConcurrentWriteError):
+        finish(plan, outputs)
+    assert ["a+b"] == foreign(tmp_path)
+
+
+def test_a_rewrite_of_nothing_is_no_job(tmp_path):
+    save(tmp_path, APPEND, "a")
+    plan = plan_job(str(tmp_path), REWRITE, choose=lambda _: [])
+    assert plan.skip
+    assert not finish(plan, []).published
+    assert ["a"] == foreign(tmp_path)
+    assert [] == leftovers(tmp_path)
+
 
 # Dynamic
 

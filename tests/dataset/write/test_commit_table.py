@@ -11,6 +11,7 @@ from commit_jobs import (
     APPEND,
     DYNAMIC,
     OVERWRITE,
+    REWRITE,
     Died,
     dataset,
     dying,
@@ -45,6 +46,7 @@ JOB = ["k=2:x", "k=3:y"]
 NEW = {
     APPEND: ["k=1:a", "k=2:b", "k=2:x", "k=3:y"],
     OVERWRITE: ["k=2:x", "k=3:y"],
+    REWRITE: ["k=2:x", "k=3:y"],  # of all files
     DYNAMIC: ["k=1:a", "k=2:x", "k=3:y"],
 }
 MODES = pytest.mark.parametrize("mode", WriteMode, ids=lambda mode: mode.value)

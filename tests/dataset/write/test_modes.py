@@ -4,6 +4,6 @@ from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 
 
 def test_values_are_those_of_records_and_options():
-    assert ["append", "overwrite", "dynamic"] == [mode.value for mode in WriteMode]
+    assert ["append", "overwrite", "dynamic", "rewrite"] == [mode.value for mode in WriteMode]
     assert ["append", "error", "ignore"] == [str(value) for value in IfExists]
     assert IfExists.ERROR is IfExists("error")
