@@ -14,7 +14,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.metadata.message import Message, MessageDecoder
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
@@ -47,6 +47,7 @@ class BatchReader:
     def __init__(self, source: ByteSource, columns: SelectedColumns) -> None:
         self._source = source
         self._columns = columns
+        self._messages = MessageDecoder()
 
     @property
     def schema(self) -> Schema:

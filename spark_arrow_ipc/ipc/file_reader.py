@@ -41,7 +41,7 @@ from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block, Footer
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
@@ -413,7 +413,7 @@ class FileReader(BatchReader):
             check_header(metadata, checksums)
         flatbuffer = split_block(metadata, block)
         with inside(block.byte_offset + block.metadata_nbytes - len(flatbuffer)):
-            message = decode_message(flatbuffer, limits)
+            message = self._messages.decode(flatbuffer, limits)
         if message.body_nbytes != block.body_nbytes:
             raise InvalidFramingError(
                 expected=f"a body of {block.body_nbytes:,} bytes, as the footer says",

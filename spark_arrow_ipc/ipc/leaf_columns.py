@@ -14,7 +14,7 @@ same for wide and for narrow tables. Columns that are not plain always go that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -64,8 +64,10 @@ class LeafColumns:
         As in `Step`.
     kinds, buffer_counts
         Of each type: the second buffer (None of one that no column here has), and the number of buffers.
-    offset_widths, is_text
-        Of columns with value offsets: bytes of an offset (else 0), and whether the bytes are strings.
+    with_offsets
+        The columns with value offsets, by the bytes of an offset.
+    is_text
+        Whether the bytes of a column are strings.
     others, other_positions
         The steps of the other columns, and their positions.
     plan
@@ -81,7 +83,7 @@ class LeafColumns:
     first_variadics: Int64s
     kinds: tuple[BufferStep | None, ...]
     buffer_counts: tuple[int, ...]
-    offset_widths: Int64s
+    with_offsets: Mapping[int, Int64s]
     is_text: Bools
     others: tuple[Step, ...]
     other_positions: tuple[int, ...]
@@ -92,15 +94,22 @@ class LeafColumns:
         if layout.arrays is None:
             return None
         nodes, buffers = layout.arrays
-        lengths, null_counts = nodes[self.nodes].T
-        first = self.first_buffers + np.array(layout.variadic_before)[self.first_variadics]
-        nbytes = buffers[:, 1]
+        if len(self.nodes) < len(nodes):
+            nodes = nodes[self.nodes]
+        lengths, null_counts = nodes.T
+        first = self.first_buffers
+        if layout.variadic_before[-1]:
+            first = first + np.array(layout.variadic_before)[self.first_variadics]
+        starts, nbytes = buffers.T
         validity_nbytes = nbytes[first]
         sizes = [0 if kind is None else min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
-        needed = np.array(sizes, np.int64)[self.type_of]
+        needed = np.array(sizes, np.int64)[self.type_of] if len(sizes) > 1 else sizes[0]
         sound = (lengths == num_rows) & (nbytes[first + 1] >= needed)
-        sound &= (validity_nbytes >= num_rows + 7 >> 3) | ((validity_nbytes == 0) & (null_counts == 0))
-        return LeafBatch(self, num_rows, first, null_counts, buffers) if sound.all() else None
+        sound &= (validity_nbytes >= num_rows + 7 >> 3) | (validity_nbytes == 0) & (null_counts == 0)
+        if not sound.all():
+            return None
+        (with_validity,) = validity_nbytes.nonzero()
+        return LeafBatch(self, num_rows, first, null_counts, starts, nbytes, with_validity)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,15 +122,19 @@ class LeafBatch:
         The number of each column's first buffer.
     null_counts
         Of each column, as the metadata says.
-    buffers
-        (byte offset inside the body, nbytes) of all buffers.
+    starts, nbytes
+        Of all buffers: byte offset inside the body, and length.
+    with_validity
+        The rows of the columns that have a validity bitmap.
     """
 
     leaves: LeafColumns
     num_rows: int
     first: Int64s
     null_counts: Int64s
-    buffers: Int64s
+    starts: Int64s
+    nbytes: Int64s
+    with_validity: Int64s
 
     def unproven(self, data: memoryview, base: int) -> list[int]:
         """Return the positions of the columns whose values are not proven to be sound, rising.
@@ -134,17 +147,16 @@ class LeafBatch:
         leaves, length = self.leaves, self.num_rows
         if not length:
             return []  # a null count of at most 0, and nothing to check
+        some = self.with_validity
+        if not (len(some) or leaves.with_offsets):
+            return []
         memory = np.frombuffer(data, np.uint8)
-        starts, nbytes = self.buffers[:, 0] - base, self.buffers[:, 1]
+        starts, nbytes = self.starts - base if base else self.starts, self.nbytes
         sound = np.ones(len(self.first), np.bool_)
-        some = np.flatnonzero(nbytes[self.first])
         if len(some):
             nulls = length - many.count_set(memory, starts[self.first[some]], length)
             sound[some] = nulls == self.null_counts[some]
-        for width in (4, 8):
-            own = np.flatnonzero(leaves.offset_widths == width)
-            if not len(own):
-                continue
+        for width, own in leaves.with_offsets.items():
             number = self.first[own]
             offsets, begin, end = starts[number + 1], starts[number + 2], nbytes[number + 2]
             rising = many.are_sound_offsets(memory, offsets, length, end, f"i{width}")
@@ -170,17 +182,19 @@ class LeafBatch:
         arrays = []
         numbers = (leaves.type_of[rows], self.first[rows], self.null_counts[rows])
         for type_, number, null_count in zip(*(own.tolist() for own in numbers), strict=True):
-            places = self.buffers[number : number + leaves.buffer_counts[type_]].tolist()
-            buffers: list[memoryview | None] = [data[start - base : start - base + nbytes] for start, nbytes in places]
-            if not places[0][1]:
+            own = slice(number, number + leaves.buffer_counts[type_])
+            starts, sizes = (self.starts[own] - base).tolist(), self.nbytes[own].tolist()
+            buffers: list[memoryview | None] = [
+                data[start : start + nbytes] for start, nbytes in zip(starts, sizes, strict=True)
+            ]
+            if not sizes[0]:
                 buffers[0] = None
             arrays.append(Array(leaves.types[type_], self.num_rows, null_count, tuple(buffers)))
         return arrays
 
 
 def decode_leaves(
-    leaves: LeafColumns,
-    num_rows: int,
+    batch: LeafBatch,
     layout: BatchLayout,
     body: Body,
     decode_others: Callable[[Plan, BatchLayout], Sequence[Array]],
@@ -205,9 +219,7 @@ def decode_leaves(
     """
     if not isinstance(body, BodyRanges) or len(body.ranges) != 1:
         return None
-    batch = leaves.fit(num_rows, layout)
-    if batch is None:
-        return None
+    leaves = batch.leaves
     data, base = body.ranges[0], body.starts[0]
     others: Sequence[Array] = ()
     if leaves.other_positions:
@@ -294,6 +306,7 @@ def _compiled(
     widths = [
         kind.bit_width // 8 if kind is not None and has else 0 for kind, has in zip(kinds, has_offsets, strict=True)
     ]
+    of_width = np.array(widths)[type_of]
     return LeafColumns(
         positions=positions,
         leaf_of=leaf_of,
@@ -304,7 +317,7 @@ def _compiled(
         first_variadics=first_variadics,
         kinds=tuple(kinds),
         buffer_counts=tuple(3 if has else 2 for has in has_offsets),
-        offset_widths=np.array(widths)[type_of],
+        with_offsets={width: np.flatnonzero(of_width == width) for width in set(widths) - {0}},
         is_text=np.array([type(type_) in t.UTF8_CLASSES for type_ in types])[type_of],
         others=tuple(step for _, own in others for step in own),
         other_positions=tuple(position for position, _ in others),

@@ -6,6 +6,7 @@ The readers of both formats use it: they differ only in how they find messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow.array import Array
@@ -24,7 +25,7 @@ from spark_arrow_ipc.ipc.decode import (
     held_nbytes,
     read_buffers,
 )
-from spark_arrow_ipc.ipc.leaf_columns import LeafColumns, compile_leaves, decode_leaves
+from spark_arrow_ipc.ipc.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
@@ -34,6 +35,16 @@ from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
 """Names, positions or struct paths; or a function that selects them from the file's schema."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Checked:
+    """The layout of one batch, and its plain columns if it is wide: all that is known of it by its message alone."""
+
+    message: Message
+    body_nbytes: int
+    layout: BatchLayout
+    leaves: LeafBatch | None
 
 
 class SelectedColumns:
@@ -52,6 +63,8 @@ class SelectedColumns:
                 self._selection = None  # every column, in any order
         self._plans: dict[MetadataVersion, Plan] = {}
         self._leaves: dict[MetadataVersion, LeafColumns | None] = {}
+        self._checked: _Checked | None = None
+        """Of the last batch; `MessageDecoder` gives the same message for the same bytes."""
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
         """Whether the batches have the other byte order."""
@@ -87,14 +100,27 @@ class SelectedColumns:
         header = message.header
         assert isinstance(header, RecordBatchHeader)
         plan = self.plan(message.version)
-        layout = check_header(header, plan, place.nbytes, self.limits)
+        checked = self._checked
+        if checked is None or checked.message is not message or checked.body_nbytes != place.nbytes:
+            checked = self._checked = self._check_header(message, header, plan, place.nbytes)
+        layout = checked.layout
         body = place.read(None if plan.is_whole else wanted_ranges(plan, layout))
         columns = None
-        if layout.arrays is not None and header.compression is None and not self.swaps:
-            columns = self._decode_leaves(message, plan, layout, body, find=find, checksums=checksums)
+        if checked.leaves is not None:
+            columns = self._decode_leaves(header, checked.leaves, layout, body, find=find, checksums=checksums)
         if columns is None:
             columns = self._decode(header, plan, layout, body, find, checksums=checksums)
         return self._batch(columns, header.length, message)
+
+    def _check_header(self, message: Message, header: RecordBatchHeader, plan: Plan, nbytes: int) -> _Checked:
+        layout = check_header(header, plan, nbytes, self.limits)
+        leaves = None
+        if layout.arrays is not None and header.compression is None and not self.swaps:
+            if message.version not in self._leaves:
+                self._leaves[message.version] = compile_leaves(plan)
+            columns = self._leaves[message.version]
+            leaves = None if columns is None else columns.fit(header.length, layout)
+        return _Checked(message, nbytes, layout, leaves)
 
     def build_batch(
         self, message: Message, num_rows: int, layout: BatchLayout, regions: Sequence[memoryview], find: FindDictionary
@@ -161,8 +187,8 @@ class SelectedColumns:
 
     def _decode_leaves(
         self,
-        message: Message,
-        plan: Plan,
+        header: RecordBatchHeader,
+        leaves: LeafBatch,
         layout: BatchLayout,
         body: Body,
         *,
@@ -170,17 +196,10 @@ class SelectedColumns:
         checksums: Sequence[int] | None,
     ) -> Sequence[Array] | None:
         """Decode a wide batch, as far as its columns are plain, at once; None if it has to be decoded a step at a time."""
-        if message.version not in self._leaves:
-            self._leaves[message.version] = compile_leaves(plan)
-        leaves, header = self._leaves[message.version], message.header
-        if leaves is None:
-            return None
-        assert isinstance(header, RecordBatchHeader)
         if checksums is not None:
-            read_buffers(plan, layout, body, None, limits=self.limits, checksums=checksums)
+            read_buffers(leaves.leaves.plan, layout, body, None, limits=self.limits, checksums=checksums)
         return decode_leaves(
             leaves,
-            header.length,
             layout,
             body,
             lambda others, part: decode_columns(header, others, part, body, find, limits=self.limits, swaps=False),

@@ -26,7 +26,7 @@ from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.source import ByteSource
@@ -313,7 +313,7 @@ class StreamReader(BatchReader):
                 return None
             flatbuffer, body_offset = encapsulated
             with inside(body_offset - len(flatbuffer)):
-                message = decode_message(flatbuffer, limits)
+                message = self._messages.decode(flatbuffer, limits)
         kind = message.kind
         if kind not in self._counts:
             self._begin_stream(self._ends.enter(message, self._byte_offset, body_offset))

@@ -152,10 +152,13 @@ WRONG_PAIRS = [
 
 @pytest.mark.parametrize(("first", "second"), WRONG_PAIRS)
 def test_of_two_wrong_columns_the_first_is_named(first, second, both):
-    """Whether a column is plain or not makes no difference to the order in which they are checked."""
-    data = bytearray(file_of(batch_of(300, 4)))
+    """Whether a column is plain or not makes no difference to the order in which they are checked.
+
+    A batch with the metadata of the one before has values of its own.
+    """
+    data = bytearray(file_of(*[batch_of(300, 4)] * 2))
     with ipc.open(memoryview(data)) as reader:
-        batch = reader.read_batch(0)
+        batch = reader.read_batch(1)
         for name in (second, first):
             # All bits of the first buffer that is not empty: null counts, value offsets, views.
             buffer = next(buffer for buffer in batch.column(name).buffers if buffer)
@@ -163,7 +166,7 @@ def test_of_two_wrong_columns_the_first_is_named(first, second, both):
             data[start : start + len(buffer)] = b"\xff" * len(buffer)
             at_once, by_itself = both(bytes(data))
             assert at_once == by_itself
-            assert at_once[2] == name
+            assert (at_once[2], at_once[4]) == (name, 1)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)

@@ -18,7 +18,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
 
 from spark_arrow_ipc.arrow.validate.utf8 import Bools, Bytes
 
@@ -47,16 +46,19 @@ def count_set(memory: Bytes, starts: Int64s, length: int) -> Int64s:
     """
     counts = np.zeros(len(starts), np.int64)
     words, rest = divmod(length, 64)
+    whole = memory[: len(memory) & ~7].view("<u8")
+    firsts = starts >> 3
     if words:
-        whole = memory[: len(memory) & ~7].view(np.uint64)
-        for rows, bits in _tables(whole, starts >> 3, words):
+        for rows, bits in _tables(whole, firsts, words):
             counts[rows] = np.add.reduce(np.bitwise_count(bits), axis=1, dtype=np.uint32)
     if rest:
-        for rows, tail in _tables(memory, starts + 8 * words, rest + 7 >> 3):
-            bits = np.bitwise_count(tail)
-            if rest & 7:
-                bits[:, -1] = np.bitwise_count(tail[:, -1] & np.uint8((1 << (rest & 7)) - 1))
-            counts[rows] += np.add.reduce(bits, axis=1, dtype=np.uint32)
+        last = firsts + words
+        tails = whole.take(last, mode="clip") if len(whole) else np.zeros(len(last), "<u8")
+        if len(memory) & 7:
+            # The memory ends inside of a word, which may be somebody's last one.
+            end = memory[len(whole) * 8 :].tobytes().ljust(8, b"\0")
+            tails[last == len(whole)] = int.from_bytes(end, "little")
+        counts += np.bitwise_count(tails & np.uint64((1 << rest) - 1))
     return counts
 
 
@@ -110,16 +112,16 @@ def are_ascii(memory: Bytes, starts: Int64s, stops: Int64s) -> Bools:
 
 def _tables(items: npt.NDArray[Any], firsts: Int64s, width: int) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
     """Yield the `width` items from each position on, one row a position, for some positions at a time."""
-    steps = np.diff(firsts)
-    stride = int(steps[0]) if len(steps) else width
-    is_regular = len(firsts) > 0 and stride >= 0 and bool((steps == stride).all())
+    stride = int(firsts[1] - firsts[0]) if len(firsts) > 1 else width
+    is_regular = len(firsts) > 0 and stride >= 0 and bool((firsts[1:] - firsts[:-1] == stride).all())
     columns = np.arange(0 if is_regular else width)
     some = max(1, _AT_ONCE // width)
     for start in range(0, len(firsts), some):
         rows = slice(start, start + some)
         if is_regular:
-            shape, strides = (len(firsts[rows]), width), (stride * items.itemsize, items.itemsize)
-            yield rows, as_strided(items[int(firsts[start]) :], shape, strides, writeable=False)
+            shape, strides = (min(some, len(firsts) - start), width), (stride * items.itemsize, items.itemsize)
+            offset = int(firsts[start]) * items.itemsize
+            yield rows, np.ndarray(shape, items.dtype, items.data, offset, strides)
         elif items.flags.aligned:
             yield rows, items.take(firsts[rows, None] + columns)
         else:

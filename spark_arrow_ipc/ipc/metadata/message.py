@@ -62,6 +62,31 @@ def decode_message(flatbuffer: memoryview, limits: Limits) -> Message:
     return Message(version, kind, header, body_nbytes, custom_metadata)
 
 
+class MessageDecoder:
+    """Decodes messages one after another, and returns the last record batch's again for the same bytes.
+
+    Batches of as many numbers without nulls have the same metadata. What depends on them alone, such as the layout of
+    the batch, can then be known by the object. Threads may share a decoder.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, Message] | None = None
+
+    def decode(self, flatbuffer: memoryview, limits: Limits) -> Message:
+        """Return the message in a flatbuffer, as `decode_message`. The limits are always the same ones."""
+        last = self._last
+        # A copy: the flatbuffer may lie in a mapped file, or in memory that holds a whole body.
+        data = bytes(flatbuffer)
+        if last is not None and last[0] == data:
+            return last[1]
+        message = decode_message(memoryview(data), limits)
+        if message.kind is MessageHeader.RecordBatch:
+            self._last = data, message
+        return message
+
+
 def body_length(view: reader.TableView) -> int:
     """Return the bytes of the body after a ``Message`` table.
 

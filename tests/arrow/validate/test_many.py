@@ -35,6 +35,14 @@ def test_bits_are_counted_as_one_bitmap_at_a_time(length, moved, regular):
     assert many.count_set(memory, starts, length).tolist() == expected
 
 
+@pytest.mark.parametrize("length", LENGTHS)
+def test_bits_are_counted_to_the_end_of_a_memory_that_ends_inside_of_a_word(length):
+    memory, starts = spread(np.random.default_rng(SEED), [(length + 7) // 8] * 3, regular=True, moved=False)
+    memory = memory[: starts[-1] + (length + 7) // 8]
+    expected = [bitmap.count_set(memory[start:], 0, length) for start in starts]
+    assert many.count_set(memory, starts, length).tolist() == expected
+
+
 DAMAGE = {
     "none": lambda offsets, end: (offsets, end),
     "begins below zero": lambda offsets, end: (np.append(offsets[:1] * 0 - 1, offsets[1:]), end),
