@@ -37,7 +37,8 @@ def followed(spark, path, checkpoint, rows, until, limit=1000):
     deadline = time.monotonic() + 240
     query = writer.start()
     try:
-        while len(rows) < until and time.monotonic() < deadline:
+        # Of batches that Spark has noted as done: a stop interrupts the last one after its rows were taken.
+        while len(rows_of_done_batches(checkpoint, rows)) < until and time.monotonic() < deadline:
             if not query.isActive:
                 # A busy machine takes longer to start Python than Spark waits.
                 assert "failed to connect back" in str(query.exception())
