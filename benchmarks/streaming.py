@@ -1,11 +1,13 @@
-"""Streaming beside Spark's own: latency, the throughput of a backlog, and directories of a million files.
+"""Streaming beside Spark's own: latency, the throughput of a backlog, idle queries, directories of a million files.
 
 Strategy
 --------
 `latency` drops one small file a second, whole, by a rename, while a query runs with Spark's default trigger, and asks
 the query's checkpoint when the batch that read it was committed: the same clock and the same witness for every
 contender. `backlog` reads and writes files that are there before the query begins (`Trigger.AvailableNow`); they are
-hard links of one file, so that a disk holds them once. `million` asks the modes of our source, without Spark, for
+hard links of one file, so that a disk holds them once. `idle` counts the listings that a query asks for while nothing
+comes: of a local directory by Python's audit hook in Spark's source process, of an object store by the server that is
+asked. `million` asks the modes of our source, without Spark, for
 offsets over a listing that is made up in memory: the time of a look, the memory of the process, and the size of an
 offset.
 
@@ -15,6 +17,7 @@ Run it by::
 
     python benchmarks/streaming.py latency --directory build/benchmarks --seconds 180
     python benchmarks/streaming.py backlog --directory build/benchmarks --files 1000 --mb 10
+    python benchmarks/streaming.py idle --seconds 60
     python benchmarks/streaming.py million
 """
 
@@ -159,16 +162,20 @@ def latency(spark: SparkSession, place: Path, contender: Contender, seconds: int
     _wait_for(lambda: bool(query.lastProgress) or not query.isActive)  # the first start is another matter
     drops = Drops(contender.write, place, seconds)
     drops.start()
-    drops.join()
-    query.processAllAvailable()
-    progress = {batch["batchId"]: batch["numInputRows"] for batch in query.recentProgress}
+    rows_of: dict[int, int] = {}
+    committed: dict[int, float] = {}
+    while drops.is_alive():
+        drops.join(timeout=20)
+        if not drops.is_alive():
+            query.processAllAvailable()
+        # Spark keeps the last hundred of both; an idle progress bears the number of the batch that comes next.
+        for batch in query.recentProgress:
+            rows_of[batch["batchId"]] = max(batch["numInputRows"], rows_of.get(batch["batchId"], 0))
+        committed |= {int(file.name): file.stat().st_mtime for file in (place / "checkpoint/commits").glob("[0-9]*")}
     query.stop()
     found: list[float] = []
-    for batch, rows in sorted(progress.items()):
-        committed = place / "checkpoint" / "commits" / str(batch)
-        if rows and committed.exists():
-            when = committed.stat().st_mtime
-            found += [when - each for each in drops.times[len(found) : len(found) + rows]]
+    for batch, rows in sorted(rows_of.items()):
+        found += [committed[batch] - each for each in drops.times[len(found) : len(found) + rows]]
     assert len(found) == seconds, f"{len(found)} of {seconds} files are accounted for"
     return found
 
@@ -188,7 +195,6 @@ def _wait_for(holds: Callable[[], bool]) -> None:
 
 def measure_latency(spark: SparkSession, directory: Path, seconds: int) -> None:
     """Print the percentiles of each contender."""
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
     print("| from a file's rename to its commit | p50 s | p95 s | most s |\n|---|---|---|---|")
     for name, contender in contenders(directory / "latency").items():
         found = latency(spark, fresh(directory / "latency"), contender, seconds)
@@ -225,6 +231,52 @@ def measure_backlog(spark: SparkSession, directory: Path, files: int, mb: float,
     for name, found in costs.items():
         cells = [f"{min(values):.1f} ({median(values):.1f})" for values in _figures(found)]
         print(f"| {name} | {' | '.join(cells)} |")
+
+
+_COUNTS_LISTINGS = """
+import os, sys
+def count(event, arguments):
+    if event == "os.scandir" and str(arguments[0]).startswith(os.environ["LISTED_DIRECTORY"]):
+        with open(os.environ["LISTINGS"], "a") as file:
+            file.write("x")
+sys.addaudithook(count)
+"""
+"""Every Python process of Spark imports this as `sitecustomize`."""
+
+
+def measure_idle(directory: Path, seconds: int) -> None:
+    """Print how many listings an idle query asks for, of a local directory and of an object store."""
+    from run import session
+
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+    from fault_server import fault_server
+    from s3_requests import Request
+
+    place = fresh(directory / "idle")
+    (place / "sitecustomize.py").write_text(_COUNTS_LISTINGS)
+    listings = place / "listings"
+    listings.touch()
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), os.environ["PYTHONPATH"]])
+    os.environ |= {"LISTED_DIRECTORY": str(place / "drops"), "LISTINGS": str(listings)}
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    print(f"| a query that waits for {seconds} s | listings |\n|---|---|")
+    with session(reuses_workers=True) as spark, fault_server() as server:
+        for i in range(3):
+            write_arrow(table(1, i), place / "drops" / f"{i}.arrow")
+            server.objects.put(f"drops/{i}.arrow", (place / "drops" / f"{i}.arrow").read_bytes())
+        remote = {f"storage.{name}": value for name, value in server.options.items()}
+        for name, url, options, count in (
+            ("local", str(place / "drops"), {}, listings.read_text),
+            ("object store", f"{server.url}/drops", remote, lambda: "x" * server.requests[Request.LIST]),
+        ):
+            rows = spark.readStream.format("arrowipc").schema(SCHEMA).options(**options).load(url)
+            query = rows.writeStream.foreachBatch(lambda batch, _: batch.collect()).start()
+            query.processAllAvailable()
+            time.sleep(5)
+            before = len(count())
+            time.sleep(seconds)
+            print(f"| {name} | {len(count()) - before} |", flush=True)
+            query.stop()
 
 
 def _figures(costs: list[Cost]) -> list[list[float]]:
@@ -351,9 +403,9 @@ def append(storage: MadeUp) -> None:
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("what", choices=["latency", "backlog", "million"])
+    parser.add_argument("what", choices=["latency", "backlog", "idle", "million"])
     parser.add_argument("--directory", type=Path, default=Path("build/benchmarks"))
-    parser.add_argument("--seconds", type=int, default=180, help="of latency: so many files")
+    parser.add_argument("--seconds", type=int, default=180, help="of latency (so many files) and idle")
     parser.add_argument("--files", type=int, help="of backlog (1000) and million (1000000)")
     parser.add_argument("--mb", type=float, default=10, help="size of each file of the backlog")
     parser.add_argument("--turns", type=int, default=3)
@@ -370,6 +422,9 @@ def main() -> None:
     from run import session
 
     directory = arguments.directory.resolve() / "streaming"
+    if arguments.what == "idle":
+        measure_idle(directory, arguments.seconds)
+        return
     with session(reuses_workers=True) as spark:
         if arguments.what == "latency":
             measure_latency(spark, directory, arguments.seconds)
