@@ -1,0 +1,70 @@
+"""Streams over an object store that runs: each mode of the source, the sink, and restarts.
+
+Files of other programs are put there by boto3, those of mode `table` by our writer; what the sink has published is read by pyarrow.
+"""
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from object_stores import BUCKET, boto_client
+from pyarrow import fs
+
+pytestmark = pytest.mark.exhaustive
+
+ROWS = 5
+
+
+@pytest.fixture
+def store(servers):
+    return servers("seaweedfs")
+
+
+@pytest.fixture
+def client(store):
+    found = boto_client(store)
+    yield found
+    found.close()
+
+
+def put(client, url, number):
+    table = pa.table({"id": pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    key = f"{url}/{number}.arrow".removeprefix(f"s3://{BUCKET}/")
+    client.put_object(Bucket=BUCKET, Key=key, Body=sink.getvalue().to_pybytes())
+
+
+def append(spark, store, url, number):
+    frame = spark.range(number * ROWS, (number + 1) * ROWS, 1, 1)
+    options = store.spark_options | {"commitRetention": "1d"}
+    frame.write.format("arrowipc").mode("append").options(**options).save(url)
+
+
+def published(store, url):
+    options = store.options
+    there = fs.S3FileSystem(
+        access_key=options["access_key_id"], secret_key=options["secret_access_key"], region=options["region"],
+        endpoint_override=options["endpoint"].removeprefix("http://"), scheme="http",
+    )  # fmt: skip
+    found = ds.dataset(url.removeprefix("s3://"), filesystem=there, format="ipc")
+    return sorted(found.to_table()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("mode", ["window", "log", "table"])
+def test_every_row_is_read_and_written_once_over_restarts(spark, store, client, tmp_path, mode):
+    place = store.directory()
+    source, sink = f"{place}/in", f"{place}/out"
+    options = store.spark_options | ({"sourceLog": f"{place}/source-log"} if mode == "log" else {})
+    for count in (3, 6, 9):
+        for number in range(count - 3, count):
+            if mode == "table":
+                append(spark, store, source, number)
+            else:
+                put(client, source, number)
+        stream = spark.readStream.format("arrowipc").schema("id long").options(**options, maxFilesPerTrigger=2)
+        writer = stream.load(source).writeStream.format("arrowipc").options(**store.spark_options)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query = writer.start(sink)
+        assert query.awaitTermination(120)
+        assert [*range(count * ROWS)] == published(store, sink)
