@@ -31,6 +31,7 @@ from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, midnigh
 
 __all__ = [
     "COLLATED_STRING",
+    "GEOMETRY",
     "UTC_TIMESTAMP",
     "VARIANT",
     "Cut",
@@ -54,6 +55,7 @@ LOCAL_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND)
 
 COLLATED_STRING: Final = t.Utf8View()
 VARIANT: Final = t.DenseUnion((), ())
+GEOMETRY: Final = t.SparseUnion((), ())
 """Stand-ins for types without comparisons here; no Spark type is brought to Python as one of these."""
 
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
@@ -107,6 +109,7 @@ _NAMES: Final[Mapping[type[t.DataType], Callable[[Any], str]]] = {
     t.Map: lambda _: "map",
     t.Utf8View: lambda _: "string with a collation",
     t.DenseUnion: lambda _: "variant",
+    t.SparseUnion: lambda _: "geometry",
 }
 
 

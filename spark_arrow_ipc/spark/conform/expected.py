@@ -81,6 +81,15 @@ def _variant(_spark_type: s.VariantType, _path: str) -> pa.DataType:
     return pa.struct([pa.field("value", pa.binary(), nullable=False), metadata])
 
 
+def _spatial(kind: bytes) -> Callable[[Any, str], pa.DataType]:
+    def expected(spark_type: s.SpatialType, _path: str) -> pa.DataType:
+        metadata = {kind: b"true", b"srid": str(spark_type.srid).encode()}
+        wkb = pa.field("wkb", pa.binary(), nullable=False, metadata=metadata)
+        return pa.struct([pa.field("srid", pa.int32(), nullable=False), wkb])
+
+    return expected
+
+
 EXPECTED: Mapping[type[s.DataType], Callable[[Any, str], pa.DataType]] = {
     s.NullType: _just(pa.null()),
     s.BooleanType: _just(pa.bool_()),
@@ -102,5 +111,7 @@ EXPECTED: Mapping[type[s.DataType], Callable[[Any, str], pa.DataType]] = {
     s.MapType: _map,
     s.StructType: _struct,
     s.VariantType: _variant,
+    s.GeometryType: _spatial(b"geometry"),
+    s.GeographyType: _spatial(b"geography"),
 }
-"""By Spark type class: pyarrow's type. Absent ones (year-month interval, char, geometry) are refused."""
+"""By Spark type class: pyarrow's type. Absent ones (year-month interval, char) are refused."""

@@ -30,7 +30,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, temporal, tensors, vectors
+from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, spatial, temporal, tensors, vectors
 from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound, slot_prices
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
@@ -207,6 +207,10 @@ def _compile(
     tensor = arrow_to_spark.tensor_column_of(field, options, path)
     if tensor is not None:
         conversion = tensors.tensor(field, tensor, target, site)
+    elif (column := arrow_to_spark.spatial_column_of(field, options, path)) is not None:
+        if target != column.spark_type and not widens(column.spark_type, target):
+            raise _mismatch(field, target, site)
+        conversion = spatial.spatial(field, column, target, site)
     elif _is_vector(field, target, options):
         conversion = vectors.vector(field, target, site)
     elif isinstance(field.type, t.Null):

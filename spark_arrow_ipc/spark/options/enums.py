@@ -64,6 +64,18 @@ class ExtensionTypes(StrEnum):
     CONVERT = "convert"
     STORAGE = "storage"
     TENSOR = "tensor"
+    GEOMETRY = "geometry"
+    ALL = "all"
+
+    @property
+    def reads_tensors(self) -> bool:
+        """Whether tensor columns are structs of a shape and values."""
+        return self in {ExtensionTypes.TENSOR, ExtensionTypes.ALL}
+
+    @property
+    def reads_geometries(self) -> bool:
+        """Whether columns of well-known binary are Spark's GEOMETRY and GEOGRAPHY."""
+        return self in {ExtensionTypes.GEOMETRY, ExtensionTypes.ALL}
 
 
 class Durability(StrEnum):

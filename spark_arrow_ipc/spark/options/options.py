@@ -134,7 +134,8 @@ class ReadOptions:
         ExtensionTypes.CONVERT,
         "`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` "
         "gives that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor "
-        "to a struct of the shape and the values.",
+        "to a struct of the shape and the values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY "
+        "([types.md](types.md#geometries)); `all` converts all of these.",
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,

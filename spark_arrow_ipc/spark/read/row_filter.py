@@ -40,7 +40,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Unsure,
     is_empty,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, VARIANT
+from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, GEOMETRY, VARIANT
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
@@ -123,7 +123,7 @@ def compile_filter(
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:
     """Return the columns of a Spark schema as Arrow fields, for `bind`.
 
-    A collated string and a variant get types that cannot be compared, so a predicate can only test them for null.
+    A collated string, a variant and a geometry get types that cannot be compared, so a predicate can only test them for null.
     """
     return tuple(_predicate_field(field.name, field.dataType) for field in spark_schema.fields)
 
@@ -136,6 +136,8 @@ def _predicate_field(name: str, spark_type: s.DataType) -> t.Field:
         return t.Field(name, COLLATED_STRING)
     if isinstance(spark_type, s.VariantType):
         return t.Field(name, VARIANT)
+    if isinstance(spark_type, s.SpatialType):
+        return t.Field(name, GEOMETRY)
     return t.Field(name, arrow_field(name, spark_type, {}, name).type)
 
 

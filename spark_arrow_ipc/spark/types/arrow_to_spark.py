@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, tensor_columns
+from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
 MAX_DECIMAL_PRECISION = 38
@@ -99,6 +99,9 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     if tensor is not None:
         value = tensor_columns.value_field(field)
         return tensor_columns.spark_tensor(spark_type(value, options, f"{path}.{tensor_columns.DATA}[]"))
+    spatial = spatial_column_of(field, options, path)
+    if spatial is not None:
+        return spatial.spark_type
     return MAPPINGS[type(field.type)].spark_type(field, options, path)
 
 
@@ -118,8 +121,18 @@ def tensor_column_of(field: t.Field, options: ReadOptions, path: str) -> tensor_
     InvalidMetadataError
         As `tensor_of`.
     """
-    is_read = options.extension_types is ExtensionTypes.TENSOR
-    return tensor_columns.tensor_of(field, path) if is_read else None
+    return tensor_columns.tensor_of(field, path) if options.extension_types.reads_tensors else None
+
+
+def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> spatial_columns.SpatialColumn | None:
+    """Return what a field says of its geometries, or None if it has none or they are read as their storage.
+
+    Raises
+    ------
+    InvalidMetadataError, UnsupportedError
+        As `spatial_of`.
+    """
+    return spatial_columns.spatial_of(field, path) if options.extension_types.reads_geometries else None
 
 
 def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
@@ -406,10 +419,15 @@ _TENSORS = (
     DocLine("arrow.variable_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The same, with a shape for each row; a shape that does not fit its values is an error."),
 )  # fmt: skip
 
+_SPATIAL = (
+    DocLine("geoarrow.wkb, ogc.wkb with extensionTypes=geometry", "geometry(srid), geometry(any)", "Where edges are planar or not said; the SRID by the CRS."),
+    DocLine("the same with spherical edges", "geography(4326), geography(any)", "Well-known binary that is broken is an error."),
+)  # fmt: skip
+
 
 def extensions_table() -> str:
-    """Return the Markdown table of `EXTENSIONS` and of tensors, for ``docs/types.md``."""
-    return _table([*(row.line for row in EXTENSIONS.values()), *_TENSORS])
+    """Return the Markdown table of `EXTENSIONS`, of tensors and of geometries, for ``docs/types.md``."""
+    return _table([*(row.line for row in EXTENSIONS.values()), *_TENSORS, *_SPATIAL])
 
 
 def _table(lines: Sequence[DocLine]) -> str:

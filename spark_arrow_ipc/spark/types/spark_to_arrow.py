@@ -9,7 +9,6 @@ extensions (variant, geometry) get their names.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.types import field_metadata
+from spark_arrow_ipc.spark.types import field_metadata, spatial_columns
 
 COLLATION_KEY = "spark_arrow_ipc.collation"
 """Key of the collation of a string column."""
@@ -51,9 +50,7 @@ def arrow_field(name: str, spark_type: s.DataType, metadata: Mapping[str, Any], 
             field_path=path,
         )
     type_ = written(spark_type, path)
-    own = own_pairs(spark_type)
-    kept = field_metadata.from_spark(metadata, type_)
-    return t.Field(name, type_, custom_metadata=(*(pair for pair in kept if pair[0] not in dict(own)), *own))
+    return t.Field(name, type_, custom_metadata=written_pairs(spark_type, metadata, type_, path))
 
 
 def storage_type(spark_type: s.DataType) -> s.DataType:
@@ -63,8 +60,35 @@ def storage_type(spark_type: s.DataType) -> s.DataType:
     return spark_type
 
 
-def own_pairs(spark_type: s.DataType) -> t.CustomMetadata:
+def written_pairs(
+    spark_type: s.DataType, metadata: Mapping[str, Any], written: t.DataType, path: str
+) -> t.CustomMetadata:
+    """Return the custom metadata of the Arrow field of a Spark column.
+
+    Parameters
+    ----------
+    spark_type
+        The column's.
+    metadata
+        Of the Spark field.
+    written
+        The Arrow type that the column gets.
+    path
+        Of the column, for errors.
+    """
+    own = _own_pairs(storage_type(spark_type), metadata, path)
+    # An extension of the type itself replaces both pairs of one that the column was read with.
+    own_keys = {key for key, _ in own}
+    if field_metadata.EXTENSION_NAME in own_keys:
+        own_keys.add(field_metadata.EXTENSION_METADATA)
+    kept = field_metadata.from_spark(metadata, written)
+    return (*(pair for pair in kept if pair[0] not in own_keys), *own)
+
+
+def _own_pairs(spark_type: s.DataType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
     """Return the metadata for parts of a Spark type that its Arrow type lacks."""
+    if isinstance(spark_type, s.SpatialType):
+        return spatial_columns.written_pairs(spark_type, metadata, path)
     pairs = _PAIRS.get(type(spark_type))
     return pairs(spark_type) if pairs is not None else ()
 
@@ -139,25 +163,9 @@ def _string_pairs(spark_type: s.StringType) -> t.CustomMetadata:
     return () if binary else ((COLLATION_KEY, str(spark_type.collation)),)
 
 
-def _spatial_pairs(edges: str | None) -> Callable[[Any], t.CustomMetadata]:
-    def pairs(spark_type: s.GeometryType | s.GeographyType) -> t.CustomMetadata:
-        mixed = spark_type.srid == spark_type.MIXED_SRID
-        described = {} if mixed else {"crs": str(spark_type._crs), "crs_type": "authority_code"}  # noqa: SLF001 - PySpark has no public name for it
-        if edges is not None:
-            described["edges"] = edges
-        return (
-            (field_metadata.EXTENSION_NAME, "geoarrow.wkb"),
-            (field_metadata.EXTENSION_METADATA, json.dumps(described)),
-        )
-
-    return pairs
-
-
 _PAIRS: Mapping[type[s.DataType], Callable[[Any], t.CustomMetadata]] = {
     s.StringType: _string_pairs,
     s.VariantType: _variant_pairs,
-    s.GeometryType: _spatial_pairs(None),
-    s.GeographyType: _spatial_pairs("spherical"),
 }
 """By Spark type class: the metadata for parts that the Arrow type lacks."""
 
@@ -179,6 +187,6 @@ _LINES = (
     ("interval day to second", "Duration[us]"),
     ("array, map, struct", "List, Map, Struct"),
     ("variant", "Struct of metadata and value, extension arrow.parquet.variant"),
-    ("geometry, geography", "Binary, extension geoarrow.wkb"),
+    ("geometry, geography", "Binary, extension geoarrow.wkb with the CRS; edges are spherical for geography"),
     ("interval year to month, calendar interval", "an error that names the column"),
 )  # fmt: skip

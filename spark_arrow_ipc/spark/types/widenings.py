@@ -2,7 +2,8 @@
 
 Strategy
 --------
-Integers, floats and decimals widen to larger ones, and date to timestamp_ntz. A user's ``.schema(...)`` may ask for
+Integers, floats and decimals widen to larger ones, date to timestamp_ntz, and geometries of one SRID to those of
+mixed ones. A user's ``.schema(...)`` may ask for
 the wider type, and files of one dataset may differ so. Nested types widen if their children do; this module compares
 leaf types only.
 """
@@ -25,6 +26,11 @@ def _decimal(narrow: s.DecimalType, wide: s.DecimalType) -> bool:
     return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
 
 
+def _mixed(_narrow: s.DataType, wide: s.SpatialType) -> bool:
+    """Geometries of any SRID are in one column of mixed SRIDs."""
+    return bool(wide.srid == wide.MIXED_SRID)
+
+
 WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
     (s.ByteType, s.ShortType): _always,
     (s.ByteType, s.IntegerType): _always,
@@ -35,6 +41,8 @@ WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
     (s.FloatType, s.DoubleType): _always,
     (s.DecimalType, s.DecimalType): _decimal,
     (s.DateType, s.TimestampNTZType): _always,
+    (s.GeometryType, s.GeometryType): _mixed,
+    (s.GeographyType, s.GeographyType): _mixed,
 }
 """By (narrow, wide) type class: the check of a pair of types."""
 

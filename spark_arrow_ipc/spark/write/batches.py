@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
@@ -24,6 +25,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.types.spatial_columns import spatial_of
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
 from spark_arrow_ipc.spark.write.restore_values import restore
@@ -148,20 +150,23 @@ def written_batch(batch: bridge.PyArrowBatch, schema: Schema) -> RecordBatch:
     columns = []
     for array, written in zip(arrays, schema.fields, strict=True):
         with error_context(field_path=written.name):
-            columns.append(_as_type(array, written.type))
+            columns.append(_as_written(array, written))
     return RecordBatch(schema, tuple(columns), batch.num_rows)
 
 
-def _as_type(array: Array, type_: t.DataType) -> Array:
+def _as_written(array: Array, written: t.Field) -> Array:
+    type_ = written.type
     if array.type == type_:
         return array
+    if isinstance(array.type, t.Struct) and isinstance(type_, t.Binary):
+        return _well_known_binary(array, written)
     convert = _CONVERSIONS.get((type(array.type), type(type_)))
     if convert is not None:
         return convert(array, type_)
     # The same class with other parameters (int32 for int64) is another layout.
     if type(array.type) is not type(type_) or not type_.children or len(array.type.children) != len(type_.children):
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
-    children = tuple(_as_type(child, f.type) for child, f in zip(array.children, type_.children, strict=True))
+    children = tuple(map(_as_written, array.children, type_.children))
     return replace(array, type=type_, children=children)
 
 
@@ -173,7 +178,7 @@ def _struct(array: Array, type_: t.DataType) -> Array:
     children = [by_name[name] for name in names] if same else list(array.children)
     if len(children) != len(names):
         raise SchemaMismatchError(expected=f"a struct that can be written as {type_}", found=f"{array.type} from Spark")
-    typed = tuple(_as_type(child, f.type) for child, f in zip(children, type_.children, strict=True))
+    typed = tuple(map(_as_written, children, type_.children))
     return replace(array, type=type_, children=typed)
 
 
@@ -211,19 +216,39 @@ def _time(array: Array, type_: t.DataType) -> Array:
     return replace(array, type=type_, buffers=(array.buffers[0], values.data.cast("B")))
 
 
-def _well_known_binary(array: Array, type_: t.DataType) -> Array:
-    """Return the bytes of Spark's geometry: a struct of bytes and a reference system."""
-    names = [f.name for f in array.type.children]
-    if "wkb" not in names:
-        raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
-    nbytes = array.children[names.index("wkb")].slice(array.offset, array.length)
-    nbytes = slicing.compact(_as_type(nbytes, type_))
+def _well_known_binary(array: Array, written: t.Field) -> Array:
+    """Return the bytes of Spark's geometry: a struct of an SRID and bytes."""
+    parts = {
+        f.name: child.slice(array.offset, array.length)
+        for f, child in zip(array.type.children, array.children, strict=True)
+    }
+    if parts.keys() != {"srid", "wkb"}:
+        raise SchemaMismatchError(
+            expected=f"a column that can be written as {written.type}", found=f"{array.type} from Spark"
+        )
     present = numpy_views.validity_mask(array)
+    _check_srids(numpy_views.data_values(parts["srid"]), present, written)
+    nbytes = slicing.compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
     if present is None:
         return nbytes
     own = numpy_views.validity_mask(nbytes)
     both = present if own is None else present & own
     return replace(nbytes, null_count=NOT_COUNTED, buffers=(bitmap.pack(both), *nbytes.buffers[1:]))
+
+
+def _check_srids(srids: npt.NDArray[np.int32], present: npt.NDArray[np.bool_] | None, written: t.Field) -> None:
+    """Refuse rows of another SRID than that of the column's CRS: the file has no place for it."""
+    column = spatial_of(written, written.name)
+    assert column is not None
+    others = srids != column.srid
+    if present is not None:
+        others &= present
+    if others.any():
+        row = int(others.argmax())
+        raise SchemaMismatchError(
+            f"the column is written with SRID {column.srid} for all rows, and slot {row} has SRID {srids[row]}; give the "
+            f"column one SRID, for example with ST_SetSrid({written.name}, {srids[row]}), or write a column for each"
+        )
 
 
 _Convert = Callable[[Array, t.DataType], Array]
@@ -234,6 +259,5 @@ _CONVERSIONS: Mapping[tuple[type[t.DataType], type[t.DataType]], _Convert] = {
     (t.LargeBinary, t.Binary): _narrow_offsets,
     (t.Time, t.Time): _time,
     (t.Timestamp, t.Timestamp): _timestamp,
-    (t.Struct, t.Binary): _well_known_binary,
 }
 """By the type classes of Spark's array and of the written one: conversions that do more than share memory."""

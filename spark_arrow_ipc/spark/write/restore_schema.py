@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.types import field_metadata
 from spark_arrow_ipc.spark.types.noted_types import is_storage_of, is_vector_note, noted_type, readable
-from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, own_pairs, storage_type
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type, written_pairs
 from spark_arrow_ipc.spark.write.restore_values import RESTORED
 
 __all__ = ["restored_schema", "vector_notes"]
@@ -65,9 +65,7 @@ def _restored_field(
         type_ = _with_fields(_restored_type(note, usual.type, path), spark_type, path, is_noted=True)
     else:
         type_ = _with_fields(usual.type, spark_type, path, is_noted=False)
-    own = own_pairs(spark_type)
-    kept = field_metadata.from_spark(metadata, type_)
-    return t.Field(name, type_, custom_metadata=(*(pair for pair in kept if pair[0] not in dict(own)), *own))
+    return t.Field(name, type_, custom_metadata=written_pairs(spark_type, metadata, type_, path))
 
 
 def _restored_type(note: str | t.DataType, usual: t.DataType, path: str) -> t.DataType:

@@ -69,14 +69,15 @@ def test_types_that_nothing_compares_with():
         [
             s.StructField("c", s.StringType("UTF8_LCASE")),
             s.StructField("v", s.VariantType()),
+            s.StructField("g", s.GeometryType(4326)),
             s.StructField("n", s.StructType([s.StructField("c", s.StringType("UNICODE"))])),
         ]
     )
     fields = predicate_fields(schema)
-    for predicate in ("c = 'a'", "c IN ('a')", "c LIKE 'a%'", "n.c < 'a'", "v = 1"):
-        with pytest.raises(OptionError, match=r"with a collation|variant"):
+    for predicate in ("c = 'a'", "c IN ('a')", "c LIKE 'a%'", "n.c < 'a'", "v = 1", "g = 'a'"):
+        with pytest.raises(OptionError, match=r"with a collation|variant|geometry"):
             bind(parse(predicate), fields)
-    assert bind(parse("c IS NULL AND v IS NOT NULL"), fields)
+    assert bind(parse("c IS NULL AND v IS NOT NULL AND g IS NULL"), fields)
 
 
 def compiled(predicate, batch, **options):

@@ -46,7 +46,7 @@ def test_what_a_spark_type_is_written_as(case):
 EXTENDED_WRITES = {
     "variant": (s.VariantType(), t.Struct, (("ARROW:extension:name", "arrow.parquet.variant"), ("ARROW:extension:metadata", ""))),
     "geometry": (s.GeometryType(4326), t.Binary, (("ARROW:extension:name", "geoarrow.wkb"), ("ARROW:extension:metadata", '{"crs": "OGC:CRS84", "crs_type": "authority_code"}'))),
-    "geography": (s.GeographyType("ANY"), t.Binary, (("ARROW:extension:name", "geoarrow.wkb"), ("ARROW:extension:metadata", '{"edges": "spherical"}'))),
+    "geography": (s.GeographyType("ANY"), t.Binary, (("ARROW:extension:name", "geoarrow.wkb"), ("ARROW:extension:metadata", '{"crs": "OGC:CRS84", "crs_type": "authority_code", "edges": "spherical"}'))),
     "collation": (s.StringType("UTF8_LCASE"), t.Utf8, (("spark_arrow_ipc.collation", "UTF8_LCASE"),)),
 }  # fmt: skip
 

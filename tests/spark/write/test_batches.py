@@ -1,6 +1,7 @@
 """What Spark hands over becomes exactly the written schema, or an error that names the column. No session needed."""
 
 import datetime as dt
+import json
 import mmap
 
 import numpy as np
@@ -35,7 +36,6 @@ FITTING = [
      t.map_(t.utf8, UTC), [[("k", MOMENT)]]),
     ("a variant in Spark's order", pa.array([{"value": b"v", "metadata": b"m"}, None]), VARIANT,
      [{"metadata": b"m", "value": b"v"}, None]),
-    ("a geometry", pa.array([{"srid": 0, "wkb": b"w"}, None, {"srid": 1, "wkb": b"x"}]).slice(1), t.binary, [None, b"x"]),
 ]  # fmt: skip
 
 
@@ -46,6 +46,34 @@ def test_a_batch_gets_the_written_schema(array, type_, expected):
     found.validate()
     assert schema == found.schema
     assert expected == found.to_pydict()["c"]
+
+
+GEOMETRIES = pa.array(
+    [{"srid": 1, "wkb": b"w"}, None, {"srid": 4326, "wkb": b"x"}],
+    pa.struct([("srid", pa.int32()), ("wkb", pa.large_binary())]),
+).slice(1)
+
+
+def geometry(crs):
+    described = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": json.dumps({"crs": crs})}
+    return t.field("c", t.binary, custom_metadata=described)
+
+
+def test_a_geometry_is_its_bytes():
+    schema = Schema.of([geometry("OGC:CRS84"), t.field("d", t.list_(geometry("EPSG:4326")))])
+    below = pa.ListArray.from_arrays(pa.array([0, 2, 2]), GEOMETRIES)
+    found = written_batch(pa.record_batch([GEOMETRIES, below], ["c", "d"]), schema)
+    found.validate()
+    assert {"c": [None, b"x"], "d": [[None, b"x"], []]} == found.to_pydict()
+
+
+@pytest.mark.parametrize(("crs", "srid"), [("EPSG:3857", 3857), (None, 0)])
+def test_a_geometry_of_another_srid_than_its_column_is_an_error(crs, srid):
+    with pytest.raises(
+        SchemaMismatchError,
+        match=rf"field c: .*SRID {srid} for all rows, and slot 1 has SRID 4326.*ST_SetSrid\(c, 4326\)",
+    ):
+        written_batch(batch(GEOMETRIES), Schema.of([geometry(crs)]))
 
 
 STRANGE = [

@@ -1,0 +1,227 @@
+"""Columns of well-known binary, and their coordinate reference system (CRS) as Spark's SRID.
+
+Strategy
+--------
+GeoArrow notes the CRS of a column in the metadata of its extension type: as PROJJSON, as an identifier such as
+``EPSG:4326``, or as text of another kind. Spark knows a CRS by a number, its SRID. Only the identifier of a CRS is
+read here, never its parameters; a CRS without one is an error that names it.
+
+`GeometryType` and `GeographyType` of PySpark name fewer SRIDs than Spark's JVM knows. For the others the column has
+the type of mixed SRIDs, ``GEOMETRY(ANY)``, and the SRID is in each row. The axes are longitude, latitude (or easting,
+northing) in GeoArrow and in Spark, whatever the CRS says, so that EPSG:4326 and OGC:CRS84 are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError
+
+__all__ = ["NAMES", "WKB", "SpatialColumn", "parse_spatial", "spatial_of", "written_pairs"]
+
+WKB: Final = "geoarrow.wkb"
+NAMES: Final = (WKB, "ogc.wkb")
+"""Extension types whose values are well-known binary; the second is the older name of the first."""
+
+NAME_KEY: Final = "ARROW:extension:name"
+METADATA_KEY: Final = "ARROW:extension:metadata"
+UNKNOWN_SRID: Final = 0
+"""Spark's SRID of geometries without a CRS."""
+
+_SPEC: Final = "GeoArrow, extension-types.md"
+_STORAGE: Final = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
+_MOST_TEXT: Final = 1 << 20
+"""Characters of an extension's metadata that are read; PROJJSON of a compound CRS has some ten thousand."""
+
+_NAMED_SRIDS: Final = {("OGC", "CRS84"): 4326, ("OGC", "CRS83"): 4269, ("OGC", "CRS27"): 4267}
+_NUMBERED: Final = ("EPSG", "ESRI", "SRID")
+"""Authorities whose codes are Spark's SRIDs; the last is what Parquet writes for a number without an authority."""
+
+_IDENTIFIER: Final = re.compile(r"([A-Za-z]{2,16}):([A-Za-z0-9]{1,16})")
+_URN: Final = re.compile(r"urn:ogc:def:crs:([A-Za-z]{2,16}):[0-9.]{0,16}:([A-Za-z0-9]{1,16})")
+_END_OF_WKT: Final = re.compile(
+    r"\b(?:ID|AUTHORITY)\[\s*\"([A-Za-z]{2,16})\"\s*,\s*\"?([A-Za-z0-9]{1,16})\"?\s*\]\s*\]\s*$"
+)
+"""The identifier of a whole CRS is the last part of its WKT; those of its parts are inside of other brackets."""
+
+_HAS_REGISTRY: Final = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
+"""Whether Spark's JVM knows more SRIDs than those that PySpark's types name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialColumn:
+    """What the metadata of a column of well-known binary say.
+
+    Parameters
+    ----------
+    srid
+        Spark's number of the CRS; `UNKNOWN_SRID` without one.
+    is_geography
+        Whether edges follow the sphere.
+    """
+
+    srid: int
+    is_geography: bool
+
+    @property
+    def spark_type(self) -> s.DataType:
+        """The Spark type, of mixed SRIDs if PySpark has none with this SRID."""
+        kind = s.GeographyType if self.is_geography else s.GeometryType
+        try:
+            return kind(self.srid)
+        except PySparkException:
+            return kind("ANY")
+
+
+def spatial_of(field: t.Field, path: str) -> SpatialColumn | None:
+    """Return what the metadata of a field say of its geometries; None if it has none.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The metadata are broken.
+    UnsupportedError
+        Spark has no SRID for the CRS, or does not know such edges.
+    """
+    if field.extension_name not in NAMES or not isinstance(field.type, _STORAGE):
+        return None
+    return parse_spatial(dict(field.custom_metadata).get(METADATA_KEY, ""), path)
+
+
+def parse_spatial(text: str, path: str) -> SpatialColumn:
+    """Parse the metadata of the extension; `path` of the column is for errors.
+
+    Raises
+    ------
+    InvalidMetadataError, UnsupportedError
+        As `spatial_of`.
+    """
+    values = _json_object(text, path) if text else {}
+    edges = values.get("edges") or "planar"
+    if edges not in ("planar", "spherical"):
+        _refuse(f"edges that are {_shown(edges)}; it has planar ones (GEOMETRY) and spherical ones (GEOGRAPHY)", path)
+    crs = values.get("crs")
+    if crs is None:
+        # Without a CRS a geography has the default one of Spark, Parquet and Iceberg: OGC:CRS84.
+        return SpatialColumn(
+            s.GeographyType.DEFAULT_SRID if edges == "spherical" else UNKNOWN_SRID, edges == "spherical"
+        )
+    column = SpatialColumn(_srid(crs, path), edges == "spherical")
+    if column.spark_type.srid == s.GeometryType.MIXED_SRID and not _HAS_REGISTRY:
+        _refuse(f"SRID {column.srid} in release {pyspark.__version__}; Spark 4.2 and later have it", path)
+    return column
+
+
+def _json_object(text: str, path: str) -> Mapping[str, Any]:
+    try:
+        values = json.loads(text) if len(text) <= _MOST_TEXT else None
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise InvalidMetadataError(
+            expected=f"metadata of {WKB} that are a JSON object", found=_shown(text), field_path=path, spec=_SPEC
+        )
+    return values
+
+
+def _srid(crs: object, path: str) -> int:
+    """Return Spark's SRID of a CRS, by its identifier."""
+    if isinstance(crs, str) and crs.lstrip().startswith("{"):
+        crs = _json_object(crs, path)
+    identifier = _identifier(crs)
+    if identifier is None:
+        _refuse(f"SRID for a CRS without an identifier: {_shown(crs)}", path)
+    authority, code = identifier
+    named = _NAMED_SRIDS.get((authority.upper(), code.upper()))
+    if named is not None:
+        return named
+    # A number has at most nine digits here: SRIDs are 32-bit integers.
+    if authority.upper() not in _NUMBERED or not re.fullmatch(r"[0-9]{1,9}", code):
+        _refuse(f"SRID for the CRS {authority}:{code}", path)
+    return int(code)
+
+
+def _identifier(crs: object) -> tuple[str, str] | None:
+    """Return the authority and the code of a CRS, or None if it has none."""
+    if isinstance(crs, int) and not isinstance(crs, bool):
+        return "SRID", str(crs)
+    if isinstance(crs, str):
+        string = crs.strip()
+        if string.isdecimal():
+            return "SRID", string
+        found = _IDENTIFIER.fullmatch(string) or _URN.fullmatch(string) or _END_OF_WKT.search(string[-100:])
+        return (found[1], found[2]) if found is not None else None
+    if not isinstance(crs, dict):
+        return None
+    several = crs.get("ids")
+    first = several[0] if isinstance(several, list) and several else None
+    id_ = crs.get("id", first)
+    if not isinstance(id_, dict) or not isinstance(id_.get("authority"), str):
+        return None
+    code = id_.get("code")
+    return (id_["authority"], str(code)) if isinstance(code, str | int) else None
+
+
+def _shown(value: object) -> str:
+    named = value.get("name") if isinstance(value, dict) else None
+    text = str(named if isinstance(named, str) else value)
+    return repr(text if len(text) <= 100 else f"{text[:100]}...")
+
+
+def _refuse(what: str, path: str) -> NoReturn:
+    raise UnsupportedError(
+        f"Spark has no {what}; read the column as binary with extensionTypes=convert or leave it out with the option columns",
+        field_path=path,
+    )
+
+
+def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
+    """Return the extension of a column that is written.
+
+    Parameters
+    ----------
+    spark_type
+        Of the column.
+    metadata
+        Of its Spark field. The metadata of the extension that it was read with are written again if they name the
+        same type: they may describe the CRS whole.
+    path
+        Of the column, for errors.
+    """
+    noted = metadata.get(METADATA_KEY, "")
+    if metadata.get(NAME_KEY) in NAMES and isinstance(noted, str):
+        try:
+            fits = parse_spatial(noted, path).spark_type == spark_type
+        except ArrowIpcError:
+            # A user may have edited the metadata; the type says enough.
+            fits = False
+        if fits:
+            return _pairs(noted)
+    return _pairs(_described(spark_type))
+
+
+def _described(spark_type: s.SpatialType) -> str:
+    """Return the metadata of the extension for a type without a noted CRS; empty without one."""
+    is_geography = isinstance(spark_type, s.GeographyType)
+    if spark_type.srid == spark_type.MIXED_SRID:
+        crs = s.GeographyType.DEFAULT_CRS if is_geography else None
+    else:
+        crs = None if spark_type.srid == UNKNOWN_SRID else str(spark_type._crs)  # noqa: SLF001 - PySpark has no public name for it
+    described: dict[str, str] = {} if crs is None else {"crs": crs, "crs_type": "authority_code"}
+    if is_geography:
+        described["edges"] = "spherical"
+    return json.dumps(described) if described else ""
+
+
+def _pairs(described: str) -> t.CustomMetadata:
+    # extension-types.md: without a key, the metadata are left out.
+    return ((NAME_KEY, WKB), (METADATA_KEY, described)) if described else ((NAME_KEY, WKB),)
