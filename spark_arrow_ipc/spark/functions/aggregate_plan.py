@@ -114,6 +114,17 @@ def _count(name: str, _type: s.DataType) -> Column:
     return f.coalesce(f.sum(name), f.lit(0).cast("bigint"))
 
 
+_WORD: Final = 1 << 40
+
+
+def _sum(name: str, type_: s.DataType) -> Column:
+    if isinstance(type_, s.DecimalType):
+        return f.sum(name).cast(_sum_type(type_))
+    # A cast would say CAST_OVERFLOW. Two halves say what Spark's sum says (ARITHMETIC_OVERFLOW under ANSI mode), and wrap as
+    # it does without: the upper one has at most 64 bits for 2**40 rows.
+    return f.expr(f"sum({name}) div {_WORD}BD * {_WORD}L + cast(sum({name}) % {_WORD}BD AS bigint)")
+
+
 _ORDER: Final = "the order of its values is not the same everywhere"
 
 SAFE: Final[Mapping[str, _Safe]] = {
@@ -123,7 +134,7 @@ SAFE: Final[Mapping[str, _Safe]] = {
     "sum": _Safe(
         (*_WHOLE, s.DecimalType),
         _partial_sum_type,
-        lambda name, type_: f.sum(name).cast(_sum_type(type_)),
+        _sum,
         "its sum depends on the order of the rows",
     ),
 }
