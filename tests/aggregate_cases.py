@@ -1,7 +1,7 @@
 """Random aggregates of random tables by `spark_arrow_ipc.aggregate`, and Spark's own answers to them.
 
 A table has the columns of `where_cases`, with a collated string, floats whose NaNs differ in their bits, and nested types
-beside them, in several files and record batches. Each aggregate is a function of a column under some keys. It is refused, or
+beside them, in several files and record batches, some of which have statistics. Each aggregate is a function of a column under some keys. It is refused, or
 its values and types are Spark's. Several with the same keys are one query. Half of the tables run under ANSI mode.
 
 The one difference that is allowed is Spark's: where a sum fits and numbers on the way to it do not, Spark raises an error or
@@ -27,15 +27,20 @@ import pyarrow as pa
 import where_cases
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
+from statistics_cases import write_described
 
 from spark_arrow_ipc import aggregate
 from spark_arrow_ipc.errors import AggregateError
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
 
 ROWS = 600
 A_QUERY = 6
 QUERIES_A_TABLE = 12
 FUNCTIONS = ["count", "min", "min", "max", "max", "sum", "sum", "sum", "avg"]
+WHERES = ["small > 1 OR small IS NULL", "small >= 0", "p = 2", "`all null` IS NULL", "moderate > 0"]
+"""Some match whole record batches by their statistics."""
+
 ANSI = "spark.sql.ansi.enabled"
 
 
@@ -94,7 +99,13 @@ def write_table(table, folder, r):
     cut = r.randint(1, ROWS - 1)
     parts = [("p=1", table.slice(0, cut)), ("p=2", table.slice(cut)), ("p=2", table.slice(0, 0))]
     for i, (partition, part) in enumerate(parts):
-        arrow_files.write(folder / partition / f"{i}.arrow", part, rows=r.choice([7, 100, ROWS]))
+        path, most = folder / partition / f"{i}.arrow", r.choice([7, 100, ROWS])
+        if part.num_rows and r.random() < 0.5:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            batches = [bridge.batch_from_pyarrow(batch) for batch in part.to_batches(max_chunksize=most)]
+            write_described(str(path), batches, batches[0].schema)
+        else:
+            arrow_files.write(path, part, rows=most)
 
 
 def quoted(name):
@@ -168,7 +179,7 @@ def one_query(spark, frame, folder, r, covered, wrong):
     if not kept:
         return
     covered.queries += 1
-    options = {"where": "small > 1 OR small IS NULL"} if r.random() < 0.3 else {}
+    options = {"where": r.choice(WHERES)} if r.random() < 0.4 else {}
     told = compare(spark, folder, keys, kept, options)
     if told is not None and isinstance(told[0][0], str) | isinstance(told[1][0], str) and len(kept) > 1:
         # An overflow: each on its own.

@@ -27,7 +27,7 @@ from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
-from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter
+from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter, block_truths
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import OptionError
@@ -221,6 +221,7 @@ class Coverage:
     selective: int = 0
     skipping: int = 0
     skipping_partitions: int = 0
+    certain: int = 0
     pairs: Counter = field(default_factory=Counter)
 
 
@@ -639,6 +640,11 @@ def our_rows(table, text, zone, coverage):
     bound = bind(parse(text), bridge.schema_from_pyarrow(table.conformed.schema).fields, zone)
     matching = rows_of(compile_filter(bound, table.conformed.schema).filter(table.conformed))
     keep = block_filter(bound, ours.schema, table.statistics)
+    truths = block_truths(bound, ours.schema, table.statistics)
+    for i in range(ROWS // BLOCK_ROWS):
+        rows = range(i * BLOCK_ROWS, (i + 1) * BLOCK_ROWS)
+        assert truths(i) != prune.TRUE or set(rows) <= set(matching), f"not all rows of block {i} match: {text}"
+        coverage.certain += truths(i) == prune.TRUE
     kept_blocks = [i for i in range(ROWS // BLOCK_ROWS) if keep(i)]
     left = [
         row
@@ -802,7 +808,9 @@ def main():
         f"{coverage.predicates:,} predicates, {coverage.refused:,} refused beside them, {len(differences):,} differences"
     )
     print(f"{coverage.selective / coverage.predicates:.1%} keep 1 % to 99 % of the rows")
-    print(f"{coverage.skipping:,} skip a block and keep a row, {coverage.skipping_partitions:,} a partition")
+    print(
+        f"{coverage.skipping:,} skip a block and keep a row, {coverage.skipping_partitions:,} a partition; {coverage.certain:,} blocks match as a whole"
+    )
     least = coverage.pairs.most_common()[-5:]
     print(f"{len(coverage.pairs)} pairs of operator and type, the rarest: {least}")
     print(*differences[:50], sep="\n")

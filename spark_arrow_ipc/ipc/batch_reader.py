@@ -59,6 +59,10 @@ class BatchReader:
         """The file as the caller named it, or None for bytes in memory."""
         return self._source.path
 
+    def null_counts(self, header: RecordBatchHeader) -> list[int | None]:
+        """Return the nulls of each column of `schema` by the header of a batch; None where the header does not say."""
+        return self._columns.null_counts(header)
+
     def __iter__(self) -> Iterator[RecordBatch]:
         raise NotImplementedError
 

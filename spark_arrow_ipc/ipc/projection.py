@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, Selection, project, resolve_exactly
+from spark_arrow_ipc.arrow.layout import layout_of
 from spark_arrow_ipc.arrow.lazy_columns import pick
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -30,7 +32,7 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
-from spark_arrow_ipc.ipc.plan import Leaves, Plan, compile_plan, plan_of_leaves
+from spark_arrow_ipc.ipc.plan import Leaves, Plan, Step, compile_plan, plan_of_leaves
 from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
@@ -152,6 +154,19 @@ class SelectedColumns:
         layout = check_header(header, plan, message.body_nbytes, self.limits)
         return ranges_to_read(wanted_ranges(plan, layout), message.body_nbytes, gap)
 
+    def null_counts(self, header: RecordBatchHeader) -> list[int | None]:
+        """Return the nulls of each selected column by the header of a batch; None where the header does not say.
+
+        It says nothing of dictionaries and run ends, whose values may be null, nor of unions. A wrong count is an
+        error once the column is decoded with full validation.
+        """
+        plan = self.plan(MetadataVersion.V5)
+        tops = [step for step in plan.steps if step.is_top]
+        if len(header.nodes) != plan.nodes:
+            return [None] * len(tops)
+        counts = [_null_count(step, header) for step in tops]
+        return counts if self._order is None else [counts[i] for i in self._order]
+
     def read_dictionary(
         self,
         header: RecordBatchHeader,
@@ -226,3 +241,11 @@ class SelectedColumns:
         if self._validates:
             for column, field in zip(columns, plan.fields, strict=True):
                 validate.check_values(column, field.name, dictionaries=False)
+
+
+def _null_count(step: Step, header: RecordBatchHeader) -> int | None:
+    length, nulls = header.nodes[step.node].tolist()
+    if isinstance(step.type, t.Null):
+        return int(length)
+    is_said = step.dictionary_id is None and layout_of(step.type).has_validity
+    return int(nulls) if is_said and length == header.length and 0 <= nulls <= length else None

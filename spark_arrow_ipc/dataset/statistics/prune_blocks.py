@@ -22,14 +22,17 @@ from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate,
 from spark_arrow_ipc.dataset.predicate.coercion import rescaled
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS
-from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_results, summary_of_value
+from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, summary_of_results, summary_of_value, truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
-__all__ = ["BlockFilter", "block_filter"]
+__all__ = ["BlockFilter", "BlockTruths", "block_filter", "block_truths", "keeps_order"]
 
 BlockFilter = Callable[[int], bool]
 """Whether block `i` may have a matching row."""
+
+BlockTruths = Callable[[int], int]
+"""The set of truths that rows of block `i` may have, as `prune.truths`."""
 
 
 def block_filter(
@@ -38,7 +41,18 @@ def block_filter(
     statistics: BlockStatistics,
     partition: Mapping[str, object] | None = None,
 ) -> BlockFilter:
-    """Return a callback that says of each block of a file whether it must be read.
+    """Return a callback that says of each block of a file whether it must be read; parameters of `block_truths`."""
+    may_be = block_truths(bound, schema, statistics, partition)
+    return lambda i: bool(may_be(i) & TRUE)
+
+
+def block_truths(
+    bound: BoundPredicate,
+    schema: Schema,
+    statistics: BlockStatistics | None,
+    partition: Mapping[str, object] | None = None,
+) -> BlockTruths:
+    """Return a callback that gives the truths that the predicate may have in a block of a file.
 
     Parameters
     ----------
@@ -47,7 +61,7 @@ def block_filter(
     schema
         Schema of the file, in which names of the predicate are resolved.
     statistics
-        Statistics of the file.
+        Statistics of the file; None without any, where only the values of the partition are known.
     partition
         Python values of the file's hive columns by name; they hide columns of the same name inside the file.
     """
@@ -58,9 +72,28 @@ def block_filter(
             summary = summary_of_value(constants[column.path[0]], column.base.type)
             known[column] = _constant(summary_of_results(column, summary))
             continue
-        of_column = statistics.columns.get(_path_in(schema, column.path) or ())
-        known[column] = _unknown if of_column is None else _summaries(of_column, statistics.row_counts, column)
-    return lambda i: keeps(bound, lambda column: known[column](i))
+        path = () if statistics is None else _path_in(schema, column.path) or ()
+        of_column = None if statistics is None else statistics.columns.get(path)
+        known[column] = (
+            _unknown
+            if statistics is None or of_column is None
+            else _summaries(of_column, statistics.row_counts, column)
+        )
+    return lambda i: truths(bound, lambda column: known[column](i))
+
+
+def keeps_order(from_: t.DataType, to: t.DataType) -> bool:
+    """Return whether the least and greatest value of a file's type are those of Spark's, once they are converted.
+
+    Parameters
+    ----------
+    from_
+        Type of the statistics.
+    to
+        The Arrow type of the column in Spark.
+    """
+    make = _CONVERTED.get((type(from_), type(to)))
+    return make is not None and make(from_, to) is not None
 
 
 def _constant(summary: Summary) -> Callable[[int], Summary]:

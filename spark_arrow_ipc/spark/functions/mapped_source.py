@@ -14,9 +14,10 @@ part of it that the caller names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from pyspark.sql import types as s
@@ -26,6 +27,7 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options
 from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
+from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates
 from spark_arrow_ipc.spark.functions.session_zone import in_zone
 from spark_arrow_ipc.spark.functions.shipped_function import ShippedFunction
 from spark_arrow_ipc.spark.process import short_errors
@@ -154,11 +156,33 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         with short_errors:
             function = mapping.function.load()
         check = OutputCheck(mapping.output, mapping.function.name)
-        with closing(self._inner.read(partition)) as batches:
+        if isinstance(function, PartialAggregates):
+            function, read = _with_answers(function, self._inner, mapping)
+        else:
+            read = self._inner.read
+        with closing(read(partition)) as batches:
             made: Any = function(in_zone(batches, mapping.zone))
             for batch in _iterated(made, check):
                 with short_errors:
                     yield from check.convert(batch)
+
+
+def _with_answers(
+    partials: PartialAggregates, inner: DataSourceReader, mapping: Mapping
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return an aggregate that knows what need not be decoded, and what reads the rest."""
+    # Functions of users need no statistics.
+    from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
+    from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+
+    # A number of rows alone is in headers, which a read of no columns reads.
+    counts_all = not partials.keys and all(part.column is None for part in partials.parts)
+    if not isinstance(inner, ArrowIpcBatchReader) or mapping.input is None:
+        return partials, inner.read
+    if counts_all and inner.options.where is None:
+        return partials, inner.read
+    answers = BlockAnswers(partials, mapping.input, inner.options, mapping.zone)
+    return partial(partials, answered=answers.take), partial(inner.read, answer=answers.answer)
 
 
 def _iterated(made: Any, check: OutputCheck) -> Iterator[Any]:

@@ -14,7 +14,7 @@ overflow apply.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Context
 from typing import Final
@@ -22,7 +22,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Part", "PartialAggregates"]
+__all__ = ["Part", "PartialAggregates", "PartialRows"]
 
 _MOST_HELD_ROWS: Final = 1 << 18
 _MOST_HELD_NBYTES: Final = 32 << 20
@@ -49,6 +49,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialRows:
+    """Rows of partial values before they are merged: a table, and the types that its columns have at the end."""
+
+    table: pa.Table
+    types: tuple[pa.DataType, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PartialAggregates:
     """Makes rows of partial values of batches: keys ``k0...``, then aggregates ``a0...``.
 
@@ -63,8 +71,18 @@ class PartialAggregates:
     keys: tuple[int, ...]
     parts: tuple[Part, ...]
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield partial rows; memory: one batch, and about 64 MiB."""
+    def __call__(
+        self, batches: Iterable[pa.RecordBatch], answered: Callable[[], Iterable[PartialRows]] = tuple
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield partial rows; memory: one batch, and about 64 MiB.
+
+        Parameters
+        ----------
+        batches
+            All rows, except those in `answered`.
+        answered
+            Called after the last batch: partial rows that are known without batches.
+        """
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
         held_rows = merged_rows = 0
@@ -90,8 +108,20 @@ class PartialAggregates:
                 if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
                     yield from _typed(merged, types)
                     held, held_rows, merged_rows, bounds = [], 0, 0, [0] * len(self.parts)
+        for known in answered():
+            held.append(known.table)
+            types = known.types
         if held:
             yield from _typed(self._merged(held), types)
+
+    def of_extremes(self, batch: pa.RecordBatch, counts: Mapping[int, int]) -> PartialRows:
+        """Return the partial row of a batch that has the extremes of many rows, of one group, and their counts by part."""
+        inputs = _Inputs.of(self, batch)
+        table = inputs.reduced()
+        for number, known in counts.items():
+            name = f"a{number}"
+            table = table.set_column(table.column_names.index(name), name, pa.array([known], pa.int64()))
+        return PartialRows(table, inputs.types)
 
     def _merged(self, held: list[pa.Table]) -> pa.Table:
         """Group partial rows again."""

@@ -28,6 +28,7 @@ from spark_arrow_ipc.spark.worker_tuning import tune_worker
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.listing.data_file import DataFile
     from spark_arrow_ipc.spark.read.plan import PartitionPlan
+    from spark_arrow_ipc.spark.read.select_blocks import AnswerBlocks
     from spark_arrow_ipc.spark.read.where import RowSelection
 
 __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
@@ -112,19 +113,32 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         tune_worker()
         return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
 
-    def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
+    @property
+    def options(self) -> ReadOptions:
+        """The options of the read."""
+        return self._options
+
+    def read(self, partition: InputPartition | None, *, answer: AnswerBlocks | None = None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
 
         Memory: one record batch of a file and its conformed copy. Files are opened one after the other, and closed
         when Spark closes the iterator.
+
+        Parameters
+        ----------
+        partition
+            As planned.
+        answer
+            Takes record batches that need not be decoded. Not asked where errors of files are skipped: what is skipped is
+            known only once it is decoded.
         """
         # Spark turns an empty list of partitions into one partition that is None.
         if isinstance(partition, ArrowIpcInputPartition):
             tune_worker()
             with short_errors:
-                yield from self._batches(partition)
+                yield from self._batches(partition, answer)
 
-    def _batches(self, partition: ArrowIpcInputPartition) -> Iterator[PyArrowBatch]:
+    def _batches(self, partition: ArrowIpcInputPartition, answer: AnswerBlocks | None) -> Iterator[PyArrowBatch]:
         options = self._options
         fields = partition.partition_fields
         selection = None if partition.selection is None else partition.selection.in_session()
@@ -136,12 +150,18 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             fields,
             skips_absent=options.fills_missing,
         )
-        with closing(self._scan(partition, columns, selection)) as files:
+        answer = None if options.error_policy.skips_corrupt else answer
+        chosen: SelectBlocks | None = None
+        if selection is not None or answer is not None:
+            from spark_arrow_ipc.spark.read.select_blocks import select_blocks  # plain reads start faster without it
+
+            chosen = select_blocks(selection, fields, answer)
+        with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
                 yield from self._rows(file, needed, selection)
 
     def _scan(
-        self, partition: ArrowIpcInputPartition, columns: SelectColumns, selection: RowSelection | None
+        self, partition: ArrowIpcInputPartition, columns: SelectColumns, chosen: SelectBlocks | None
     ) -> Generator[ScannedFile, None, None]:
         """Open what a partition names, one after the other; a subclass reads something else than files."""
         options = self._options
@@ -159,7 +179,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 concatenated_streams=options.concatenated_streams,
                 planned_at=partition.planned_at,
                 advice=self._advice,
-                select_blocks=_select_blocks(selection, fields),
+                select_blocks=chosen,
                 storage=options.opened_storage,
                 tensors=options.tensors,
             ),
@@ -180,12 +200,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                         made = finish(piece, rows)
                         if made is not None:
                             yield made
-
-
-def _select_blocks(selection: RowSelection | None, fields: tuple[Field, ...]) -> SelectBlocks | None:
-    if selection is None:
-        return None
-    return lambda reader, part: selection.select_blocks(reader, part, fields)
 
 
 def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:

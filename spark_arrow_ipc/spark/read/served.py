@@ -13,7 +13,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
-from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions
+from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions, SelectBlocks
 from spark_arrow_ipc.dataset.scan.served import ServedPart, plan_parts, scan_served
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
@@ -75,7 +75,7 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         return where.bind(self._own, extra, options.time_zone)
 
     def _scan(
-        self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: RowSelection | None
+        self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None
     ) -> Generator[ScannedFile, None, None]:
         assert isinstance(partition, _ServedInputPartition)
         assert partition.part is not None

@@ -5,7 +5,7 @@ Strategy
 On the driver the predicate is bound to Spark's types: of the requested columns those of Spark's schema, of columns that
 only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
 batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the file's statistics
-(`select_blocks`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
+(`block_truths`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
 requested columns and never reach Spark.
 
 Planners do not know the session's time zone. Without the option `timeZone` they skip only what every zone excludes, and
@@ -23,7 +23,6 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import find_columns
-from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate import expressions as p
@@ -35,8 +34,8 @@ from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
-from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
-from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
+from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_filter, block_truths
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
@@ -98,25 +97,25 @@ class RowSelection:
         positions = {name: i if i < own else i + added for name, i in self.positions.items()}
         return compile_filter(self.bound, schema, output=own + added, positions=positions)
 
-    def select_blocks(self, reader: ipc.FileReader, part: FileRange, fields: Sequence[Field]) -> BlockFilter | None:
-        """Return a callback that says which record batches may have a matching row.
-
-        None without statistics.
+    def block_truths(
+        self,
+        reader: ipc.FileReader,
+        statistics: BlockStatistics | None,
+        part: FileRange,
+        fields: Sequence[Field],
+    ) -> BlockTruths:
+        """Return a callback that gives the truths that the predicate may have in a record batch.
 
         Parameters
         ----------
-        reader
-            The open file.
+        reader, statistics
+            The open file, and its statistics if it has any.
         part
             The range of it that is read, with the values of the partition columns.
         fields
             The partition columns.
         """
-        stop = len(reader) if part.stop is None else part.stop
-        statistics = file_statistics(reader, range(part.start or 0, stop))
-        if statistics is None:
-            return None
-        return self._block_filter(reader.schema, statistics, part.partition, fields)
+        return block_truths(self.bound, reader.schema, statistics, _constants(fields, part.partition))
 
     def kept_sizes(self, outline: Outline, values: Sequence[object], fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 for those that cannot match.
@@ -133,16 +132,14 @@ class RowSelection:
         if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
             return None
         try:
-            keeps = self._block_filter(outline.schema, outline.statistics, values, fields)
+            keeps = block_filter(self.bound, outline.schema, outline.statistics, _constants(fields, values))
             return tuple(nbytes * keeps(i) for i, nbytes in enumerate(outline.block_nbytes))
         except ArrowIpcError:  # raised by the task that reads the file
             return None
 
-    def _block_filter(
-        self, schema: Schema, statistics: BlockStatistics, values: Sequence[object], fields: Sequence[Field]
-    ) -> BlockFilter:
-        constants = {field.name: value for field, value in zip(fields, values, strict=True)}
-        return block_filter(self.bound, schema, statistics, constants)
+
+def _constants(fields: Sequence[Field], values: Sequence[object]) -> dict[str, object]:
+    return {field.name: value for field, value in zip(fields, values, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

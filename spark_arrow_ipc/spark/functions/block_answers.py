@@ -1,0 +1,300 @@
+"""`BlockAnswers`: counts, least and greatest values of record batches without reading their bodies.
+
+Strategy
+--------
+Before a file is read, the record batches of which every row is wanted are offered to `BlockAnswers.answer`. It takes
+those whose part of an aggregate is known exactly: rows and nulls by headers, extremes by the file's statistics where
+these are values and not bounds that were cut, keys that are values of partition directories. The others are decoded.
+
+Statistics are in the types of the file. So the extremes of all answered batches of one schema and partition become one
+batch of two rows, the least and the greatest values. It is converted as batches of the file are, and aggregated as these are:
+types, time zones and errors are the same. That is right for conversions that keep the order of values
+(`keeps_order`). With ``nanoseconds=error`` a value between the extremes could be an error, so such columns are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.predicate.expressions import Raw
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.partition_columns import PartitionColumns
+from spark_arrow_ipc.dataset.statistics.format import array_of
+from spark_arrow_ipc.dataset.statistics.prune_blocks import keeps_order
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
+from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
+from spark_arrow_ipc.spark.functions.session_zone import in_zone
+from spark_arrow_ipc.spark.options.enums import MissingColumns, Nanoseconds
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS
+from spark_arrow_ipc.spark.read.row_filter import predicate_fields
+
+__all__ = ["BlockAnswers"]
+
+_EXTREMES = ("min", "max")
+
+
+class BlockAnswers:
+    """Answers an aggregate for record batches that need not be decoded.
+
+    Parameters
+    ----------
+    partials
+        What is computed.
+    schema
+        The columns that it gets.
+    options
+        Of the read.
+    zone
+        The session's time zone.
+    """
+
+    def __init__(self, partials: PartialAggregates, schema: s.StructType, options: ReadOptions, zone: str) -> None:
+        self._partials = partials
+        self._schema = schema
+        self._options = options
+        self._zone = zone
+        added = METADATA_COLUMNS if options.metadata_columns else {}
+        self._is_possible = all(part.function != "sum" for part in partials.parts) and not any(
+            name.lower() in added for name in schema.names
+        )
+        self._kept: dict[tuple[object, ...], _Kept] = {}
+
+    def answer(
+        self,
+        reader: ipc.FileReader,
+        part: FileRange,
+        fields: Sequence[t.Field],
+        statistics: BlockStatistics | None,
+        numbers: Sequence[int],
+    ) -> frozenset[int]:
+        """Return the record batches that are answered, and keep their answers.
+
+        Parameters
+        ----------
+        reader
+            The open file, with the columns that are needed.
+        part
+            The range that is read; of a record batch that is cut between its rows the first part has the answer.
+        fields
+            The partition columns, whose values `part` has.
+        statistics
+            Those of the file.
+        numbers
+            The record batches of which all rows are wanted.
+        """
+        if not self._is_possible or not numbers:
+            return frozenset()
+        columns = self._columns(reader, part, fields, statistics)
+        if columns is None:
+            return frozenset()
+        headers = _Headers(reader)
+        answered = [i for i in numbers if self._knows(columns, i, headers)]
+        if answered and (part.rows is None or part.rows[0] == 0):
+            self._keep(columns, answered, headers, part, fields)
+        return frozenset(answered)
+
+    def _columns(
+        self, reader: ipc.FileReader, part: FileRange, fields: Sequence[t.Field], statistics: BlockStatistics | None
+    ) -> Mapping[int, _Column] | None:
+        """Return where the values of each column are known from; None if an answer is not possible for this file."""
+        constants = PartitionColumns(reader.schema, fields, part.partition)
+        places = find_columns(constants.schema.names, self._schema.names, absent=-1)
+        columns = {}
+        for i, (place, asked) in enumerate(zip(places, self._schema.fields, strict=True)):
+            if place in constants.positions:
+                columns[i] = _Column(is_constant=True, value=part.partition[constants.positions.index(place)])
+            elif i in self._partials.keys or (place < 0 and not self._options.fills_missing):
+                return None
+            elif place < 0:
+                columns[i] = _Column(is_constant=True)
+            else:
+                file_field = constants.schema.fields[place]
+                of_column = None if statistics is None else statistics.columns.get((file_field.name,))
+                fits = of_column is not None and self._fits(file_field, of_column.type, asked)
+                row_counts = () if statistics is None else statistics.row_counts
+                columns[i] = _Column(file_field, place, of_column, row_counts, has_extremes=fits)
+        return columns
+
+    def _fits(self, file_field: t.Field, type_: t.DataType, asked: s.StructField) -> bool:
+        """Return whether the extremes of a column of the file are those of the column in Spark."""
+        if file_field.extension_name is not None and type_ != file_field.type:
+            return False
+        unit = getattr(type_, "unit", None)
+        if unit is t.TimeUnit.NANOSECOND and self._options.nanoseconds is Nanoseconds.ERROR:
+            return False
+        (seen,) = predicate_fields(s.StructType([asked]))
+        return keeps_order(type_, seen.type)
+
+    def _knows(self, columns: Mapping[int, _Column], i: int, headers: _Headers) -> bool:
+        for part in self._partials.parts:
+            if part.column is None:
+                continue
+            column = columns[part.column]
+            if part.function in _EXTREMES:
+                if not column.knows_extreme(i, is_least=part.function == "min"):
+                    return False
+            elif column.nulls(i, headers) is None:
+                return False
+        return True
+
+    def _keep(
+        self,
+        columns: Mapping[int, _Column],
+        answered: Sequence[int],
+        headers: _Headers,
+        part: FileRange,
+        fields: Sequence[t.Field],
+    ) -> None:
+        """Add the answers of record batches of a file to those of its schema and partition."""
+        of_extremes = {part.column for part in self._partials.parts if part.function in _EXTREMES}
+        extremes = {i: column for i, column in columns.items() if i in of_extremes and not column.is_constant}
+        described = tuple((i, column.described()) for i, column in extremes.items())
+        kept = self._kept.setdefault((tuple(fields), part.partition, described), _Kept(part.path, tuple(fields), part))
+        rows = headers.rows(answered)
+        for number, each in enumerate(self._partials.parts):
+            if each.function in _EXTREMES:
+                continue
+            nulls = 0
+            if each.column is not None:
+                nulls = sum(columns[each.column].nulls(i, headers) or 0 for i in answered)
+            kept.counts[number] = kept.counts.get(number, 0) + rows - nulls
+        for i, column in extremes.items():
+            kept.add(i, column, answered)
+
+    def take(self) -> Iterator[PartialRows]:
+        """Yield the answers as partial rows, one for each schema and partition, and forget them."""
+        for kept in self._kept.values():
+            with error_context(path=kept.path):
+                batch = next(in_zone(self._converted(kept), self._zone))
+            yield self._partials.of_extremes(batch, kept.counts)
+        self._kept = {}
+
+    def _converted(self, kept: _Kept) -> Iterator[pa.RecordBatch]:
+        """Convert the least and greatest values as batches of the file are."""
+        described = [kept.columns[i] for i in sorted(kept.columns)]
+        arrays = tuple(array_of([low, high], of.type) for of, low, high in described)
+        schema = Schema(tuple(of for of, *_ in described))
+        constants = PartitionColumns(schema, kept.fields, kept.range.partition)
+        # Columns that are only counted are not there.
+        options = replace(self._options, missing_columns=MissingColumns.NULL)
+        plan = compile_conform(constants.schema, self._schema, options)
+        return plan.conform(constants.add(RecordBatch(schema, arrays, 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Where the values of a column are known from, in one file.
+
+    Parameters
+    ----------
+    field, place
+        In the schema of the file.
+    statistics
+        Of the column, if there are any.
+    row_counts
+        Rows of each record batch, by the statistics.
+    has_extremes
+        Whether their extremes are those of the column in Spark.
+    is_constant, value
+        Whether all rows have one value.
+    """
+
+    field: t.Field | None = None
+    place: int = -1
+    statistics: ColumnStatistics | None = None
+    row_counts: tuple[int, ...] = ()
+    has_extremes: bool = False
+    is_constant: bool = False
+    value: object = None
+
+    def nulls(self, i: int, headers: _Headers) -> int | None:
+        """Return the nulls of a record batch, None if they are not known."""
+        if self.is_constant:
+            return headers.rows([i]) if self.value is None else 0
+        if self.statistics is not None:
+            return self.statistics.null_counts[i]
+        return headers.null_counts(i)[self.place]
+
+    def knows_extreme(self, i: int, *, is_least: bool) -> bool:
+        """Return whether a least or greatest value is known exactly."""
+        if self.is_constant:
+            return True
+        of = self.statistics
+        if of is None or not self.has_extremes:
+            return False
+        value, is_exact = (of.least[i], of.least_exact[i]) if is_least else (of.greatest[i], of.greatest_exact[i])
+        return is_exact if value is not None else of.null_counts[i] == self.row_counts[i]
+
+    def described(self) -> t.Field:
+        """Return the field of the extremes: that of the file, without dictionary or run ends."""
+        assert self.field is not None
+        assert self.statistics is not None
+        return replace(self.field, type=self.statistics.type)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The answers of record batches of one schema and one partition.
+
+    Parameters
+    ----------
+    path
+        Of the first file.
+    fields, range
+        Partition columns, and a range of the first file, which has their values.
+    counts
+        By part.
+    columns
+        By column: its field, the least and the greatest value; None without any.
+    """
+
+    path: str
+    fields: tuple[t.Field, ...]
+    range: FileRange
+    counts: dict[int, int] = field(default_factory=dict)
+    columns: dict[int, tuple[t.Field, Raw | None, Raw | None]] = field(default_factory=dict)
+
+    def add(self, i: int, column: _Column, blocks: Sequence[int]) -> None:
+        """Add the extremes of record batches of a file."""
+        assert column.statistics is not None
+        of, before = column.statistics, self.columns.get(i)
+        low = [of.least[block] for block in blocks] + ([] if before is None else [before[1]])
+        high = [of.greatest[block] for block in blocks] + ([] if before is None else [before[2]])
+        least = min((value for value in low if value is not None), default=None)
+        greatest = max((value for value in high if value is not None), default=None)
+        self.columns[i] = (column.described(), least, greatest)
+
+
+class _Headers:
+    """What the headers of a file's record batches say; each is read at most once."""
+
+    def __init__(self, reader: ipc.FileReader) -> None:
+        self._reader = reader
+        self._null_counts: dict[int, list[int | None]] = {}
+        self._rows: dict[int, int] = {}
+
+    def null_counts(self, i: int) -> list[int | None]:
+        """Return the nulls of each column of a record batch."""
+        if i not in self._null_counts:
+            header = self._reader.read_header(i)
+            self._null_counts[i] = self._reader.null_counts(header)
+            self._rows[i] = header.length
+        return self._null_counts[i]
+
+    def rows(self, numbers: Sequence[int]) -> int:
+        """Return the rows of record batches."""
+        unread = [i for i in numbers if i not in self._rows]
+        self._rows.update(zip(unread, self._reader.row_counts(unread), strict=True))
+        return sum(self._rows[i] for i in numbers)
