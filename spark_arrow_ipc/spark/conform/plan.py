@@ -30,7 +30,16 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import binary_and_text, nested, numbers, spatial, temporal, tensors, vectors
+from spark_arrow_ipc.spark.conform import (
+    binary_and_text,
+    nested,
+    numbers,
+    spatial,
+    temporal,
+    tensors,
+    variants,
+    vectors,
+)
 from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound, slot_prices
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
@@ -368,6 +377,7 @@ EXTENDED: Mapping[str, Leaf] = {
     "arrow.uuid": binary_and_text.uuid,
     "arrow.bool8": binary_and_text.bool8,
     "arrow.json": binary_and_text.json,
-    "arrow.parquet.variant": binary_and_text.variant,
+    "arrow.parquet.variant": variants.variant,
+    "parquet.variant": variants.variant,
 }
 """By name: the rows of ``arrow_to_spark.EXTENSIONS``."""

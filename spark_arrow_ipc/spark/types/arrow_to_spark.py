@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns
+from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns, variant_columns
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
 MAX_DECIMAL_PRECISION = 38
@@ -69,11 +69,15 @@ class TypeMapping:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A row of `EXTENSIONS`: the Spark type of an extension type, and its valid storage."""
+    """A row of `EXTENSIONS`: the Spark type of an extension type, and its valid storage.
+
+    `check` refuses a storage that Spark's type does not hold; it takes the storage and the path of the column.
+    """
 
     spark_type: s.DataType
     is_storage: Callable[[t.DataType], bool]
     line: DocLine
+    check: Callable[[t.DataType, str], None] | None = None
 
 
 def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
@@ -94,6 +98,8 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     """Return the natural Spark type of a field; `path` is for errors."""
     extension = extension_of(field, options)
     if extension is not None:
+        if extension.check is not None:
+            extension.check(field.type, path)
         return extension.spark_type
     tensor = tensor_column_of(field, options, path)
     if tensor is not None:
@@ -169,6 +175,9 @@ def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> 
     if tensor is not None:
         field = tensor_columns.logical_field(field, tensor)
     written = spark_to_arrow.arrow_field(name, type_, {}, path).type
+    if isinstance(type_, s.VariantType) and variant_columns.is_shredded(field.type):
+        # Variants are written whole; nothing restores the columns that they were shredded into.
+        field = replace(field, type=written)
     return s.StructField(name, type_, nullable=True, metadata=field_metadata.to_spark(field, written))
 
 
@@ -380,12 +389,6 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
 
 
 _TEXT = (t.Utf8, t.LargeUtf8, t.Utf8View)
-_BYTES = (t.Binary, t.LargeBinary, t.BinaryView, t.FixedSizeBinary)
-
-
-def _is_unshredded_variant(type_: t.DataType) -> bool:
-    fields = {field.name: field.type for field in type_.children} if isinstance(type_, t.Struct) else {}
-    return set(fields) == {"metadata", "value"} and all(isinstance(child, _BYTES) for child in fields.values())
 
 
 EXTENSIONS: Mapping[str, Extension] = {
@@ -402,8 +405,15 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
     "arrow.parquet.variant": Extension(
         s.VariantType(),
-        _is_unshredded_variant,
-        DocLine("arrow.parquet.variant", "variant", "A shredded variant is read as its storage."),
+        variant_columns.is_variant,
+        DocLine("arrow.parquet.variant", "variant", "Whole or shredded."),
+        variant_columns.check_variant,
+    ),
+    "parquet.variant": Extension(
+        s.VariantType(),
+        variant_columns.is_variant,
+        DocLine("parquet.variant", "variant", "The older name of the same."),
+        variant_columns.check_variant,
     ),
 }
 """By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""

@@ -115,6 +115,7 @@ def test_what_options_make_of_a_type(case):
 
 VARIANT = t.struct([("metadata", t.binary), ("value", t.binary_view)])
 SHREDDED = t.struct([("metadata", t.binary), ("value", t.binary), ("typed_value", t.int8)])
+UNSIGNED = t.struct([("metadata", t.binary), ("value", t.binary), ("typed_value", t.uint8)])
 
 EXTENSIONS = {
     "uuid": ("arrow.uuid", t.FixedSizeBinary(16), s.StringType()),
@@ -123,7 +124,9 @@ EXTENSIONS = {
     "bool8": ("arrow.bool8", t.int8, s.BooleanType()),
     "json": ("arrow.json", t.large_utf8, s.StringType()),
     "variant": ("arrow.parquet.variant", VARIANT, s.VariantType()),
-    "shredded variant": ("arrow.parquet.variant", SHREDDED, struct(metadata=s.BinaryType(), value=s.BinaryType(), typed_value=s.ByteType())),
+    "shredded variant": ("arrow.parquet.variant", SHREDDED, s.VariantType()),
+    "variant by its older name": ("parquet.variant", VARIANT, s.VariantType()),
+    "variant of other parts": ("arrow.parquet.variant", UNSIGNED, struct(metadata=s.BinaryType(), value=s.BinaryType(), typed_value=s.ShortType())),
     "unknown": ("my.own", t.int8, s.ByteType()),
 }  # fmt: skip
 

@@ -1,0 +1,276 @@
+"""The bytes of variants, many at once: primitives, and the heads of objects and arrays.
+
+Strategy
+--------
+A column of variants is an array of bytes, null where a value is missing. All lengths and positions are computed for
+all rows together; what is of fixed width is written into a matrix, and what is not goes to its place byte by byte of
+its numbers, never row by row. The bytes of values are joined by pyarrow's kernels. The names of the parts are those of
+VariantEncoding.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.errors import LimitError
+
+Octets = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[Any]
+
+_MAX_OFFSET: Final = 2**31 - 1
+_SHORT_STRING: Final = 64
+"""Strings of fewer bytes have their length in the first byte."""
+
+_MOST_SMALL: Final = 255
+"""Elements that an object or array counts with one byte."""
+
+_TRUE, _FALSE, _DECIMAL4, _BINARY, _STRING, _UUID = 1, 2, 8, 15, 16, 20
+_INTEGERS: Final = {8: 3, 16: 4, 32: 5, 64: 6}
+_DIGITS_4, _DIGITS_8 = 9, 18
+"""Digits of the decimals of 4 and of 8 bytes."""
+
+
+def binary_array(offsets: Numbers, octets: Octets, present: npt.NDArray[np.bool_] | None, path: str) -> pa.Array:
+    """Return an array of bytes.
+
+    Parameters
+    ----------
+    offsets
+        Of the values, shape ``(rows + 1,)``.
+    octets
+        The bytes of all values.
+    present
+        Rows that are not null; None for all.
+    path
+        Of the column, for errors.
+    """
+    check_size(int(offsets[-1]), path)
+    bits = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
+    buffers = [bits, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(octets)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def check_size(nbytes: int, path: str) -> None:
+    """Refuse what exceeds the 32-bit offsets of Spark's arrays.
+
+    Raises
+    ------
+    LimitError
+        It does.
+    """
+    if nbytes > _MAX_OFFSET:
+        raise LimitError(
+            f"the variants of one batch take {nbytes:,} bytes, and Spark's value offsets end at {_MAX_OFFSET:,}; "
+            "set the option outputBatchRows lower",
+            field_path=path,
+        )
+
+
+def present(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return the mask of the slots that are not null."""
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def lengths(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the bytes of each value; 0 for nulls."""
+    if not len(array):
+        return np.zeros(0, np.int64)
+    offsets, _ = parts(array)
+    return np.where(present(array), np.diff(offsets), 0)
+
+
+def parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Octets]:
+    """Return the value offsets and the bytes of an array of bytes."""
+    _, offsets, octets = array.buffers()
+    if not len(array):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    numbers = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return numbers, np.frombuffer(octets, np.uint8) if octets is not None else np.zeros(0, np.uint8)
+
+
+def joined(*arrays: pa.Array) -> pa.Array:
+    """Join arrays of bytes row by row; a null has no bytes."""
+    # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
+    from pyarrow import compute
+
+    return compute.binary_join_element_wise(*arrays, pa.scalar(b"", pa.binary()), null_handling="skip")
+
+
+def chosen(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
+    """Return the slots of `array` where a mask is true, and those of `other`, or nulls, where not."""
+    from pyarrow import compute
+
+    return compute.if_else(pa.array(mask), array, pa.scalar(None, pa.binary()) if other is None else other)
+
+
+def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
+    """Return the variants of primitive values.
+
+    Parameters
+    ----------
+    values
+        As Spark has them.
+    type_
+        Their type in the file.
+    path
+        Of the column, for errors.
+    """
+    if isinstance(type_, t.FixedSizeBinary):
+        made = _prefixed(values, np.full((len(values), 1), _UUID << 2, np.uint8), path)
+    elif pa.types.is_string(values.type):
+        made = _strings(values.view(pa.binary()), path)
+    elif pa.types.is_binary(values.type):
+        made = _prefixed(values, _sized(_BINARY, lengths(values)), path)
+    elif pa.types.is_boolean(values.type):
+        bits = values.fill_null(pa.scalar(value=False)).to_numpy(zero_copy_only=False)
+        made = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
+    else:
+        made = _fixed(values, type_, path)
+    return made
+
+
+def _fixed(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
+    """Return the variants of numbers: a header, for decimals a scale, and the number."""
+    width = values.type.bit_width // 8
+    raw = np.frombuffer(values.buffers()[1], np.uint8) if len(values) else np.zeros(0, np.uint8)
+    numbers = raw[values.offset * width : (values.offset + len(values)) * width].reshape(len(values), width)
+    if isinstance(type_, t.Decimal):
+        size = (type_.precision > _DIGITS_4) + (type_.precision > _DIGITS_8)
+        # Two's complement, little-endian: the lowest bytes are the number, as the digits are checked.
+        head, numbers = [(_DECIMAL4 + size) << 2, type_.scale], numbers[:, : 4 << size]
+    else:
+        head = [_header(type_) << 2]
+    matrix = np.empty((len(values), len(head) + numbers.shape[1]), np.uint8)
+    matrix[:, : len(head)] = head
+    matrix[:, len(head) :] = numbers
+    return _matrix(matrix, values, path)
+
+
+def _header(type_: t.DataType) -> int:
+    if isinstance(type_, t.Int):
+        return _INTEGERS[type_.bit_width]
+    if isinstance(type_, t.Timestamp):
+        return 13 if type_.timezone is None else 12
+    return {t.float64: 7, t.date32: 11, t.float32: 14}[type_]
+
+
+def _matrix(matrix: Octets, values: pa.Array, path: str) -> pa.Array:
+    rows, width = matrix.shape
+    return binary_array(np.arange(rows + 1, dtype=np.int64) * width, matrix.reshape(-1), present(values), path)
+
+
+def _strings(values: pa.Array, path: str) -> pa.Array:
+    """Return the variants of strings: short ones have their length in the header."""
+    nbytes = lengths(values)
+    short = nbytes < _SHORT_STRING
+    heads = _sized(_STRING, nbytes)
+    offsets = np.zeros(len(nbytes) + 1, np.int64)
+    np.cumsum(np.where(short, 1, heads.shape[1]), out=offsets[1:])
+    heads[short, 0] = (nbytes[short] << 2) | 1
+    kept = np.ones(heads.shape, np.bool_)
+    kept[short, 1:] = False
+    return _with_heads(values, binary_array(offsets, heads[kept], None, path), path)
+
+
+def _sized(primitive: int, nbytes: Numbers) -> Octets:
+    """Return headers with a size of four bytes, shape ``(rows, 5)``."""
+    heads = np.empty((len(nbytes), 5), np.uint8)
+    heads[:, 0] = primitive << 2
+    heads[:, 1:] = nbytes.astype("<u4").view(np.uint8).reshape(-1, 4)
+    return heads
+
+
+def _prefixed(values: pa.Array, heads: Octets, path: str) -> pa.Array:
+    rows, width = heads.shape
+    return _with_heads(
+        values, binary_array(np.arange(rows + 1, dtype=np.int64) * width, heads.reshape(-1), None, path), path
+    )
+
+
+def _with_heads(values: pa.Array, heads: pa.Array, path: str) -> pa.Array:
+    check_size(int(lengths(values).sum() + lengths(heads).sum()), path)
+    return chosen(present(values), joined(heads, values), None)
+
+
+def numbers_at(octets: Octets, positions: Numbers, widths: Numbers) -> npt.NDArray[np.int64]:
+    """Read unsigned little-endian numbers of 1 to 4 bytes, each of its own width."""
+    numbers = np.zeros(len(positions), np.int64)
+    for byte in range(4):
+        wide = np.flatnonzero(widths > byte)
+        numbers[wide] |= octets[positions[wide] + byte].astype(np.int64) << (8 * byte)
+    return numbers
+
+
+def _write_numbers(octets: Octets, positions: Numbers, numbers: Numbers, widths: Numbers) -> None:
+    for byte in range(4):
+        wide = np.flatnonzero(widths > byte)
+        octets[positions[wide] + byte] = (numbers[wide] >> (8 * byte)) & 0xFF
+
+
+def _width(numbers: Numbers) -> npt.NDArray[np.int64]:
+    """Return the bytes, 1 to 4, that unsigned numbers need."""
+    return 1 + (numbers > 0xFF).astype(np.int64) + (numbers > 0xFFFF) + (numbers > 0xFFFFFF)
+
+
+def heads(
+    shown: npt.NDArray[np.bool_],
+    rows: Numbers,
+    starts: Numbers,
+    totals: Numbers,
+    path: str,
+    *,
+    ids: Numbers | None = None,
+) -> pa.Array:
+    """Return what stands before the values of arrays, or of objects.
+
+    Parameters
+    ----------
+    shown
+        The rows that have one, shape ``(rows,)``; the others get no bytes.
+    rows
+        The row of each element, in order.
+    starts
+        Where the element's value begins behind the head.
+    totals
+        The bytes of all values, for each row.
+    path
+        Of the column, for errors.
+    ids
+        Of objects: the key of each element; those of a row are in the order of the keys' names.
+    """
+    counts = np.bincount(rows, minlength=len(shown))
+    large = counts > _MOST_SMALL
+    count_width = np.where(large, 4, 1)
+    start_width = _width(totals)
+    id_width = np.zeros(len(shown), np.int64)
+    if ids is not None:
+        most = np.zeros(len(shown), np.int64)
+        np.maximum.at(most, rows, ids)
+        id_width = _width(most)
+        first = 2 | ((start_width - 1) | ((id_width - 1) << 2) | (large.astype(np.int64) << 4)) << 2
+    else:
+        first = 3 | ((start_width - 1) | (large.astype(np.int64) << 2)) << 2
+    ids_at = 1 + count_width
+    starts_at = ids_at + counts * id_width
+    nbytes = np.where(shown, starts_at + (counts + 1) * start_width, 0)
+    offsets = np.zeros(len(shown) + 1, np.int64)
+    np.cumsum(nbytes, out=offsets[1:])
+    check_size(int(offsets[-1]), path)
+    octets = np.zeros(int(offsets[-1]), np.uint8)
+    own = np.flatnonzero(shown)
+    at = offsets[own]
+    octets[at] = first[own]
+    _write_numbers(octets, at + 1, counts[own], count_width[own])
+    _write_numbers(octets, at + starts_at[own] + counts[own] * start_width[own], totals[own], start_width[own])
+    before = np.cumsum(counts) - counts
+    nth = np.arange(len(rows)) - before[rows]
+    at = offsets[rows]
+    if ids is not None:
+        _write_numbers(octets, at + ids_at[rows] + nth * id_width[rows], ids, id_width[rows])
+    _write_numbers(octets, at + starts_at[rows] + nth * start_width[rows], starts, start_width[rows])
+    return binary_array(offsets, octets, None, path)
