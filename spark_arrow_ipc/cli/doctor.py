@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
@@ -133,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def examine() -> tuple[Finding, ...]:
     """Run all checks, the most basic ones first."""
-    return (_python(), java(), *map(_package, PACKAGES), _discovery(), _workers())
+    return (_python(), java(), *map(_package, PACKAGES), _discovery(), _workers(), *_bytecode())
 
 
 def java() -> Finding:
@@ -244,6 +245,29 @@ def _workers() -> Finding:
     same = answer.stdout.strip() == sys.prefix
     found = program if same else f"{program}, which is another environment than this one"
     return Finding(name, found, ok=same, remedy="" if same else remedy)
+
+
+def _bytecode() -> tuple[Finding, ...]:
+    """Check whether Spark's Python processes compile PySpark anew; nothing where there is no Spark."""
+    spec = util.find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (spec and spec.origin and str(Path(spec.origin).parent))
+    if not home:
+        return ()
+    place = Path(home) / "python" / "lib" / "pyspark.zip"
+    name = "bytecode of PySpark for Spark's own processes"
+    try:
+        compiled = not place.is_file() or "pyspark/__init__.pyc" in zipfile.ZipFile(place).namelist()
+    except (OSError, zipfile.BadZipFile) as error:
+        return (Finding(name, f"{place}: {error}", ok=False, remedy="install Spark again"),)
+    if compiled:
+        return (Finding(name, str(place if place.exists() else home), ok=True),)
+    remedy = (
+        "each of them imports PySpark from this zip and compiles it, which takes about half a second of CPU, and the first "
+        "query of a session starts four or more. A directory of that name has bytecode (not for YARN, which sends the "
+        f"zip; docs/deploy.md): cd {place.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
+        f"pyspark-sources.zip pyspark.zip && {sys.executable} -m compileall -q pyspark.zip"
+    )
+    return (Finding(name, f"none in {place}", ok=True, remedy=remedy),)
 
 
 def _dotted(version: tuple[int, ...]) -> str:

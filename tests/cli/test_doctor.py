@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -142,3 +143,42 @@ def test_other_commands_say_where_to_look_when_a_module_is_missing(tmp_path):
     assert 1 == answer.returncode
     assert "arrowipc doctor" in answer.stderr
     assert 1 == len(answer.stderr.splitlines())
+
+
+BYTECODE = [
+    ("a zip of sources, as Spark comes", ["pyspark/__init__.py"], True, "compileall"),
+    ("a zip with bytecode", ["pyspark/__init__.py", "pyspark/__init__.pyc"], True, ""),
+    ("a directory of that name", None, True, ""),
+    ("no zip", (), True, ""),
+    ("a torn zip", b"PK", False, "install Spark again"),
+]
+
+
+@pytest.mark.parametrize(("content", "ok", "remedy"), [c[1:] for c in BYTECODE], ids=[c[0] for c in BYTECODE])
+def test_processes_that_compile_pyspark_are_named_with_the_cure(monkeypatch, tmp_path, content, ok, remedy):
+    place = tmp_path / "python" / "lib" / "pyspark.zip"
+    place.parent.mkdir(parents=True)
+    if content is None:
+        place.mkdir()
+    elif isinstance(content, bytes):
+        place.write_bytes(content)
+    elif content:
+        with zipfile.ZipFile(place, "w") as archive:
+            for name in content:
+                archive.writestr(name, "")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (finding,) = doctor._bytecode()
+    assert (ok, bool(remedy)) == (finding.ok, bool(finding.remedy))
+    assert remedy in finding.remedy
+
+
+def test_the_cure_for_missing_bytecode_runs(monkeypatch, tmp_path):
+    place = tmp_path / "python" / "lib" / "pyspark.zip"
+    place.parent.mkdir(parents=True)
+    with zipfile.ZipFile(place, "w") as archive:
+        archive.writestr("pyspark/__init__.py", "")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (finding,) = doctor._bytecode()
+    subprocess.run(finding.remedy[finding.remedy.index("cd ") :], shell=True, check=True)
+    assert [] == [each.remedy for each in doctor._bytecode() if each.remedy]
+    assert list((place / "pyspark" / "__pycache__").glob("__init__.*.pyc"))
