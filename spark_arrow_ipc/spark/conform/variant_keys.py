@@ -68,6 +68,7 @@ class Keys:
         headers = octets[starts].astype(np.int64)
         _check(headers & 0xF == _VERSION, f"metadata of version {_VERSION}", headers & 0xF, self, shown)
         widths = (headers >> 6) + 1
+        _check(1 + 2 * widths <= nbytes, "metadata with the number of keys and an offset", nbytes, self, shown)
         self._sizes = numbers_at(octets, starts + 1, widths)
         heads = 1 + widths * (self._sizes + 2)
         _check(heads <= nbytes, "metadata that hold an offset for each key", self._sizes, self, shown)

@@ -31,10 +31,11 @@ def test_rows_without_metadata_have_no_keys():
 
 
 BROKEN = [
-    ("short", b"\1\0", "metadata of at least 3 bytes, found 2 in slot 1"),
-    ("another version", b"\2\0\0", "metadata of version 1, found 2 in slot 1"),
-    ("more keys than bytes", b"\1\xff\0", "an offset for each key, found 255 in slot 1"),
-    ("billions of keys", b"\xc1\xff\xff\xff\xff\0", "an offset for each key, found 4294967295"),
+    ("short", b"\1\0", "metadata of at least 3 bytes, found 2 in slot 2"),
+    ("another version", b"\2\0\0", "metadata of version 1, found 2 in slot 2"),
+    ("wide numbers that are cut", b"\xc1\0\0\0\0\0\0\0", "the number of keys and an offset, found 8 in slot 2"),
+    ("more keys than bytes", b"\1\xff\0", "an offset for each key, found 255 in slot 2"),
+    ("billions of keys", b"\xc1\xff\xff\xff\xff\0\0\0\0", "an offset for each key, found 4294967295"),
     ("keys beyond the metadata", b"\1\1\0\2a", "offsets of keys that begin at 0 and do not fall"),
     ("keys that fall", b"\1\2\0\2\1ab", "offsets of keys"),
     ("keys that begin late", b"\1\1\1\1a", "offsets of keys"),
@@ -44,4 +45,5 @@ BROKEN = [
 @pytest.mark.parametrize(("metadata", "match"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_broken_metadata_are_an_error(metadata, match):
     with pytest.raises(InvalidBodyError, match=f"field c: expected .*{match}"):
-        Keys(pa.array([metadata_of(["a"]), metadata, b"\1\0\0"]), ["a"], "c")
+        # The broken one ends the bytes: what reads beyond it reads beyond all of them.
+        Keys(pa.array([metadata_of(["a"]), b"\1\0\0", metadata]), ["a"], "c")

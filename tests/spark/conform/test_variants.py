@@ -1,5 +1,6 @@
 """Shredded variants are put together as value by value in plain Python; what the format forbids names the slot."""
 
+import contextlib
 import datetime as dt
 import decimal
 import uuid
@@ -221,6 +222,24 @@ BROKEN = [
 @pytest.mark.parametrize(("array", "match"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_what_the_format_forbids_is_an_error(array, match):
     with pytest.raises(InvalidBodyError, match=match):
+        conformed(array, metadata=NAMED)
+
+
+@given(
+    st.sampled_from([{"b": 1, "z": [1], "c": {"d": "x"}}, {"a": "x"}]),
+    st.sampled_from(["metadata", "value"]), st.integers(0, 23), st.integers(0, 255) | st.just("cut"),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_changed_bytes_are_values_or_errors_of_ours(value, part, at, change):
+    keys = []
+    row = shredded(value, OBJECT, keys)
+    row["metadata"] = metadata_of(keys, 1)
+    octets = bytearray(row[part] or b"\2\0\0")
+    at %= len(octets)
+    octets[at : len(octets) if change == "cut" else at + 1] = b"" if change == "cut" else bytes([change])
+    row[part] = bytes(octets)
+    array = pa.array([row], pa.struct([pa.field("metadata", pa.binary()), *storage_type(OBJECT)]))
+    with contextlib.suppress(InvalidBodyError):
         conformed(array, metadata=NAMED)
 
 
