@@ -13,14 +13,18 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark user knows
 
 from spark_arrow_ipc import ipc, map_in_arrow, vectors
+
+pc: Any = pyarrow.compute
+"""As ``import pyarrow.compute as pc``; its functions are made at run time, where no type checker sees them."""
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "functions"
@@ -66,7 +70,7 @@ def lengths(spark: SparkSession, path: str) -> DataFrame:
         import polars as pl  # on the worker
 
         for batch in batches:
-            frame = pl.from_arrow(pa.Table.from_batches([batch]))
+            frame = pl.DataFrame(pa.Table.from_batches([batch]))
             grouped = frame.group_by(pl.col("text").str.len_chars().alias("length")).agg(pl.len().alias("texts"))
             yield from grouped.to_arrow().to_batches()
 
@@ -95,7 +99,7 @@ def make_file(path: Path, rows: int = 10_000) -> str:
 
 def query_of(path: str, row: int) -> np.ndarray:
     """Return the embedding of a row of the first record batch, read without Spark."""
-    with ipc.open(path, columns=["embedding"]) as reader:
+    with ipc.open_file(path, columns=["embedding"]) as reader:
         return np.array(reader.read_batch(0).column("embedding").to_pylist()[row], np.float32)
 
 
