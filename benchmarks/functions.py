@@ -40,7 +40,10 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as f  # noqa: E402
 from pyspark.sql import types as s  # noqa: E402
 
-from spark_arrow_ipc import aggregate, count, map_in_arrow, vectors  # noqa: E402
+from spark_arrow_ipc import aggregate, count, ipc, map_in_arrow, vectors  # noqa: E402
+from spark_arrow_ipc.dataset.statistics.which import Statistics  # noqa: E402
+from spark_arrow_ipc.dataset.statistics.writer import create_with_statistics  # noqa: E402
+from spark_arrow_ipc.spark import bridge  # noqa: E402
 
 FILES = 4
 BATCH_ROWS = 65_536
@@ -90,6 +93,8 @@ class Case:
         Of the rows of the run.
     files
         Number of files.
+    is_linked
+        Whether all files are names of one, which has the rows of the case.
     noop
         Whether rows are made and dropped, where an answer is a DataFrame; else they are collected.
     settings
@@ -100,6 +105,7 @@ class Case:
     contenders: Callable[[Lake], Mapping[str, Answer]]
     share: float = 1.0
     files: int = FILES
+    is_linked: bool = False
     noop: bool = False
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -300,12 +306,18 @@ def _counts(lake: Lake) -> Mapping[str, Answer]:
     }
 
 
+def _many_counts(lake: Lake) -> Mapping[str, Answer]:
+    counts = _counts(lake)
+    return {name: counts[name] for name in ("count", "parquet count()", "parquet count(), pushed down")}
+
+
 def _extremes(lake: Lake) -> Mapping[str, Answer]:
-    spark_way = [f.count("*"), f.min("id"), f.max("id"), f.max("at")]
-    asked = {"rows": "count(*)", "least": "min(id)", "most": "max(id)", "last": "max(at)"}
+    # Spark pushes no extremes of timestamps and decimals down into Parquet.
+    spark_way = [f.count("*"), f.min("id"), f.max("id"), f.max("k"), f.count("name")]
+    asked = {"rows": "count(*)", "least": "min(id)", "most": "max(id)", "key": "max(k)", "names": "count(name)"}
     return {
         "aggregate": lambda: [*map(str, aggregate(lake.spark, lake.arrow, aggregates=asked).first())],
-        "arrowipc + SQL": lambda: [*map(str, lake.ipc(columns="id, at").agg(*spark_way).first())],
+        "arrowipc + SQL": lambda: [*map(str, lake.ipc(columns="id, k, name").agg(*spark_way).first())],
         "parquet + SQL": lambda: [*map(str, _parquet(lake).agg(*spark_way).first())],
         "parquet + SQL, pushed down": lambda: [*map(str, _parquet(lake).agg(*spark_way).first())],
     }
@@ -330,7 +342,14 @@ CASES: Mapping[str, Case] = {
     "vectors": Case(embeddings, _vectors, share=1 / 16),
     "text": Case(texts, _texts, share=1 / 4, noop=True),
     "count": Case(sales, _counts, settings={"parquet count(), pushed down": _PUSHED}),
-    "count of 1,000 files": Case(sales, _counts, files=1000, settings={"parquet count(), pushed down": _PUSHED}),
+    "count of 1,000 files": Case(
+        sales,
+        _many_counts,
+        share=1 / 50,
+        files=1000,
+        is_linked=True,
+        settings={"parquet count(), pushed down": _PUSHED},
+    ),
     "extremes": Case(sales, _extremes, settings={"parquet + SQL, pushed down": _PUSHED}),
     "setting": Case(
         sales,
@@ -349,14 +368,26 @@ def make_files(case: Case, rows: int, directory: Path) -> tuple[str, str]:
     if not (parquet / "done").exists():
         arrow.mkdir(parents=True, exist_ok=True)
         parquet.mkdir(parents=True, exist_ok=True)
-        each = rows // case.files
+        each = rows if case.is_linked else rows // case.files
         for i in range(case.files):
+            own, theirs = arrow / f"{i:04}.arrow", parquet / f"{i:04}.parquet"
+            if case.is_linked and i:
+                own.hardlink_to(arrow / "0000.arrow")
+                theirs.hardlink_to(parquet / "0000.parquet")
+                continue
             table = case.table(i * each, each)
-            with pa.ipc.new_file(str(arrow / f"{i:04}.arrow"), table.schema) as writer:
-                writer.write_table(table, max_chunksize=BATCH_ROWS)
-            pq.write_table(table, parquet / f"{i:04}.parquet", compression="snappy")
+            _write_arrow(own, table)
+            pq.write_table(table, theirs, compression="snappy")
         (parquet / "done").touch()
     return str(arrow), str(parquet)
+
+
+def _write_arrow(path: Path, table: pa.Table) -> None:
+    """Write a file with statistics, as the data source does; Parquet's have them, too."""
+    batches = [bridge.batch_from_pyarrow(batch) for batch in table.to_batches(max_chunksize=BATCH_ROWS)]
+    with create_with_statistics(str(path), batches[0].schema, ipc.WriteOptions(), Statistics.AUTO) as writer:
+        for batch in batches:
+            writer.write(batch)
 
 
 @contextmanager
