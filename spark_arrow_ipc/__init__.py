@@ -18,18 +18,24 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
     from spark_arrow_ipc.spark.options import typed as options
     from spark_arrow_ipc.spark.registration import register
+    from spark_arrow_ipc.spark.rewrite.compact import compact
+    from spark_arrow_ipc.spark.rewrite.rewrite import rewrite
 
-__all__ = ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "options", "register", "vectors"]
+__all__ = [
+    "__version__", "aggregate", "compact", "count", "ipc", "map_in_arrow", "options", "register", "rewrite", "vectors",
+]  # fmt: skip
 
 __version__ = "0.1.0"
 
 _LATE = {
     "aggregate": ("spark_arrow_ipc.spark.functions.aggregate", "aggregate"),
+    "compact": ("spark_arrow_ipc.spark.rewrite.compact", "compact"),
     "count": ("spark_arrow_ipc.spark.functions.aggregate", "count"),
     "ipc": ("spark_arrow_ipc.ipc", None),
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "options": ("spark_arrow_ipc.spark.options.typed", None),
     "vectors": ("spark_arrow_ipc.spark.functions.vectors", None),
+    "rewrite": ("spark_arrow_ipc.spark.rewrite.rewrite", "rewrite"),
     "register": ("spark_arrow_ipc.spark.registration", "register"),
 }
 """Public name -> its module, and the attribute there (None: the module itself)."""

@@ -275,7 +275,7 @@ def test_spark_finds_the_module_at_the_top_level():
 
 
 PUBLIC = {
-    "spark_arrow_ipc": ["__version__", "aggregate", "count", "ipc", "map_in_arrow", "options", "register", "vectors"],
+    "spark_arrow_ipc": ["__version__", "aggregate", "compact", "count", "ipc", "map_in_arrow", "options", "register", "rewrite", "vectors"],
     "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "RecordBatchStream", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",

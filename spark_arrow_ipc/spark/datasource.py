@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
     from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
-__all__ = ["ArrowIpcDataSource"]
+__all__ = ["ArrowIpcDataSource", "check_paths", "read_options", "reader_of"]
 
 _NO_TABLE = (
     "A table of Spark's catalog (CREATE TABLE ... USING arrowipc, saveAsTable) reaches this source without its path "
@@ -73,7 +73,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
         options = _stream_options(self.options)[0] if is_stream else read_options(self.options)
-        found = _reader_of(options).spark_schema(options)
+        found = reader_of(options).spark_schema(options)
         tune_worker()
         return found
 
@@ -102,7 +102,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     def reader(self, schema: s.StructType) -> ArrowIpcBatchReader | ArrowIpcBlockReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = read_options(self.options)
-        return _reader_of(options)(schema, options)
+        return reader_of(options)(schema, options)
 
     @short_errors
     def writer(self, schema: s.StructType, overwrite: bool) -> ArrowIpcBatchWriter:
@@ -112,7 +112,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:
             raise OptionError(_NO_PATH)
-        _check_paths([options.path])
+        check_paths([options.path])
         writer = ArrowIpcBatchWriter.plan(schema, options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
@@ -125,13 +125,13 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:
             raise OptionError(_NO_STREAM_PATH)
-        _check_paths([options.path])
+        check_paths([options.path])
         writer = ArrowIpcStreamWriter.plan(schema, options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
 
 
-def _reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
+def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
     """Return the reader of files, of their headers, or of tables of servers."""
     # Each is imported when it is needed: a query starts sooner without the others.
     if options.metadata_only:
@@ -167,17 +167,17 @@ def _stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOpti
     """Parse the options of reading a stream, which must name a path."""
     parsed, stream = parse_stream(options)
     _check_read(parsed)
-    _check_paths(filter(None, [stream.source_archive_dir, stream.source_log]))
+    check_paths(filter(None, [stream.source_archive_dir, stream.source_log]))
     return parsed, stream
 
 
 def _check_read(parsed: ReadOptions) -> None:
     if not parsed.paths:
         raise OptionError(_NO_PATH)
-    _check_paths([*parsed.paths, *filter(None, [parsed.base_path])])
+    check_paths([*parsed.paths, *filter(None, [parsed.base_path])])
 
 
-def _check_paths(paths: Iterable[str]) -> None:
+def check_paths(paths: Iterable[str]) -> None:
     """Refuse relative paths where the working directory is Spark's."""
     relative = next(filter(is_relative, paths), None)
     if relative is not None and is_session_directory():

@@ -59,6 +59,7 @@ def write_task(
     *,
     partition_id: int,
     options: SinkOptions | None = None,
+    directory: str = "",
 ) -> TaskOutput:
     """Write a task's rows into staged files and return its output.
 
@@ -77,6 +78,8 @@ def write_task(
         Number of the task, for the names of the files.
     options
         Format, compression and sizes.
+    directory
+        Of the files' final paths, relative to the dataset's directory.
 
     Raises
     ------
@@ -86,7 +89,7 @@ def write_task(
         A call of the file system fails (disk full, no permission). After any error no file remains.
     """
     finished = FinishedFiles(staging)
-    series = FileSeries(finished, schema, partition_id, options or SinkOptions())
+    series = FileSeries(finished, schema, partition_id, options or SinkOptions(), directory)
     with finished.removed_on_error(), series.discarded_on_error():
         series.write_all(batches)
         series.finish()

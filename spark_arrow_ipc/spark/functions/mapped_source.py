@@ -29,10 +29,10 @@ from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options
 from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates
 from spark_arrow_ipc.spark.functions.session_zone import in_zone
-from spark_arrow_ipc.spark.functions.shipped_function import ShippedFunction
+from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ShippedFunction
 from spark_arrow_ipc.spark.process import short_errors
 
-__all__ = ["MappedReader", "MappedSource", "Mapping", "mapped_source"]
+__all__ = ["MappedReader", "MappedSource", "Mapping", "applied", "mapped_source"]
 
 _PREFIX = "arrowipc_map_"
 
@@ -161,10 +161,21 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         else:
             read = self._inner.read
         with closing(read(partition)) as batches:
-            made: Any = function(in_zone(batches, mapping.zone))
-            for batch in _iterated(made, check):
-                with short_errors:
-                    yield from check.convert(batch)
+            yield from applied(function, check, in_zone(batches, mapping.zone))
+
+
+def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
+    """Yield what a function makes of batches, in the schema that it promised; it is called once.
+
+    Raises
+    ------
+    FunctionError, SchemaMismatchError
+        As `OutputCheck.convert`. What the function raises passes as it is.
+    """
+    made: Any = function(batches)
+    for batch in _iterated(made, check):
+        with short_errors:
+            yield from check.convert(batch)
 
 
 def _with_answers(

@@ -15,7 +15,7 @@ from typing import Any
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.spark.options.declare import Option
 
-__all__ = ["Side", "parse_given"]
+__all__ = ["Side", "check_known", "parse_given"]
 
 _ANY = ".*"
 """End of the name of an option with keys, such as ``metadata.*``."""
@@ -61,10 +61,7 @@ def parse_given(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[s
     OptionError
         An option is unknown, belongs to another side, or its value is not understood.
     """
-    for key, string in mapping.items():
-        _check_text(key, string)
-        if key.lower() not in _SPARK_KEYS:
-            _check_known(key, string, side, others)
+    check_known(mapping, side, *others)
     given = {key.lower(): string for key, string in mapping.items()}
     values: dict[str, Any] = {}
     for attribute, options in side.attributes.items():
@@ -74,6 +71,20 @@ def parse_given(mapping: Mapping[str, str], side: Side, *others: Side) -> dict[s
             elif option.name.lower() in given:
                 values[attribute] = _value(option, given[option.name.lower()])
     return values
+
+
+def check_known(mapping: Mapping[str, str], side: Side, *others: Side) -> None:
+    """Raise if an option is unknown or belongs to another side.
+
+    Raises
+    ------
+    OptionError
+        The message names the side, or the option that was meant.
+    """
+    for key, string in mapping.items():
+        _check_text(key, string)
+        if key.lower() not in _SPARK_KEYS:
+            _check_known(key, string, side, others)
 
 
 def _pairs(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:

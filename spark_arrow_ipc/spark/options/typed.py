@@ -82,9 +82,20 @@ def write_stream(**options: Unpack[WriteStreamKeywords]) -> dict[str, str]:
     return _checked(options, lambda strings: check_streamed(SparkWriteOptions.parse(strings)))
 
 
+def strings_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the strings that stand for Python's values of options, of whichever side; nothing else is checked.
+
+    Raises
+    ------
+    OptionError
+        A value has a wrong type.
+    """
+    return dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
+
+
 def _checked(given: Mapping[str, Any], parse: Callable[[Mapping[str, str]], object]) -> dict[str, str]:
     """Return the strings of options that `parse` takes."""
-    strings = dict(pair for keyword, value in given.items() for pair in _pairs(keyword, value))
+    strings = strings_of(given)
     parse(strings)
     return strings
 

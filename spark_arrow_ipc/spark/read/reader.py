@@ -77,6 +77,11 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         self._added = [name for name in schema.names if name.lower() in added]
         self._own = s.StructType([field for field in schema.fields if field.name.lower() not in added])
 
+    @property
+    def schema(self) -> s.StructType:
+        """The schema of its batches."""
+        return self._schema
+
     @classmethod
     def spark_schema(cls, options: ReadOptions) -> s.StructType:
         """Infer the Spark schema, as `read_spark_schema`."""

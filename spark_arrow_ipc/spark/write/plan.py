@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -17,12 +18,14 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_string, walk_fields
+from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
+from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
 from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.constants import Format
@@ -51,14 +54,28 @@ class WritePlan:
         Format, compression, sizes, footer pairs.
     partition
         The partition columns, or None.
+    order
+        The order of rows within files, or None for that in which they come.
     """
 
     columns: WrittenColumns
     sink: SinkOptions
     partition: PartitionBy | None = None
+    order: Order | None = None
 
-    def write(self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int) -> TaskOutput:
+    def write(
+        self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int, directory: str = ""
+    ) -> TaskOutput:
         """Stage the rows of one task.
+
+        Parameters
+        ----------
+        staging, partition_id
+            Of the job and the task.
+        batches
+            As Spark gives them.
+        directory
+            Where the files shall lie in the dataset, unless there are partition columns.
 
         Raises
         ------
@@ -74,12 +91,46 @@ class WritePlan:
         # pyarrow joins Spark's small batches in a fifth of numpy's time (measured).
         large = joined(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
         rows = written_batches(large, self.columns)
+        schema, sink = self.columns.schema, self.sink
         if self.partition is None:
-            return write_task(staging, rows, self.columns.schema, partition_id=partition_id, options=self.sink)
-        partition = replace(self.partition, time_zone=session_time_zone(first))
-        return write_partitioned(
-            staging, rows, self.columns.schema, partition, partition_id=partition_id, options=self.sink
-        )
+            write = partial(
+                write_task, staging, schema=schema, partition_id=partition_id, options=sink, directory=directory
+            )
+        else:
+            partition = replace(self.partition, time_zone=session_time_zone(first))
+            write = partial(
+                write_partitioned, staging, schema=schema, partition=partition, partition_id=partition_id, options=sink
+            )
+        if self.order is None:
+            return write(rows)
+        return write_runs(staging, sorted_runs(rows, self.order, rows=sink.record_batch_rows), write)
+
+    def sorted_by(self, names: Sequence[str], nbytes: int) -> WritePlan:
+        """Return the plan that sorts the rows within each file.
+
+        Parameters
+        ----------
+        names
+            Of the columns, the first one first.
+        nbytes
+            Bytes of the rows that are sorted together: a file has at most so many, decoded.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        OptionError
+            The type of a column has no order.
+        """
+        fields = self.columns.schema.fields
+        positions = tuple(find_columns([field.name for field in fields], names))
+        for field in (fields[i] for i in positions):
+            if not has_order(field.type):
+                raise OptionError(
+                    f"rows cannot be sorted by {field.name}: values of the type {field.type} have no order",
+                    field_path=field.name,
+                )
+        return replace(self, order=Order(positions, nbytes))
 
     def write_empty(self, staging: Staging) -> StagedFile:
         """Stage a file without rows, for its schema.

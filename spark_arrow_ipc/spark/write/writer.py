@@ -11,6 +11,7 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.added_files import Fits
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
@@ -24,8 +25,9 @@ from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import has_schema, schema_checker
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage"]
+__all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage", "fits_beside", "plan_batch_job"]
 
 
 @dataclass(frozen=True)
@@ -68,21 +70,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             The columns do not fit beside those files.
         """
         plan = plan_write(schema, options)
-        storage, root = storage_of(path, options.storage)
-        job = plan_job(
-            root,
-            _mode(options, overwrite=overwrite),
-            durable=options.durability is Durability.FSYNC,
-            if_exists=options.if_exists,
-            commit_token=options.commit_token,
-            partition_by=plan.partition_fields,
-            keep_replaced=options.keep_replaced,
-            commit_retention=options.commit_retention,
-            check_existing=schema_checker(plan.file_schema, options.schema_check, storage),
-            storage=storage,
-            file_nbytes=options.max_file_bytes,
-        )
-        return cls(job, plan, options.schema_check)
+        return cls(plan_batch_job(plan, path, options, overwrite=overwrite), plan, options.schema_check)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
@@ -102,7 +90,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             self._job,
             _outputs(messages),
             write_empty=lambda: self._plan.write_empty(self._job.staging),
-            fits=lambda file: has_schema(file, self._plan.file_schema, self._schema_check, self._job.staging.storage),
+            fits=fits_beside(self._plan, self._schema_check, self._job.staging.storage),
         )
 
     @short_errors
@@ -112,6 +100,35 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         Spark also calls this after a failed commit.
         """
         commit.abort(self._job.staging)
+
+
+def plan_batch_job(plan: WritePlan, path: str, options: SparkWriteOptions, *, overwrite: bool) -> JobPlan:
+    """Plan the job of a write whose columns are planned: make its staging directory, note what it replaces.
+
+    Raises
+    ------
+    OptionError, SchemaMismatchError, UnsupportedError, CommitError, OSError
+        As `plan_job`, or options do not fit each other.
+    """
+    storage, root = storage_of(path, options.storage)
+    return plan_job(
+        root,
+        _mode(options, overwrite=overwrite),
+        durable=options.durability is Durability.FSYNC,
+        if_exists=options.if_exists,
+        commit_token=options.commit_token,
+        partition_by=plan.partition_fields,
+        keep_replaced=options.keep_replaced,
+        commit_retention=options.commit_retention,
+        check_existing=schema_checker(plan.file_schema, options.schema_check, storage),
+        storage=storage,
+        file_nbytes=options.max_file_bytes,
+    )
+
+
+def fits_beside(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
+    """Return a callback that says whether a file that others add meanwhile may stay beside the new ones."""
+    return lambda file: has_schema(file, plan.file_schema, check, storage)
 
 
 def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:

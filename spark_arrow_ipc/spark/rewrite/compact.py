@@ -1,0 +1,230 @@
+"""`compact`: make few large files of the many small ones of a data set, in place, beside readers and writers.
+
+Strategy
+--------
+The files of the data set are listed once, when the job is planned (P0). Small ones are joined by directory
+(`dataset.write.small_files`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
+their Arrow types: they are read with their notes and written with ``restoreTypes``; where that would give another type, the
+data set is refused. The columns are those of all joined files and of the newest one, from which reads take their schema:
+the files that are made are the newest from then on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.listing.newest import newest_first
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.live_files import LiveFile
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.small_files import Bin, fill_bins
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.spark.datasource import read_options
+from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options.enums import Durability, Nanoseconds
+from spark_arrow_ipc.spark.options.options import READING, WRITING, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
+from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
+from spark_arrow_ipc.spark.rewrite.given_options import split_options
+from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.result import RewriteResult
+from spark_arrow_ipc.spark.rewrite.rewrite import sorted_plan, zone_of
+from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
+from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import join
+
+__all__ = ["compact"]
+
+_TAKEN: Final = frozenset({
+    "path_glob_filter", "modified_before", "modified_after", "time_zone", "validation", "verify_checksums", "memory_map",
+    "max_batch_bytes", "output_batch_rows", "concatenated_streams", "map_keys", "storage",
+    "compression", "compression_level", "record_batch_rows", "record_batch_bytes", "max_records_per_file", "max_file_bytes",
+    "statistics", "metadata", "ipc_format", "durability", "commit_token", "commit_retention", "keep_replaced", "case_sensitive",
+})  # fmt: skip
+"""The options that change neither rows nor types: which files are joined, how bytes are read, and how files are written."""
+
+_KEPT: Final = "1h"
+"""How long replaced files live on by default, for reads and streams that are under way."""
+
+
+def compact(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    *,
+    file_bytes: int | str = "128m",
+    sort_by: str | Sequence[str] = (),
+    sort_bytes: int | str = "512m",
+    **options: Any,
+) -> RewriteResult:
+    """Join the small files of a data set into larger ones, in place.
+
+    Rows, types and partitions stay as they are. Readers see the old files or the new ones, never both; files that others
+    add meanwhile stay, and reads that were planned before go on with the old files (``keepReplaced``, 1h by default). A
+    stream that follows the commits of the data set sees nothing new.
+
+    Parameters
+    ----------
+    spark
+        A classic session: the driver's process plans and commits.
+    path
+        Directory of the data set.
+    file_bytes
+        The size of a file that is aimed at. Files of less than half of it are joined with others of their directory, up to
+        this size; all others are left alone.
+    sort_by, sort_bytes
+        As for `rewrite`: the rows of each file that is made are in this order.
+    **options
+        Which files are joined (``pathGlobFilter``, ``modifiedBefore``, ...) and how files are written (``compression``,
+        ``statistics``, ``recordBatchRows``, ``keepReplaced``, ``commitToken``, ...). Those that would change rows or types are
+        refused; `rewrite` takes them.
+
+    Returns
+    -------
+    RewriteResult
+        How many files, rows and bytes were read and written; all 0 if nothing is small.
+
+    Raises
+    ------
+    OptionError, ArrowIpcError
+        An option is wrong, a file is broken, or the schemas of files cannot be merged, before any task.
+    UnsupportedError
+        A column has a type that Spark does not write (a union), or the session is one of Spark Connect.
+    PySparkException
+        A task failed, as often as Spark lets it. Nothing is published.
+    ConcurrentWriteError
+        Another job replaced some of these files meanwhile. Nothing is published.
+    CommitError
+        Either nothing is published, or the message says what is.
+    """
+    context_of(spark)
+    reading, writing = _options(os.fspath(path), options)
+    storage, root = storage_of(os.fspath(path), writing.storage)
+    listed: list[DataFile] = []
+    bins: list[Bin] = []
+
+    def choose(files: tuple[LiveFile, ...]) -> list[LiveFile]:
+        listed.extend(_data_file(root, file) for file in files)
+        accepts = file_filter(reading).accepts()
+        small = [file for file, at in zip(files, listed, strict=True) if accepts is None or accepts(at)]
+        bins.extend(fill_bins(small, _file_nbytes(file_bytes)))
+        return [file for each in bins for file in each.files]
+
+    job = plan_job(
+        root,
+        WriteMode.REWRITE,
+        durable=writing.durability is Durability.FSYNC,
+        commit_token=writing.commit_token,
+        keep_replaced=writing.keep_replaced,
+        commit_retention=writing.commit_retention,
+        storage=storage,
+        file_nbytes=writing.max_file_bytes,
+        choose=choose,
+    )
+    if job.skip:
+        return RewriteResult()
+    with abort_on_error(job.staging):
+        newest = next(newest_first(listed))
+        joined = [_data_file(root, file) for each in bins for file in each.files]
+        reader, plan = _plan(newest, joined, reading, writing)
+        plan = sorted_plan(plan, sort_by, sort_bytes)
+        now = datetime.now().astimezone()
+        parts = [_part(number, each, root, now) for number, each in enumerate(bins)]
+        task = RewriteTask(reader, plan, job.staging, zone_of(spark), reader.schema)
+        reports = run_tasks(spark, task, parts, f"compact {root}")
+        rows_read = sum(report.rows_read for report in reports)
+        rows = sum(file.rows for report in reports for file in report.output.files)
+        if rows != rows_read:
+            raise CommitError(
+                expected=f"{rows_read:,} rows in the new files, as in the old ones",
+                found=f"{rows:,}; nothing is published",
+                path=root,
+            )
+        if not rows:  # without any file nobody could read the columns
+            commit.abort(job.staging)
+            return RewriteResult()
+        summary = commit_reports(job, reports, write_empty=None)
+    return RewriteResult.of(summary, {file.path: file.nbytes for file in joined}, rows_read)
+
+
+def _options(path: str, given: dict[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
+    """Parse the options, and refuse those that would change rows or types."""
+    of_read, of_write = split_options(given)
+    for side, strings in ((READING, of_read), (WRITING, of_write)):
+        taken = {option.name for name, rows in side.attributes.items() if name in _TAKEN for option in rows}
+        for key in strings:
+            option = side.option(key)
+            if option is None or option.name not in taken:
+                raise OptionError(
+                    f"the option {key} could change rows, types or partitions, and a compaction keeps them; remove it, or use "
+                    "rewrite"
+                )
+    names = {name.lower() for name in (*of_read, *of_write)}
+    reading = replace(read_options({**of_read, "path": path}), merge_schema=True, nanoseconds=Nanoseconds.LONG)
+    if "concatenatedstreams" not in names:  # what reads pass over with a warning must not be deleted
+        reading = replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
+    kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
+    return reading, replace(SparkWriteOptions.parse({**of_write, **kept, "path": path}), restore_types=True)
+
+
+def _file_nbytes(given: int | str) -> int:
+    try:
+        return parsers.byte_size(str(given))
+    except ValueError as error:
+        raise OptionError(expected="bytes as file_bytes, as 128m", found=repr(given)) from error
+
+
+def _plan(
+    newest: DataFile, joined: Sequence[DataFile], reading: ReadOptions, writing: SparkWriteOptions
+) -> tuple[ArrowIpcBatchReader, WritePlan]:
+    """Plan the columns. Opens each file once."""
+    outlines = Outlines(OutlineOptions(storage=reading.opened_storage))
+    files = tuple({file.path: file for file in (newest, *joined)}.values())
+    schema = dataset_schema(Partitioning((), files), outlines, reading)
+    schemas = [known for outline in outlines.by_path.values() if (known := outline.schema) is not None]
+    of_newest = outlines.read(newest).schema
+    pairs = () if of_newest is None else of_newest.custom_metadata
+    own = dict(writing.metadata)
+    metadata = (*(pair for pair in pairs if pair[0] not in own), *writing.metadata)
+    plan = plan_write(schema, replace(writing, metadata=metadata))
+    _check_types(plan.file_schema, schemas)
+    return ArrowIpcBatchReader(schema, reading), plan
+
+
+def _check_types(written: Schema, schemas: Iterable[Schema]) -> None:
+    """Raise if a column that has one type in all files would get another one."""
+    types: dict[str, set[Any]] = {}
+    for schema in set(schemas):
+        for field in schema.fields:
+            types.setdefault(field.name.lower(), set()).add(field.type)
+    for field in written.fields:
+        known = types.get(field.name.lower(), set())
+        if len(known) == 1 and field.type not in known:
+            raise UnsupportedError(
+                f"a compaction would change the type of this column from {next(iter(known))} to {field.type}, because Spark "
+                "has no other for it; nothing is changed",
+                field_path=field.name,
+            )
+
+
+def _part(number: int, each: Bin, root: str, now: datetime) -> Part:
+    files = [_data_file(root, file) for file in each.files]
+    ranges = tuple(FileRange(file.path, file.nbytes, file.mtime_ns, version=file.version) for file in files)
+    return Part(number, ArrowIpcInputPartition(ranges, (), now), each.directory)
+
+
+def _data_file(root: str, file: LiveFile) -> DataFile:
+    return DataFile(join(root, file.path), file.nbytes, file.mtime_ns, version=file.version)

@@ -1,0 +1,140 @@
+"""Run the tasks of a rewrite on Spark, and commit what one attempt of each reported.
+
+Strategy
+--------
+The driver's process plans the job and commits it, by the same state machine as Spark's writer (`dataset.write`); tasks are
+those of an RDD with one element each, so that only reports come back. Spark returns one result for each element,
+whatever it runs twice: that is the choice among attempts, for which a writer of Spark's has a commit coordinator. If
+anything fails, or the person interrupts it, the job is aborted: it is withdrawn by a record, and its staged files go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.added_files import Fits
+from spark_arrow_ipc.dataset.write.job_plan import JobPlan
+from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.errors import CommitError, UnsupportedError
+from spark_arrow_ipc.spark.rewrite.task import Part, Report, RewriteTask
+
+__all__ = ["abort_on_error", "check_reports", "commit_reports", "context_of", "run_tasks"]
+
+_ZONE: Final = "spark.sql.session.timeZone"
+_DESCRIPTION: Final = "spark.job.description"
+
+
+def context_of(spark: SparkSession) -> SparkContext:
+    """Return the context of a classic session.
+
+    Raises
+    ------
+    UnsupportedError
+        It is one of Spark Connect, whose client cannot commit for the server.
+    """
+    try:
+        return spark.sparkContext
+    except PySparkException as error:
+        raise UnsupportedError(
+            "a rewrite commits in the driver's process, and a client of Spark Connect is none; run it by spark-submit, or "
+            'use spark.read.format("arrowipc") and write.format("arrowipc")'
+        ) from error
+
+
+@contextmanager
+def abort_on_error(staging: Staging) -> Iterator[None]:
+    """Withdraw a job and remove its staged files if the body raises, unless it is committed by then."""
+    try:
+        yield
+    except BaseException:
+        commit.abort(staging)
+        raise
+
+
+def run_tasks(spark: SparkSession, task: RewriteTask, parts: Sequence[Part], words: str) -> list[Report]:
+    """Run a task for each part, and return the report of one attempt of each, in the order of the parts.
+
+    Parameters
+    ----------
+    spark
+        A classic session.
+    task, parts
+        What to run.
+    words
+        Describe the job in Spark's user interface.
+
+    Raises
+    ------
+    PySparkException
+        A task failed as often as Spark lets it; the message is Python's in the worker.
+    CommitError
+        Reports are missing, or not those of the parts.
+    """
+    if not parts:
+        return []
+    context = context_of(spark)
+    tasks = context.parallelize(parts, len(parts)).mapPartitions(_Runs(task))
+    with _properties(context, {_ZONE: task.zone, _DESCRIPTION: words}):
+        reports = tasks.collect()
+    return check_reports(reports, parts, task.staging)
+
+
+class _Runs:
+    """Runs a task for each part of a partition of the RDD."""
+
+    def __init__(self, task: RewriteTask) -> None:
+        self._task = task
+
+    def __call__(self, parts: Iterable[Part]) -> Iterator[Report]:
+        return map(self._task.run, parts)
+
+
+@contextmanager
+def _properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]:
+    """Set properties of this thread's jobs, and set them back: tasks learn the session's time zone by one."""
+    before = {name: context.getLocalProperty(name) for name in values}
+    for name, value in values.items():
+        context.setLocalProperty(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)  # None removes it
+
+
+def check_reports(reports: Sequence[Report], parts: Sequence[Part], staging: Staging) -> list[Report]:
+    """Return the reports in the order of the parts, one of each.
+
+    Raises
+    ------
+    CommitError
+        There is none of a part, or more than one.
+    """
+    by_number = {report.number: report for report in reports}
+    if len(reports) != len(parts) or set(by_number) != {part.number for part in parts}:
+        raise CommitError(
+            expected=f"one report of each of {len(parts)} tasks",
+            found=f"{len(reports)} of {len(by_number)}; nothing is published",
+            path=staging.root,
+        )
+    return [by_number[part.number] for part in parts]
+
+
+def commit_reports(
+    job: JobPlan,
+    reports: Sequence[Report],
+    *,
+    write_empty: Callable[[], StagedFile] | None,
+    fits: Fits | None = None,
+) -> CommitSummary:
+    """Publish the files of the reports; parameters and errors as for `commit.commit`."""
+    return commit.commit(job, [report.output for report in reports], write_empty=write_empty, fits=fits)

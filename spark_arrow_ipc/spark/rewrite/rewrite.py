@@ -1,0 +1,219 @@
+"""`rewrite`: read, change, sort and write files in the workers, and commit as a write of Spark's does."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as s
+from pyspark.sql.datasource import InputPartition
+
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.job_plan import JobPlan
+from spark_arrow_ipc.dataset.write.live_files import live_files
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
+from spark_arrow_ipc.spark.datasource import read_options, reader_of
+from spark_arrow_ipc.spark.functions.map_in_arrow import Paths
+from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
+from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
+from spark_arrow_ipc.spark.rewrite.given_options import split_options
+from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.result import RewriteResult
+from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
+from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
+from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.storage.paths import SEPARATOR
+
+__all__ = ["rewrite", "sort_nbytes", "sorted_plan", "zone_of"]
+
+_MODES: Final = ("append", "overwrite")
+
+_PLANNED: Final = 5
+"""How often a rewrite in place is planned, where others change the directory each time."""
+
+_MOST_SORTED: Final = 1 << 30
+"""Most bytes that are sorted together: value offsets of 32 bits count 2 GiB."""
+
+
+def rewrite(
+    spark: SparkSession,
+    source: Paths,
+    target: str | os.PathLike[str],
+    function: BatchFunction | None = None,
+    schema: s.StructType | str | None = None,
+    *,
+    mode: str = "append",
+    sort_by: str | Sequence[str] = (),
+    sort_bytes: int | str = "256m",
+    **options: Any,
+) -> RewriteResult:
+    """Write what a read gives as files of a data set, without taking a row to the JVM.
+
+    The files are those that ``load(source)`` and ``write.save(target)`` with the same options would make, and so are the
+    steps of the commit: nothing is visible before all of it is. A task that fails is run again by Spark; of a task that ran
+    twice one result counts.
+
+    Parameters
+    ----------
+    spark
+        A classic session: the driver's process plans and commits.
+    source
+        What to read, as for ``load``.
+    target
+        The directory of the data set. It may be the source, with ``mode="overwrite"``: what is replaced is then what was
+        read, whatever others add meanwhile.
+    function
+        Gets an iterator of `pyarrow.RecordBatch` in the schema of ``load(source)``, and returns or yields such batches, as
+        for `map_in_arrow`.
+    schema
+        Of the function's result, a `StructType` or a string such as ``"id bigint"``; that of its input by default.
+    mode
+        ``append``, or ``overwrite`` (with ``partitionOverwriteMode=dynamic`` of the partitions that are written).
+    sort_by
+        Names of columns: the rows of each file are in their order, null first, as Spark sorts. Files are not sorted among
+        each other.
+    sort_bytes
+        Bytes of the rows that are sorted together, decoded; a file has at most so many. A task needs about twice as much.
+    **options
+        Those of a read and of a write: ``where="year = 2024"``, ``compression="zstd"``, ``partitionBy=["year"]``. One that
+        both have (``storage.*``, ``vectors``) holds for both.
+
+    Returns
+    -------
+    RewriteResult
+        How many files, rows and bytes were read and written.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError
+        As for a read and a write, before any task.
+    FunctionError
+        The function cannot be sent to the workers.
+    PySparkException
+        A task failed, as often as Spark lets it. Nothing is published, and what was staged is removed.
+    CommitError
+        Either nothing is published, or the message says what is.
+    UnsupportedError
+        The session is one of Spark Connect.
+    """
+    context_of(spark)
+    of_read, of_write = split_options(options)
+    reading = read_options({**of_read, **_paths(source)})
+    writing = SparkWriteOptions.parse({**of_write, "path": os.fspath(target)})
+    if mode not in _MODES:
+        raise OptionError(expected=f"one of {', '.join(_MODES)} as mode", found=repr(mode))
+    if function is None and schema is not None:
+        raise OptionError(
+            "a schema is that of a function's result; without a function the columns are those of the read"
+        )
+    shipped = None if function is None else ship(function)
+    read_schema = reader_of(reading).spark_schema(reading)
+    output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    reader = reader_of(reading)(read_schema, reading)
+    plan_it = partial(plan_batch_job, plan, os.fspath(target), writing, overwrite=mode == "overwrite")
+    job, partitions = _planned(plan_it, reader.partitions, reading)
+    if job.skip:
+        return RewriteResult(jobid=job.staging.jobid)
+    if shipped is not None and not partitions:
+        partitions = [None]  # a function is called once where there is nothing to read, as mapInArrow calls it
+    parts = [Part(number, each) for number, each in enumerate(partitions)]
+    task = RewriteTask(reader, plan, job.staging, zone_of(spark), output, shipped)
+    with abort_on_error(job.staging):
+        reports = run_tasks(spark, task, parts, f"rewrite into {job.staging.root}")
+        summary = commit_reports(
+            job,
+            reports,
+            write_empty=lambda: plan.write_empty(job.staging),
+            fits=fits_beside(plan, writing.schema_check, job.staging.storage),
+        )
+    return RewriteResult.of(summary, _sizes(partitions), sum(report.rows_read for report in reports))
+
+
+def zone_of(spark: SparkSession) -> str:
+    """Return the session's time zone."""
+    return str(spark.conf.get("spark.sql.session.timeZone"))
+
+
+def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int | str) -> WritePlan:
+    """Return the plan that sorts rows by some columns, or the plan itself if there are none.
+
+    Raises
+    ------
+    OptionError, ColumnNotFoundError
+        As `WritePlan.sorted_by` and `sort_nbytes`.
+    """
+    names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+    nbytes = sort_nbytes(sort_bytes)
+    return plan.sorted_by(names, nbytes) if names else plan
+
+
+def sort_nbytes(given: int | str) -> int:
+    """Return a number of bytes, given with or without a unit.
+
+    Raises
+    ------
+    OptionError
+        It is none, or more than value offsets can count.
+    """
+    try:
+        nbytes = parsers.byte_size(str(given))
+    except ValueError:
+        nbytes = 0
+    if not 0 < nbytes <= _MOST_SORTED:
+        raise OptionError(expected="bytes from 1 to 1g as sort_bytes, as 256m", found=repr(given))
+    return nbytes
+
+
+def _planned(plan_it: Any, partitions: Any, reading: ReadOptions) -> tuple[JobPlan, list[InputPartition | None]]:
+    """Plan the job and the read. Where one replaces what the other reads, both have seen the same files."""
+    for _ in range(_PLANNED):
+        job: JobPlan = plan_it()
+        if job.skip:
+            return job, []
+        with abort_on_error(job.staging):
+            planned = list(partitions())
+            if not _overlaps(job, reading) or live_files(job.staging.dataset) == job.intent.snapshot:
+                return job, planned
+        commit.abort(job.staging)
+    raise ConcurrentWriteError(
+        f"others changed the directory each of {_PLANNED} times that this rewrite in place was planned; nothing is written",
+        path=job.staging.root,
+    )
+
+
+def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
+    """Return whether the job may replace files that it reads."""
+    if job.intent.mode is WriteMode.APPEND or reading.reads_servers:
+        return False
+    root = job.staging.root.rstrip(SEPARATOR) + SEPARATOR
+    for path in reading.paths:
+        read = storage_of(path, reading.storage)[1].rstrip(SEPARATOR) + SEPARATOR
+        fixed = read[: min((read.find(mark) for mark in "*?[{" if mark in read), default=len(read))]
+        if fixed.startswith(root) or root.startswith(fixed):
+            return True
+    return False
+
+
+def _paths(source: Paths) -> dict[str, str]:
+    if isinstance(source, (str, os.PathLike)):
+        return {"path": os.fspath(source)}
+    return {"paths": json.dumps([os.fspath(each) for each in source])}
+
+
+def _sizes(partitions: Sequence[InputPartition | None]) -> dict[str, int]:
+    """Return the size of each file that is read, by path."""
+    ranges: list[FileRange] = []
+    for each in partitions:
+        if isinstance(each, ArrowIpcInputPartition):
+            ranges += each.ranges
+    return {part.path: part.nbytes for part in ranges}
