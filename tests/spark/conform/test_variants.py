@@ -6,6 +6,7 @@ import decimal
 import uuid
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from conform_batches import conformed
 from hypothesis import given, settings
@@ -49,11 +50,13 @@ def storage(values, shape, list_of=pa.list_, metadata=BINARY):
     made = pa.array(rows, pa.struct(fields))
     if metadata == BINARY:
         return made
-    encoded_part = (
-        made.field("metadata").dictionary_encode()
-        if pa.types.is_dictionary(metadata)
-        else made.field("metadata").cast(metadata)
-    )
+    part = made.field("metadata")
+    encoders = {
+        pa.types.is_dictionary: part.dictionary_encode,
+        pa.types.is_run_end_encoded: lambda: pc.run_end_encode(part),
+    }
+    encode = next((encode for is_kind, encode in encoders.items() if is_kind(metadata)), lambda: part.cast(metadata))
+    encoded_part = encode()
     fields[0] = pa.field("metadata", encoded_part.type)
     return pa.StructArray.from_arrays(
         [encoded_part, *(made.field(f.name) for f in fields[1:])], fields=fields, mask=made.is_null()
@@ -113,6 +116,7 @@ LAYOUTS = {
     "large lists": {"list_of": pa.large_list},
     "list views": {"list_of": pa.list_view},
     "metadata in a dictionary": {"metadata": pa.dictionary(pa.int32(), pa.binary())},
+    "metadata in runs": {"metadata": pa.run_end_encoded(pa.int32(), pa.binary())},
     "metadata as views": {"metadata": pa.binary_view()},
 }
 
