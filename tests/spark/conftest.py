@@ -43,6 +43,8 @@ def spark(tmp_path_factory):
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
+        # Spark 4.1 computes with geometries only when it is told so; later releases do by default.
+        .config("spark.sql.geospatial.enabled", "true")
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"{quick_jvm.OPTIONS} -Dderby.system.home={directory}")
         .getOrCreate()

@@ -5,7 +5,6 @@ from pathlib import Path
 import arrow_files
 import pyarrow as pa
 import pyspark
-import pytest
 from pyspark.sql import functions as f
 
 HERE = Path(__file__).parents[2]
@@ -20,14 +19,6 @@ TYPES = {
 }
 KNOWN = {name: expected for name, expected in TYPES.items() if HAS_REGISTRY or name != "lambert"}
 METADATA = b"ARROW:extension:metadata"
-
-
-@pytest.fixture(autouse=True)
-def _geospatial(spark):
-    """Spark 4.1 computes with geometries only when it is told so; later releases do by default."""
-    spark.conf.set("spark.sql.geospatial.enabled", "true")
-    yield
-    spark.conf.unset("spark.sql.geospatial.enabled")
 
 
 def read(spark, path, **options):
