@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import spark_arrow_ipc
+from spark_arrow_ipc.spark.options.make_keywords import source
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "spark_arrow_ipc"
@@ -337,6 +338,12 @@ def test_no_file_names_a_path_of_some_machine():
     assert [] == found
 
 
+def test_the_keywords_of_options_are_those_of_the_table():
+    """When they are not: ``python -m spark_arrow_ipc.spark.options.make_keywords``, into ``keywords.py``."""
+    path = PACKAGE / "spark" / "options" / "keywords.py"
+    assert source() == path.read_text(encoding="utf-8")
+
+
 def test_every_package_has_an_init():
     """A folder without one is not found by setuptools, nor imported from a zip."""
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
@@ -352,7 +359,7 @@ def test_no_module_needs_its_own_place_on_disk():
 TESTED_ELSEWHERE = {
     "spark/datasource.py": "every test with Spark goes through it",
     "dataset/statistics/which.py": "words, tested with the collector that takes them",
-    "spark/options/make_keywords.py": "tests/spark/options/test_typed.py",
+    "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "spark/options/enums.py": "words, tested with the options that take them",
     "cli/tail.py": "the same rows from the other end: tests/cli/test_head.py",

@@ -56,10 +56,11 @@ class _ScanKeywords(TypedDict, total=False):
     4.1 to 4.3 refuses to compute with until `spark.sql.timeType.enabled` is set), `long` (the count)."""
     mapKeys: Literal["error", "lastWins"]
     """The treatment of a duplicate key of a map: an `error`, or `lastWins`."""
-    extensionTypes: Literal["convert", "storage", "tensor"]
+    extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` gives the Spark type of arrow.uuid, arrow.bool8, arrow.json and arrow.parquet.variant; `storage` gives
     that of their storage; `tensor` converts them, and arrow.fixed_shape_tensor and arrow.variable_shape_tensor to a
-    struct of the shape and the values."""
+    struct of the shape and the values; `geometry` converts them, and geoarrow.wkb to GEOMETRY and GEOGRAPHY
+    ([types.md](types.md#geometries)); `all` converts all of these."""
     vectors: Literal["array", "binary"]
     """The Spark type of a column (or a struct's field) that is a list of whole numbers or floats: `array`, or `binary`,
     the little-endian numbers, which cross in less than half of the time ([functions.md](functions.md#vectors))."""

@@ -13,7 +13,7 @@ import pytest
 from spark_arrow_ipc import options
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.enums import Nanoseconds
-from spark_arrow_ipc.spark.options.make_keywords import FOR_BATCHES, source
+from spark_arrow_ipc.spark.options.make_keywords import FOR_BATCHES
 from spark_arrow_ipc.spark.options.options import OPTIONS, READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
 
@@ -21,11 +21,6 @@ ROOT = Path(__file__).parents[3]
 OPTIONS_PACKAGE = ROOT / "spark_arrow_ipc" / "spark" / "options"
 HELPER = [str(OPTIONS_PACKAGE / name) for name in ("typed.py", "keywords.py")]
 EAST = timezone(timedelta(hours=5, minutes=30))
-
-
-def test_the_keywords_are_those_of_the_table():
-    """When they are not: ``python -m spark_arrow_ipc.spark.options.make_keywords``, into ``keywords.py``."""
-    assert source() == (OPTIONS_PACKAGE / "keywords.py").read_text(encoding="utf-8")
 
 
 def names(side):
