@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
@@ -36,6 +37,8 @@ _ZSTD_BLOCK_HEADER_NBYTES: Final = 3
 _ZSTD_CHECKSUM_NBYTES: Final = 4
 _ZSTD_RLE_BLOCK: Final = 1
 """Type of a block of one repeated byte, whose size is that of its output (RFC 8878, 3.1.1.2.2)."""
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
@@ -126,6 +129,52 @@ class Decompressor:
         except MemoryError as error:
             raise LimitError(f"there is no memory for a buffer of {nbytes:,} uncompressed bytes") from error
         return output
+
+    def decompress_many(self, body: memoryview, places: Int64s) -> tuple[memoryview, Int64s] | None:
+        """Decompress many buffers into one memory; return it, and the place of each there.
+
+        None if they have to be decompressed one by one, which finds any errors, and copies no buffer that is stored raw:
+        one is broken, most bytes are stored raw, or they would not fit into one allocation. Takes nothing from the budget.
+
+        Parameters
+        ----------
+        body
+            Holds all buffers.
+        places
+            Start and length of each in `body`, inside of it and at multiples of 8: int64, shape (buffers, 2). Empty ones
+            stay empty.
+        """
+        starts, nbytes = places.T
+        (some,) = nbytes.nonzero()
+        starts, frames = starts[some], nbytes[some] - PREFIX_NBYTES
+        if len(frames) and int(frames.min()) < 0:
+            return None
+        declared = np.frombuffer(body[: len(body) & ~7], "<i8")[starts >> 3]
+        is_raw = declared == RAW_BUFFER
+        sizes = np.where(is_raw, frames, declared)
+        if self._zstd is None and (sizes > LZ4_MOST_RATIO * frames).any():
+            return None
+        # arrow-java writes empty buffers as a length of 0 without a frame.
+        if not ((sizes >= 0) & (sizes <= _ARENA_NBYTES) & ((frames > 0) | (sizes == 0))).all():
+            return None
+        room = sizes + -sizes % _ARENA_ALIGNMENT
+        total = int(room.sum())
+        if total > min(self._budget_nbytes, _ARENA_NBYTES) or 2 * int(sizes[is_raw].sum()) > total:
+            return None
+        new_places = np.zeros_like(places)
+        new_places[some, 0], new_places[some, 1] = np.cumsum(room) - room, sizes
+        try:
+            memory = np.empty(total, np.uint8).data
+            rows = np.column_stack((starts + PREFIX_NBYTES, frames, new_places[some], is_raw)).tolist()
+            for start, frame_nbytes, to, size, raw in rows:
+                frame, output = body[start : start + frame_nbytes], memory[to : to + size]
+                if raw:
+                    output[:] = frame
+                elif frame_nbytes:
+                    self._into(frame, output, self._zstd)
+        except (InvalidBodyError, MemoryError):
+            return None
+        return memory, new_places
 
     def _room(self, nbytes: int) -> memoryview:
         if nbytes > len(self._arena):

@@ -89,6 +89,26 @@ class LeafColumns:
     other_positions: tuple[int, ...]
     plan: Plan
 
+    def wanted(self, layout: BatchLayout) -> Bools:
+        """Return for each buffer of a batch whether a column of the plan uses it."""
+        assert layout.arrays is not None
+        used = np.zeros(len(layout.arrays[1]), np.bool_)
+        first = self._first(layout)
+        used[first] = used[first + 1] = True
+        for own in self.with_offsets.values():
+            used[first[own] + 2] = True
+        for step in self.others:
+            numbers = layout.numbers(step)
+            used[numbers.start : numbers.stop] = True
+        return used
+
+    def _first(self, layout: BatchLayout) -> Int64s:
+        """Return the number of each column's first buffer in a batch."""
+        if not layout.variadic_before[-1]:
+            return self.first_buffers
+        first: Int64s = self.first_buffers + np.array(layout.variadic_before)[self.first_variadics]
+        return first
+
     def fit(self, num_rows: int, layout: BatchLayout) -> LeafBatch | None:
         """Return the plain columns of a batch, or None if a length or size is not what the plan expects."""
         if layout.arrays is None:
@@ -97,9 +117,7 @@ class LeafColumns:
         if len(self.nodes) < len(nodes):
             nodes = nodes[self.nodes]
         lengths, null_counts = nodes.T
-        first = self.first_buffers
-        if layout.variadic_before[-1]:
-            first = first + np.array(layout.variadic_before)[self.first_variadics]
+        first = self._first(layout)
         starts, nbytes = buffers.T
         validity_nbytes = nbytes[first]
         sizes = [0 if kind is None else min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]

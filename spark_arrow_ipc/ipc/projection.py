@@ -6,8 +6,10 @@ The readers of both formats use it: they differ only in how they find messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
@@ -17,8 +19,10 @@ from spark_arrow_ipc.arrow.lazy_columns import pick
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
+from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges
-from spark_arrow_ipc.ipc.body import AnyPlace, Body, ranges_to_read
+from spark_arrow_ipc.ipc.body import AnyPlace, Body, BodyRanges, ranges_to_read
+from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
 from spark_arrow_ipc.ipc.decode import (
     FindDictionary,
@@ -41,12 +45,16 @@ Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Checked:
-    """The layout of one batch, and its plain columns if it is wide: all that is known of it by its message alone."""
+    """The layout of one batch, and its plain columns if it is wide: all that is known of it by its message alone.
+
+    Of a compressed batch the sizes are not known, but which columns are plain.
+    """
 
     message: Message
     body_nbytes: int
     layout: BatchLayout
-    leaves: LeafBatch | None
+    leaves: LeafBatch | None = None
+    compressed: LeafColumns | None = None
 
 
 class SelectedColumns:
@@ -110,19 +118,22 @@ class SelectedColumns:
         columns = None
         if checked.leaves is not None:
             columns = self._decode_leaves(header, checked.leaves, layout, body, find=find, checksums=checksums)
+        elif checked.compressed is not None:
+            columns = self._decode_compressed(header, checked.compressed, layout, body, find=find, checksums=checksums)
         if columns is None:
             columns = self._decode(header, plan, layout, body, find, checksums=checksums)
         return self._batch(columns, header.length, message)
 
     def _check_header(self, message: Message, header: RecordBatchHeader, plan: Plan, nbytes: int) -> _Checked:
         layout = check_header(header, plan, nbytes, self.limits)
-        leaves = None
-        if layout.arrays is not None and header.compression is None and not self.swaps:
-            if message.version not in self._leaves:
-                self._leaves[message.version] = compile_leaves(plan)
-            columns = self._leaves[message.version]
-            leaves = None if columns is None else columns.fit(header.length, layout)
-        return _Checked(message, nbytes, layout, leaves)
+        if layout.arrays is None or self.swaps:
+            return _Checked(message, nbytes, layout)
+        if message.version not in self._leaves:
+            self._leaves[message.version] = compile_leaves(plan)
+        columns = self._leaves[message.version]
+        if columns is None or header.compression is not None:
+            return _Checked(message, nbytes, layout, compressed=columns)
+        return _Checked(message, nbytes, layout, columns.fit(header.length, layout))
 
     def build_batch(
         self, message: Message, num_rows: int, layout: BatchLayout, regions: Sequence[memoryview], find: FindDictionary
@@ -220,6 +231,44 @@ class SelectedColumns:
             lambda others, part: decode_columns(header, others, part, body, find, limits=self.limits, swaps=False),
             validates=self._validates,
         )
+
+    def _decode_compressed(
+        self,
+        header: RecordBatchHeader,
+        columns: LeafColumns,
+        layout: BatchLayout,
+        body: Body,
+        *,
+        find: FindDictionary,
+        checksums: Sequence[int] | None,
+    ) -> Sequence[Array] | None:
+        """Decompress a wide batch into one memory, and decode that as one that was never compressed.
+
+        None if it has to be decoded a step at a time: always where something is wrong, as the places of errors are those
+        in the file.
+        """
+        if not isinstance(body, BodyRanges) or len(body.ranges) != 1:
+            return None
+        if checksums is not None:
+            read_buffers(columns.plan, layout, body, None, limits=self.limits, checksums=checksums)
+        assert header.compression is not None
+        assert layout.arrays is not None
+        nodes, buffers = layout.arrays
+        places = np.where(columns.wanted(layout)[:, None], buffers - (body.starts[0], 0), 0)
+        decompressor = Decompressor(header.compression, self.limits.max_batch_bytes)
+        decompressed = decompressor.decompress_many(body.ranges[0], places)
+        if decompressed is None:
+            return None
+        memory, places = decompressed
+        layout = BatchLayout.of_arrays(nodes, places, layout.variadic_before)
+        leaves = columns.fit(header.length, layout)
+        if leaves is None:
+            return None
+        plain = replace(header, buffers=places, compression=None)
+        try:
+            return self._decode_leaves(plain, leaves, layout, BodyRanges.whole(memory, 0), find=find, checksums=None)
+        except ArrowIpcError:
+            return None
 
     def _decode(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import lz4.block
 import lz4.frame
+import numpy as np
 import pytest
 import zstandard
 
@@ -192,3 +193,45 @@ def test_what_does_not_shrink_is_stored(codec):
     noise = memoryview(bytes(range(200)))
     prefix, frame = Compressor(codec).compress(noise)
     assert (struct.pack("<q", -1), noise) == (prefix, frame)
+
+
+CONTENTS = [b"", b"a" * 3000, bytes(range(256)) * 4, b"abc"]
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_many_buffers_are_decompressed_into_one_memory(codec):
+    """As one by one, in every kind: stored raw, empty, a length of 0 without a frame."""
+    buffers = [b"", bytes(8), (-1).to_bytes(8, "little", signed=True) + b"raw"]
+    buffers += [b"".join(Compressor(codec).compress(memoryview(data))) for data in CONTENTS if data]
+    starts = np.cumsum([0, *(-(-len(data) // 8) * 8 for data in buffers)])[:-1]
+    body = b"".join(data.ljust(-(-len(data) // 8) * 8, b"\0") for data in buffers)
+    places = np.column_stack((starts, [len(data) for data in buffers])).astype(np.int64)
+    memory, there = Decompressor(codec, 10_000).decompress_many(memoryview(body), places)
+    found = [bytes(memory[start : start + nbytes]) for start, nbytes in there.tolist()]
+    assert found == [b"", b"", b"raw", *CONTENTS[1:]]
+    assert (there[:, 0] % 64 == 0).all()
+    one_by_one = Decompressor(codec, 10_000)
+    assert found == [bytes(one_by_one.decompress(memoryview(data))) if data else b"" for data in buffers]
+
+
+WRONG = {
+    "a prefix cut off": lambda data: data[:7],
+    "a length below -1": lambda data: (-2).to_bytes(8, "little", signed=True) + data[8:],
+    "a length of terabytes": lambda data: (1 << 60).to_bytes(8, "little") + data[8:],
+    "another length": lambda data: (2999).to_bytes(8, "little") + data[8:],
+    "no frame": lambda data: data[:8],
+    "half of a frame": lambda data: data[: len(data) // 2],
+    "a byte after the frame": lambda data: data + b"\0",
+    "stored raw": lambda _: (-1).to_bytes(8, "little", signed=True) + b"a" * 3000,
+    "more than the budget": lambda _: (-1).to_bytes(8, "little", signed=True) + b"a" * 20_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_many_buffers_of_which_one_is_unusual_are_left_to_be_decompressed_one_by_one(codec, wrong):
+    sound = b"".join(Compressor(codec).compress(memoryview(b"a" * 3000)))
+    data = WRONG[wrong](sound)
+    places = np.array([[0, len(data)], [0, 0]], np.int64)
+    body = memoryview(data.ljust(-(-len(data) // 8) * 8, b"\0"))
+    assert Decompressor(codec, 10_000).decompress_many(body, places) is None

@@ -104,10 +104,10 @@ SELECTIONS = {
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("rows", [0, 1, 20, 300])
-def test_the_arrays_are_pyarrows(rows, selection):
+@pytest.mark.parametrize(("rows", "codec"), [(0, None), (1, None), (20, "lz4"), (20, "zstd"), (300, None)])
+def test_the_arrays_are_pyarrows(rows, codec, selection):
     batch = batch_of(rows, 5)
-    with ipc.open(file_of(batch, batch), columns=SELECTIONS[selection]) as reader:
+    with ipc.open(file_of(batch, batch, compression=codec), columns=SELECTIONS[selection]) as reader:
         for read in reader:
             assert isinstance(read.columns, LazyColumns)
             for name, column in zip(reader.schema.names, read.columns, strict=True):
@@ -123,10 +123,10 @@ def test_the_arrays_are_those_of_columns_by_themselves(rows, codec, both):
 
 
 @pytest.mark.parametrize("validation", ["full", "structural"])
-@pytest.mark.parametrize("rows", [20, 300])
-def test_damage_is_the_same_error(rows, validation, both):
+@pytest.mark.parametrize(("rows", "codec"), [(20, None), (300, None), (300, "lz4"), (20, "zstd")])
+def test_damage_is_the_same_error(rows, codec, validation, both):
     """Any byte of the message of a batch or of its body is changed: lengths, sizes, null counts, offsets, text."""
-    data = file_of(batch_of(rows, 4))
+    data = file_of(batch_of(rows, 4), compression=codec)
     (block,) = ipc.open_file(data).blocks
     rng = np.random.default_rng(SEED)
     errors = set()
@@ -139,7 +139,8 @@ def test_damage_is_the_same_error(rows, validation, both):
         assert_same(at_once, by_itself)
         if isinstance(at_once, tuple):
             errors.add(at_once[0])
-    assert errors >= {InvalidMetadataError, *([InvalidBodyError] if validation == "full" else [])}
+    expected = {InvalidBodyError} if codec else {InvalidMetadataError}
+    assert errors >= expected | ({InvalidBodyError} if validation == "full" else set())
 
 
 WRONG_PAIRS = [
@@ -182,6 +183,29 @@ def test_checksums_are_compared_as_of_columns_by_themselves(selection, both):
     at_once, by_itself = both(bytes(data), columns=SELECTIONS[selection])
     assert at_once == by_itself
     assert "checksum" in at_once[1]
+
+
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+
+
+def test_checksums_of_compressed_buffers_are_compared_before_they_are_decompressed(both):
+    sink = io.BytesIO()
+    with ipc.open(file_of(batch_of(300, 5))) as reader:
+        ipc.write(sink, reader, options=ipc.WriteOptions(checksums=True, compression="lz4"))
+    data = bytearray(sink.getvalue())
+    data[data.rindex(LZ4_MAGIC) + len(LZ4_MAGIC)] ^= 1
+    at_once, by_itself = both(bytes(data))
+    assert at_once == by_itself
+    assert "checksum" in at_once[1]
+
+
+def test_compressed_columns_share_one_memory():
+    batch = pa.RecordBatch.from_pydict({f"c{i}": pa.array([i] * 500) for i in range(100)})
+    for codec in ("lz4", "zstd"):
+        with ipc.open(file_of(batch, compression=codec)) as reader:
+            (read,) = reader
+        assert isinstance(read.columns, LazyColumns)
+        assert len({id(column.buffers[1].obj) for column in read.columns}) == 1
 
 
 def address(memory):
