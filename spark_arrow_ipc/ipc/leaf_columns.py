@@ -68,8 +68,8 @@ class LeafColumns:
         The columns with value offsets, by the bytes of an offset.
     is_text
         Whether the bytes of a column are strings.
-    others, other_positions
-        The steps of the other columns, and their positions.
+    others, other_positions, other_fields
+        The steps of the other columns, their positions, and their fields.
     plan
         Of all columns.
     """
@@ -87,6 +87,7 @@ class LeafColumns:
     is_text: Bools
     others: tuple[Step, ...]
     other_positions: tuple[int, ...]
+    other_fields: tuple[t.Field, ...]
     plan: Plan
 
     def wanted(self, layout: BatchLayout) -> Bools:
@@ -242,13 +243,14 @@ def decode_leaves(
     others: Sequence[Array] = ()
     if leaves.other_positions:
         few = len(leaves.others) < len(leaves.positions) // _FEW
-        fields = tuple(leaves.plan.fields[i] for i in leaves.other_positions)
-        plan = replace(leaves.plan, fields=fields, steps=leaves.others, is_whole=False, leaves=None)
+        plan = replace(leaves.plan, fields=leaves.other_fields, steps=leaves.others, is_whole=False, leaves=None)
         others = decode_others(plan, layout.sparse() if few else layout)
     columns = batch.columns(others, data, base)
     if validates:
+        names = {i: field.name for i, field in zip(leaves.other_positions, leaves.other_fields, strict=True)}
         for position in sorted([*leaves.other_positions, *batch.unproven(data, base)]):
-            validate.check_values(columns[position], leaves.plan.fields[position].name, dictionaries=False)
+            name = names[position] if position in names else leaves.plan.fields[position].name
+            validate.check_values(columns[position], name, dictionaries=False)
     return columns
 
 
@@ -285,21 +287,26 @@ def compile_leaves(plan: Plan) -> LeafColumns | None:
 
 def _of_leaves(plan: Plan, leaves: Leaves) -> LeafColumns | None:
     """Return the plain columns of a plan of leaves; its steps are made only for the others."""
-    layouts = [layout_of(type_) for type_ in leaves.types]
-    is_plain = np.array([_is_plain(type_) for type_ in leaves.types])[leaves.type_of]
-    buffers = np.array([layout.fixed_buffers for layout in layouts])[leaves.type_of]
-    variadics = np.array([layout.is_variadic for layout in layouts], np.int64)[leaves.type_of]
-    positions = np.flatnonzero(is_plain)
+    is_plain = np.array([*map(_is_plain, leaves.types), False])[leaves.type_of]  # -1 is the last one
+    positions, others = np.flatnonzero(is_plain), np.flatnonzero(~is_plain).tolist()
+    firsts, steps = leaves.firsts, leaves.other_steps
+    assert firsts is not None
+    assert steps is not None, "`plan_of_leaves` has set them"
+    if len(others) > len(steps):
+        tops = [i for i, step in enumerate(plan.steps) if step.is_top]
+        ends = [*tops[1:], len(plan.steps)]
+        steps = {i: plan.steps[tops[i] : ends[i]] for i in others}
+    firsts = firsts[positions]
     # Of all types, or of the plain ones alone: both number the types as `type_of` does.
     return _compiled(
         plan,
         leaves.types,
         leaves.type_of[positions],
         positions=positions,
-        nodes=positions,
-        first_buffers=(np.cumsum(buffers) - buffers)[positions],
-        first_variadics=(np.cumsum(variadics) - variadics)[positions],
-        others=[(i, plan.steps[i : i + 1]) for i in np.flatnonzero(~is_plain).tolist()],
+        nodes=firsts[:, 0],
+        first_buffers=np.ascontiguousarray(firsts[:, 1]),
+        first_variadics=firsts[:, 2],
+        others=[(i, steps[i]) for i in others],
     )
 
 
@@ -339,8 +346,15 @@ def _compiled(
         is_text=np.array([type(type_) in t.UTF8_CLASSES for type_ in types])[type_of],
         others=tuple(step for _, own in others for step in own),
         other_positions=tuple(position for position, _ in others),
+        other_fields=_fields_at(plan, [position for position, _ in others]),
         plan=plan,
     )
+
+
+def _fields_at(plan: Plan, positions: Sequence[int]) -> tuple[t.Field, ...]:
+    """Return some fields of a plan; all fields of a plan of leaves are made only for a few that are not in it."""
+    known: Mapping[int, t.Field] = {} if plan.leaves is None else plan.leaves.others
+    return tuple(known[i] if i in known else plan.fields[i] for i in positions)
 
 
 def _is_plain(type_: t.DataType) -> bool:

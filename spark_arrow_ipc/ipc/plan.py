@@ -97,7 +97,7 @@ class Plan:
     """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch.
 
     `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them. `leaves` has the
-    types of a plan of many fields without children, whose fields and steps are made when they are first asked for.
+    types of a plan of many fields, most without children, whose fields and steps are made when they are first asked for.
     """
 
     fields: tuple[t.Field, ...]
@@ -111,34 +111,69 @@ class Plan:
 
     def __getattr__(self, name: str) -> Any:
         # Python calls this for an attribute that is not set: the fields and steps of a plan of leaves.
-        if name in {"fields", "steps"} and self.leaves is not None:
-            made = compile_plan(self.leaves.fields(), (), MetadataVersion.V5)
-            object.__setattr__(self, "fields", made.fields)
-            object.__setattr__(self, "steps", made.steps)
-            return getattr(self, name)
+        leaves = self.leaves if name in {"fields", "steps"} else None
+        if leaves is not None:
+            made: Any = leaves.fields()
+            if name == "steps":
+                made = compile_plan(made, leaves.dictionary_ids, leaves.version).steps
+            object.__setattr__(self, name, made)
+            return made
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaves:
-    """Many fields without children and dictionary: their distinct types, the number of each one's, and how to make them."""
+    """Many fields, most of them without children and dictionary.
+
+    Parameters
+    ----------
+    types, type_of
+        The distinct types of fields without children, and the number of each field's; -1 of any other field.
+    others
+        The other fields, by their positions, which rise.
+    fields
+        Makes all fields.
+    dictionary_ids, version
+        As of `compile_plan`.
+    firsts
+        Of each field, from `plan_of_leaves`: its node, first buffer and first variadic count.
+    other_steps
+        Of each of the other fields, from `plan_of_leaves`.
+    """
 
     types: tuple[t.DataType, ...]
     type_of: npt.NDArray[np.int64]
+    others: Mapping[int, t.Field]
     fields: Callable[[], tuple[t.Field, ...]]
+    dictionary_ids: tuple[int, ...] = ()
+    version: MetadataVersion = MetadataVersion.V5
+    firsts: npt.NDArray[np.int64] | None = None
+    other_steps: Mapping[int, tuple[Step, ...]] | None = None
 
 
 def plan_of_leaves(leaves: Leaves) -> Plan:
-    """Return the plan of fields without children. O(fields) in numpy; its steps are made when they are asked for."""
+    """Return the plan of fields of which most have no children; its steps are made when they are asked for.
+
+    O(fields) in numpy, and Python for the others. Raises as `compile_plan`.
+    """
     held = [_Physical.of(type_) for type_ in leaves.types]
-    counts = np.bincount(leaves.type_of, minlength=len(held)).tolist()
-    pairs = list(zip(held, counts, strict=True))
-    plan = Plan(
-        (), (), len(leaves.type_of),
-        sum(count * len(physical.buffers) for physical, count in pairs),
-        sum(count * physical.is_variadic for physical, count in pairs),
-        {}, is_whole=True, leaves=leaves,
-    )  # fmt: skip
+    of_type = np.array([*((1, len(own.buffers), own.is_variadic) for own in held), (0, 0, 0)], np.int64)
+    counts = of_type[leaves.type_of]
+    firsts = np.cumsum(counts, axis=0) - counts
+    compiling = _Compiling(leaves.dictionary_ids, leaves.version)
+    other_steps = {}
+    taken = np.zeros(3, np.int64)  # by the other fields so far
+    for position, other in leaves.others.items():
+        start, known = firsts[position] + taken, len(compiling.steps)
+        compiling.nodes, compiling.buffers, compiling.variadics = start.tolist()
+        compiling.field(other, other.name, keep=True, selection=None, top=True)
+        other_steps[position] = tuple(compiling.steps[known:])
+        counts[position] = np.array([compiling.nodes, compiling.buffers, compiling.variadics]) - start
+        taken += counts[position]
+    ends = np.cumsum(counts, axis=0)
+    leaves = replace(leaves, firsts=ends - counts, other_steps=other_steps)
+    nodes, buffers, variadics = ends[-1].tolist()
+    plan = Plan((), (), nodes, buffers, variadics, compiling.dictionaries, is_whole=True, leaves=leaves)
     object.__delattr__(plan, "fields")
     object.__delattr__(plan, "steps")
     return plan

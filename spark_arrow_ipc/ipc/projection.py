@@ -97,7 +97,8 @@ class SelectedColumns:
         if plan is None:
             message, plain = self.message, self.message.plain
             if plain is not None and self._selection is None:
-                plan = plan_of_leaves(Leaves(plain.types, plain.type_of, lambda: message.schema.fields))
+                fields, ids = (lambda: message.schema.fields), message.dictionary_ids
+                plan = plan_of_leaves(Leaves(plain.types, plain.type_of, plain.others, fields, ids, version))
             else:
                 plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
             self._plans[version] = plan

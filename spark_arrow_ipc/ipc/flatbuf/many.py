@@ -10,6 +10,7 @@ unusual or wrong is an `Unusual`, without a word: the caller then reads one tabl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
@@ -71,12 +72,12 @@ class ManyTables:
         keys, some, self.layout_of = np.unique(vtables * 8 + (positions & 7), return_index=True, return_inverse=True)
         demand(len(keys) <= _MOST_VTABLES)
         demand(len(positions) <= walk.remaining)
+        walk.remaining -= len(positions)
         self.inline_nbytes = halves[(vtables[some] >> 1) + 1].astype(np.int64)
         self._slots = np.zeros((len(keys), shape.slot_count), np.int64)
         for row, position in enumerate(positions[some].tolist()):
             offsets = self.view(position)._offsets  # noqa: SLF001 - as `to_mapping`
             self._slots[row, : len(offsets)] = offsets
-        walk.remaining -= len(positions) - len(keys)
 
     @classmethod
     def of(cls, view: reader.TableView, name: str) -> ManyTables:
@@ -90,8 +91,19 @@ class ManyTables:
     def __len__(self) -> int:
         return len(self._positions)
 
+    def __getitem__(self, rows: Int64s) -> ManyTables:
+        """Return some of the tables, by their numbers."""
+        some = copy(self)
+        some._positions, some.layout_of = self._positions[rows], self.layout_of[rows]  # noqa: SLF001 - of its own class
+        return some
+
+    def each(self) -> Iterator[reader.TableView]:
+        """Yield a view of each table."""
+        return map(self.view, self._positions.tolist())
+
     def view(self, position: int) -> reader.TableView:
         """Return the view of one of the tables, by its position."""
+        self._walk.remaining += 1  # it was counted with all of them
         try:
             return reader.table_at(self._walk, self._shape, position, self._depth)
         except ArrowIpcError as error:

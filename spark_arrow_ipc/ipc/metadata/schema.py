@@ -222,7 +222,7 @@ class SchemaMessage:
     schema: Schema
     dictionary_ids: tuple[int, ...]
     plain: PlainFields | None = field(default=None, compare=False)
-    """The fields, if there are many and all are plain: those of `schema` are then made when they are asked for."""
+    """The fields, if there are many and most are plain: those of `schema` are then made when they are asked for."""
 
 
 class _Decoding:
@@ -232,6 +232,11 @@ class _Decoding:
         self.limits = limits
         self.fields = 0
         self.dictionary_ids: list[int] = []
+
+    def counted_field(self, view: reader.TableView) -> t.Field:
+        """Decode a field of the schema that is counted already, but for those below it."""
+        self.fields -= 1
+        return self.field(view, "", 1)
 
     def field(self, view: reader.TableView, parent_path: str, depth: int) -> t.Field:
         self.fields += 1
@@ -293,10 +298,12 @@ def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
         if feature & ~sum(KNOWN_FEATURES):
             known = ", ".join(f"{name} ({bit})" for bit, name in KNOWN_FEATURES.items())
             raise UnsupportedError(f"the schema asks for feature {feature}; this release knows {known}")
-    plain = plain_fields(view, limits, _decode_leaf)
+    decoding = _Decoding(limits)
+    decoding.fields = view.vector_of_tables("fields")[2]
+    plain = plain_fields(view, limits, _decode_leaf, decoding.counted_field)
     if plain is not None:
         schema = Schema.late(len(plain), plain.fields, decode_custom_metadata(view), Endianness(endianness))
-        return SchemaMessage(schema, (), plain)
+        return SchemaMessage(schema, tuple(decoding.dictionary_ids), plain)
     decoding = _Decoding(limits)
     fields = tuple(decoding.field(field, "", 1) for field in view.tables("fields"))
     schema = Schema(fields, decode_custom_metadata(view), Endianness(endianness))

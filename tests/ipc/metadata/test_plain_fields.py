@@ -82,16 +82,32 @@ NOT_PLAIN = {
 }
 
 
+OTHERS = [field for name, field in NOT_PLAIN.items() if name != "a struct without fields"]
+OTHERS += [pa.field("deep", pa.list_(pa.struct([("a", pa.list_(pa.dictionary(pa.int8(), pa.string())))])))]
+
+
 @pytest.mark.parametrize("case", NOT_PLAIN)
-def test_other_schemas_are_decoded_field_by_field(case):
+def test_a_few_other_fields_are_decoded_field_by_field(case, both):
     schema = wide(NOT_PLAIN[case])
+    flatbuffer = flatbuffer_of(schema)
+    message = decoded(flatbuffer)
+    has_no_type_at_once = case == "a struct without fields"  # its table looks as that of a type without children
+    assert (message.plain is None) == has_no_type_at_once
+    assert message.plain is None or list(message.plain.others) == [len(schema) - 1]
+    assert message.schema.fields == schema_from_pyarrow(schema).fields
+    at_once, by_itself = both(flatbuffer)
+    assert at_once == by_itself
+
+
+def test_many_other_fields_are_decoded_field_by_field():
+    schema = wide(*NOT_PLAIN.values(), *[pa.field(f"more {i}", pa.list_(pa.int8())) for i in range(20)])
     message = decoded(flatbuffer_of(schema))
     assert message.plain is None
     assert message.schema.fields == schema_from_pyarrow(schema).fields
 
 
 @pytest.mark.parametrize("case", NOT_PLAIN)
-def test_trying_to_decode_them_at_once_takes_nothing_of_the_budget_of_tables(case, monkeypatch):
+def test_decoding_them_at_once_takes_no_more_of_the_budget_of_tables(case, monkeypatch):
     flatbuffer = flatbuffer_of(wide(NOT_PLAIN[case]))
     left = []
     for at_once in (True, False):
@@ -105,7 +121,7 @@ def test_trying_to_decode_them_at_once_takes_nothing_of_the_budget_of_tables(cas
 
 def test_a_broken_schema_is_the_same_error(both):
     """Each byte of a wide schema may be changed: its vtables, references, names and types."""
-    flatbuffer = flatbuffer_of(wide(copies=2))
+    flatbuffer = flatbuffer_of(wide(*OTHERS, copies=2))
     rng = np.random.default_rng(SEED)
     refused = 0
     for _ in range(MUTATIONS):
@@ -117,18 +133,27 @@ def test_a_broken_schema_is_the_same_error(both):
     assert MUTATIONS // 10 < refused < MUTATIONS
 
 
-@pytest.mark.parametrize(
-    "limits", [Limits(max_columns=71), Limits(max_columns=72), Limits(max_depth=1), Limits(max_depth=0)]
-)
-def test_limits_are_the_same(limits, both):
-    at_once, by_itself = both(flatbuffer_of(wide()), limits)
+LIMITS = [("max_columns", 71), ("max_columns", 72), ("max_columns", 86), ("max_columns", 87), ("max_depth", 0)]
+
+
+@pytest.mark.parametrize("more", [(), OTHERS], ids=["plain", "not all plain"])
+@pytest.mark.parametrize(("name", "value"), [*LIMITS, ("max_depth", 1), ("max_depth", 2), ("max_depth", 3)])
+def test_limits_are_the_same(name, value, more, both):
+    at_once, by_itself = both(flatbuffer_of(wide(*more)), Limits(**{name: value}))
     assert at_once == by_itself
 
 
-def test_the_plan_of_leaves_is_that_of_their_fields():
-    message = decoded(flatbuffer_of(wide()))
-    made = compile_plan(message.schema.fields, (), MetadataVersion.V5)
-    late = plan_of_leaves(Leaves(message.plain.types, message.plain.type_of, lambda: message.schema.fields))
+@pytest.mark.parametrize("version", [MetadataVersion.V4, MetadataVersion.V5])
+@pytest.mark.parametrize("more", [(), OTHERS], ids=["plain", "not all plain"])
+def test_the_plan_of_leaves_is_that_of_their_fields(more, version):
+    # Between the plain ones, which are numbered behind them.
+    schema = wide()
+    schema = pa.schema([*[*schema][:40], *more, *[*schema][40:]])
+    message = decoded(flatbuffer_of(schema))
+    plain, ids = message.plain, message.dictionary_ids
+    made = compile_plan(message.schema.fields, ids, version)
+    late = plan_of_leaves(Leaves(plain.types, plain.type_of, plain.others, lambda: message.schema.fields, ids, version))
+    assert len(late.leaves.others) == len(more)
     for name in ("nodes", "buffers", "variadics", "dictionaries", "is_whole", "fields", "steps"):
         assert getattr(late, name) == getattr(made, name), name
 
