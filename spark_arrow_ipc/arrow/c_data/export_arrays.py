@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
-from spark_arrow_ipc.arrow.c_data.exports import Exporter
-from spark_arrow_ipc.arrow.c_data.structs import ARRAY, address_of
-from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Role, bit_width_of, needed_nbytes
+from spark_arrow_ipc.arrow.c_data.exports import Block, Exporter
+from spark_arrow_ipc.arrow.c_data.structs import ARRAY, Addresses, address_of
+from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, SLOTS, BufferLayout, Role, bit_width_of, needed_nbytes
 from spark_arrow_ipc.errors import InvalidBodyError
 
 __all__ = ["array_capsule", "export_array"]
@@ -30,6 +30,15 @@ __all__ = ["array_capsule", "export_array"]
 _POINTER: Final = struct.Struct("P")
 _WIDEST: Final = 8
 """Buffers are aligned to their values, to 8 bytes at most: that is the alignment of the format."""
+
+_ROWS: Final = {
+    type_: tuple(
+        (row, None if row.role is Role.DATA else SLOTS[row.role][0] * row.bit_width, SLOTS[row.role][1])
+        for row in layout.buffers
+    )
+    for type_, layout in LAYOUTS.items()
+}
+"""By type class, for each buffer: its layout, the bits of a slot (None: those of the type), and extra slots."""
 
 _EMPTY: Final = np.zeros(8, np.uint64)
 """Stands for buffers without bytes."""
@@ -52,52 +61,43 @@ def array_capsule(array: ArrayData) -> object:
     InvalidBodyError
         A buffer is missing, or too small for the slots.
     """
-    address, memory = _lay_out(array)
-    return _EXPORTER.capsule(address, memory)
+    block = _lay_out(array)
+    return _EXPORTER.capsule(block.base, block)
 
 
 def export_array(array: ArrayData, target: int) -> None:
     """Write an array as the structure at an address, whose owner releases it. As `array_capsule`."""
-    address, _ = _lay_out(array)
-    _EXPORTER.move(address, target)
+    _EXPORTER.move(_lay_out(array).base, target)
 
 
-class _Memory:
-    """The structures of an array, and all that they point to."""
-
-    __slots__ = ("array", "copies", "structures")
-
-    def __init__(self, array: ArrayData) -> None:
-        self.array = array
-        self.copies: list[npt.NDArray[Any]] = []
-        self.structures = bytearray()
-
-
-def _lay_out(array: ArrayData) -> tuple[int, _Memory]:
-    """Return the address of a new structure, and what it needs."""
-    memory = _Memory(array)
+def _lay_out(array: ArrayData) -> Block:
+    """Return a new structure, all below it, and what they need."""
+    copies: list[npt.NDArray[Any]] = []
     nodes: list[_Node] = []
-    _flatten(array, nodes, memory)
+    stops: list[int] = []
+    _flatten(array, nodes, stops, copies, Addresses())
     pointers_at = len(nodes) * ARRAY.nbytes
     count = sum(len(node.buffers) + len(node.children) for node in nodes)
-    structures = memory.structures = bytearray(pointers_at + count * _POINTER.size)
-    base = address_of(structures)
-    for i, node in enumerate(nodes):
-        array = node.array
-        children_at = pointers_at + len(node.buffers) * _POINTER.size
-        ARRAY.layout.pack_into(
-            structures, i * ARRAY.nbytes,
-            array.length, _null_count(array), _offset(array), len(node.buffers), len(node.children),
-            base + pointers_at if node.buffers else 0,
-            base + children_at if node.children else 0,
-            0 if node.dictionary is None else base + node.dictionary * ARRAY.nbytes,
+    memory = bytearray(pointers_at + count * _POINTER.size)
+    base = address_of(memory)
+    structures: list[int] = []
+    pointers: list[int] = []
+    for i, (own, buffers, children, dictionary) in enumerate(nodes):
+        at = base + pointers_at + len(pointers) * _POINTER.size
+        structures += (
+            own.length, _null_count(own), own.offset if own.length else 0, len(buffers), len(children),
+            at if buffers else 0,
+            at + len(buffers) * _POINTER.size if children else 0,
+            0 if dictionary is None else base + dictionary * ARRAY.nbytes,
             _EXPORTER.release, base + i * ARRAY.nbytes,
         )  # fmt: skip
-        words = [*node.buffers, *(base + child * ARRAY.nbytes for child in node.children)]
-        struct.pack_into(f"{len(words)}P", structures, pointers_at, *words)
-        pointers_at += len(words) * _POINTER.size
-    _EXPORTER.keep(range(base, base + len(nodes) * ARRAY.nbytes, ARRAY.nbytes), memory)
-    return base, memory
+        pointers += buffers
+        pointers += [base + child * ARRAY.nbytes for child in children]
+    ARRAY.pack_many(structures, memory)
+    struct.pack_into(f"{len(pointers)}P", memory, pointers_at, *pointers)
+    block = Block(memory, stops, (array, copies))
+    _EXPORTER.keep_block(block)
+    return block
 
 
 def _offset(array: ArrayData) -> int:
@@ -112,34 +112,49 @@ def _null_count(array: ArrayData) -> int:
     return 0 if array.validity is None else array.null_count
 
 
-def _flatten(array: ArrayData, nodes: list[_Node], memory: _Memory) -> int:
-    """Append the nodes of an array, its own first; return the number of that."""
+def _flatten(
+    array: ArrayData, nodes: list[_Node], stops: list[int], copies: list[npt.NDArray[Any]], addresses: Addresses
+) -> int:
+    """Append the nodes of an array, its own first, and where those below each end; return the number of its own."""
     number = len(nodes)
-    node = _Node(array, _buffers(array, memory), [], None)
+    stops.append(0)
+    node = _Node(array, _buffers(array, copies, addresses), [], None)
     nodes.append(node)
     for child in array.children:
-        node.children.append(_flatten(child, nodes, memory))
+        node.children.append(_flatten(child, nodes, stops, copies, addresses))
     if array.dictionary is not None:
-        nodes[number] = node._replace(dictionary=_flatten(array.dictionary, nodes, memory))
+        nodes[number] = node._replace(dictionary=_flatten(array.dictionary, nodes, stops, copies, addresses))
+    stops[number] = len(nodes)
     return number
 
 
-def _buffers(array: ArrayData, memory: _Memory) -> list[int]:
+def _buffers(array: ArrayData, copies: list[npt.NDArray[Any]], places: Addresses) -> list[int]:
     """Return the addresses of an array's buffers."""
-    layout = LAYOUTS[type(array.type)]
-    addresses = [
-        _address(array, row, buffer, memory) for row, buffer in zip(layout.buffers, array.buffers, strict=False)
-    ]
+    type_ = array.type
+    class_ = type(type_)
+    slots = _offset(array) + array.length
+    addresses = []
+    for (row, bit_width, extra), buffer in zip(_ROWS[class_], array.buffers, strict=False):
+        # What most buffers are: there, large enough, and aligned.
+        if buffer:
+            width = BIT_WIDTHS[class_](type_) if bit_width is None else bit_width
+            if buffer.nbytes >= (slots + extra) * width + 7 >> 3:
+                address = places.of(buffer)
+                if not address % _WIDEST:
+                    addresses.append(address)
+                    continue
+        addresses.append(_address(array, row, buffer, copies))
+    layout = LAYOUTS[class_]
     if layout.is_variadic:
         variadic = array.buffers[layout.fixed_buffers :]
         row = layout.buffers[-1]
-        addresses[layout.fixed_buffers :] = [_address(array, row, buffer, memory) for buffer in variadic]
+        addresses[layout.fixed_buffers :] = [_address(array, row, buffer, copies) for buffer in variadic]
         sizes = np.array([0 if buffer is None else buffer.nbytes for buffer in variadic], np.int64)
-        addresses.append(_keep(sizes, memory) if len(sizes) else _EMPTY_ADDRESS)
+        addresses.append(_keep(sizes, copies) if len(sizes) else _EMPTY_ADDRESS)
     return addresses
 
 
-def _address(array: ArrayData, row: BufferLayout, buffer: memoryview | None, memory: _Memory) -> int:
+def _address(array: ArrayData, row: BufferLayout, buffer: memoryview | None, copies: list[npt.NDArray[Any]]) -> int:
     if buffer is None:
         if row.role is Role.VALIDITY and array.null_count <= 0:
             return 0
@@ -153,18 +168,18 @@ def _address(array: ArrayData, row: BufferLayout, buffer: memoryview | None, mem
     width = bit_width_of(array.type, row) // 8
     if row.role is Role.OFFSETS and buffer.nbytes < (slots + 1) * width:
         # Where there is no slot the format may leave out the one offset, and no reader of the interface expects that.
-        return _keep(np.zeros((slots + 1) * width, np.uint8), memory)
+        return _keep(np.zeros((slots + 1) * width, np.uint8), copies)
     if not buffer.nbytes:
         return _EMPTY_ADDRESS
     values = np.frombuffer(buffer, np.uint8)
     address: int = values.__array_interface__["data"][0]
     if address % min(width or 1, _WIDEST) and width & (width - 1) == 0 and row.role is not Role.BYTES:
-        return _keep(values.copy(), memory)
+        return _keep(values.copy(), copies)
     return address
 
 
-def _keep(values: npt.NDArray[Any], memory: _Memory) -> int:
-    memory.copies.append(values)
+def _keep(values: npt.NDArray[Any], copies: list[npt.NDArray[Any]]) -> int:
+    copies.append(values)
     return _address_of(values)
 
 

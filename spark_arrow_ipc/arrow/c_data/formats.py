@@ -120,7 +120,8 @@ _BY_HEAD: Mapping[str, _Row] = {row.head: row for row in _ROWS.values()}
 def format_of(type_: t.DataType) -> str:
     """Return the format string of a type; of a dictionary-encoded one that of its indices."""
     type_ = type_.index if isinstance(type_, t.Dictionary) else type_
-    plain = _PLAIN_FORMATS.get(type_)
+    # Hashing a type with children would walk over all types below it.
+    plain = None if type_.children else _PLAIN_FORMATS.get(type_)
     if plain is not None:
         return plain
     row = _ROWS[(t.Timestamp, type_.unit) if isinstance(type_, t.Timestamp) else type(type_)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.c_data.exports import Exporter
+from spark_arrow_ipc.arrow.c_data.exports import Block, Exporter
 from spark_arrow_ipc.arrow.c_data.formats import KEYS_SORTED, NULLABLE, ORDERED, format_of, type_of
 from spark_arrow_ipc.arrow.c_data.structs import (
     SCHEMA,
@@ -65,56 +65,55 @@ def field_capsule(field: t.Field) -> object:
     UnsupportedError
         A name, format or time zone has a zero byte, which ends a string of C.
     """
-    address, memory = _lay_out(field)
-    return _EXPORTER.capsule(address, memory)
+    block = _lay_out(field)
+    return _EXPORTER.capsule(block.base, block)
 
 
 def export_field(field: t.Field, target: int) -> None:
     """Write a field as the structure at an address, whose owner releases it. As `field_capsule`."""
-    address, _ = _lay_out(field)
-    _EXPORTER.move(address, target)
+    _EXPORTER.move(_lay_out(field).base, target)
 
 
-def _lay_out(field: t.Field) -> tuple[int, bytearray]:
-    """Return the address of a new structure, and the memory that it lies in."""
+def _lay_out(field: t.Field) -> Block:
+    """Return a new structure, and all below it."""
     nodes: list[_Node] = []
-    _flatten(field, nodes)
-    end = len(nodes) * SCHEMA.nbytes
-    children_at = end
-    end += sum(len(node.children) for node in nodes) * _POINTER.size
-    strings = bytearray()
-
-    def add(text: bytes | None) -> int:
-        if text is None:
-            return 0
-        start = base + end + len(strings)
-        strings.extend(text)
-        strings.extend(bytes(8 - len(text) % 8))
-        return start
-
-    # The strings' addresses are needed before the memory is full: their number of bytes is known first.
-    texts_nbytes = sum(len(text) // 8 * 8 + 8 for node in nodes for text in node[:3] if text is not None)
-    memory = bytearray(end + texts_nbytes)
+    stops: list[int] = []
+    _flatten(field, nodes, stops)
+    children_at = len(nodes) * SCHEMA.nbytes
+    strings_at = children_at + sum(len(node.children) for node in nodes) * _POINTER.size
+    # Each string has its zero byte, and those after it begin at a multiple of 8, as pairs of metadata must. Most
+    # formats, and names that are empty, are those of many fields.
+    places: dict[bytes, int] = {}
+    end = strings_at
+    for node in nodes:
+        for text in node[:3]:
+            if text is not None and text not in places:
+                places[text] = end
+                end += len(text) // 8 * 8 + 8
+    memory = bytearray(end)
     base = address_of(memory)
-    for i, node in enumerate(nodes):
-        SCHEMA.layout.pack_into(
-            memory, i * SCHEMA.nbytes,
-            add(node.format), add(node.name), add(node.metadata), node.flags,
-            len(node.children), base + children_at if node.children else 0,
-            0 if node.dictionary is None else base + node.dictionary * SCHEMA.nbytes,
+    structures: list[int] = []
+    children: list[int] = []
+    for i, (format_, name, metadata, flags, below, dictionary) in enumerate(nodes):
+        structures += (
+            base + places[format_], base + places[name], 0 if metadata is None else base + places[metadata], flags,
+            len(below), base + children_at + len(children) * _POINTER.size if below else 0,
+            0 if dictionary is None else base + dictionary * SCHEMA.nbytes,
             _EXPORTER.release, base + i * SCHEMA.nbytes,
         )  # fmt: skip
-        for child in node.children:
-            _POINTER.pack_into(memory, children_at, base + child * SCHEMA.nbytes)
-            children_at += _POINTER.size
-    memory[end:] = strings
-    _EXPORTER.keep(range(base, base + len(nodes) * SCHEMA.nbytes, SCHEMA.nbytes), memory)
-    return base, memory
+        children += [base + child * SCHEMA.nbytes for child in below]
+    SCHEMA.pack_many(structures, memory)
+    struct.pack_into(f"{len(children)}P", memory, children_at, *children)
+    memory[strings_at:] = b"".join(text.ljust(len(text) // 8 * 8 + 8, b"\0") for text in places)
+    block = Block(memory, stops)
+    _EXPORTER.keep_block(block)
+    return block
 
 
-def _flatten(field: t.Field, nodes: list[_Node]) -> int:
-    """Append the nodes of a field, its own first; return the number of that."""
+def _flatten(field: t.Field, nodes: list[_Node], stops: list[int]) -> int:
+    """Append the nodes of a field, its own first, and where those below each end; return the number of its own."""
     number = len(nodes)
+    stops.append(0)
     type_ = field.type
     metadata = _encode_pairs(field.custom_metadata)
     flags = NULLABLE if field.nullable else 0
@@ -124,9 +123,11 @@ def _flatten(field: t.Field, nodes: list[_Node]) -> int:
         flags |= KEYS_SORTED if type_.keys_sorted else 0
     node = _Node(_text(format_of(type_), field), _text(field.name, field), metadata, flags, [], None)
     nodes.append(node)
-    node.children.extend(_flatten(child, nodes) for child in type_.children)
+    for child in type_.children:
+        node.children.append(_flatten(child, nodes, stops))
     if isinstance(type_, t.Dictionary):
-        nodes[number] = node._replace(dictionary=_flatten(t.Field("", type_.value), nodes))
+        nodes[number] = node._replace(dictionary=_flatten(t.Field("", type_.value), nodes, stops))
+    stops[number] = len(nodes)
     return number
 
 

@@ -124,7 +124,7 @@ def stream_capsule(field: t.Field, batches: Iterator[ArrayData]) -> object:
     source = _Source(field, batches)
     address = address_of(source.structure)
     STREAM.layout.pack_into(source.structure, 0, *_FUNCTIONS, address)
-    _EXPORTER.keep((address,), source)
+    _EXPORTER.keep(address, source)
     return _EXPORTER.capsule(address, source.structure)
 
 

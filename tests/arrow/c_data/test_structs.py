@@ -1,6 +1,7 @@
 import ctypes
 import struct
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from nanoarrow.c_array import allocate_c_array
@@ -83,3 +84,25 @@ def test_what_was_moved_is_released_once(times):
         moved.release()
     del moved
     assert 1 == len(calls)
+
+
+MEMORIES = {
+    "bytes": b"abc",
+    "a bytearray": bytearray(b"abc"),
+    "a part of an array": np.arange(5, dtype=np.uint8)[2:],
+    "of a read-only array": np.frombuffer(bytes(24), np.int64),
+}
+
+
+@pytest.mark.parametrize("case", MEMORIES)
+def test_the_address_of_a_buffer_is_numpys(case):
+    memory = memoryview(MEMORIES[case])
+    addresses = structs.Addresses()
+    expected = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
+    assert [addresses.of(memory), addresses.of(memory[1:])] == [expected, expected + memory.itemsize]
+
+
+def test_the_address_of_a_buffer_holds_nothing():
+    memory = bytearray(b"abc")
+    structs.Addresses().of(memoryview(memory))
+    memory.extend(b"d")  # which a buffer in use forbids
