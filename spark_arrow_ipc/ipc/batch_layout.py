@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.limits import Limits
@@ -28,6 +30,8 @@ _NONE_BEFORE: Final = (0,)
 
 _ALL_BUFFERS: Final = "the buffers of a batch, which may share bytes,"
 """Buffers that share bytes are copied and checked once each: together they count as if they did not."""
+
+_greatest: Final = np.maximum.reduce
 
 _SPEC_BUFFERS = 'Columnar.rst "RecordBatch message"'
 
@@ -183,12 +187,15 @@ def _variadic_before(header: RecordBatchHeader, limits: Limits) -> tuple[int, ..
 
 def _are_sound(nodes: Int64s, buffers: Int64s, body_nbytes: int, limits: Limits) -> bool:
     """Check all nodes and buffers at once, by the rules of `check_header`."""
-    length, null_count = nodes[:, 0], nodes[:, 1]
-    start, nbytes = buffers[:, 0], buffers[:, 1]
-    sound = (null_count >= 0) & (null_count <= length) & (length <= limits.max_slots)
-    # The difference overflows only for a negative number of bytes, which its own term refuses.
-    inside = (nbytes >= 0) & (start >= 0) & (start <= body_nbytes - nbytes) & (start % BODY_ALIGNMENT == 0)
-    if not (sound.all() and inside.all()):
+    # Taken for unsigned, a negative number is larger than any that is allowed: one comparison finds both.
+    length, null_count = nodes.view(np.uint64).T
+    start, nbytes = buffers.view(np.uint64).T
+    if not len(nodes) or int(_greatest(length)) > limits.max_slots or 0 in (null_count <= length).tobytes():
+        return False
+    # The sum cannot overflow after both were compared.
+    if int(_greatest(start)) > body_nbytes or int(_greatest(nbytes)) > body_nbytes:
+        return False
+    if int(_greatest(start + nbytes)) > body_nbytes or int(np.bitwise_or.reduce(start)) % BODY_ALIGNMENT:
         return False
     limits.check("max_batch_bytes", int(nbytes.sum()), _ALL_BUFFERS)
     return True

@@ -124,8 +124,8 @@ class LeafColumns:
         sizes = [0 if kind is None else min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
         needed = np.array(sizes, np.int64)[self.type_of] if len(sizes) > 1 else sizes[0]
         sound = (lengths == num_rows) & (nbytes[first + 1] >= needed)
-        sound &= (validity_nbytes >= num_rows + 7 >> 3) | (validity_nbytes == 0) & (null_counts == 0)
-        if not sound.all():
+        sound &= (validity_nbytes >= num_rows + 7 >> 3) | (validity_nbytes | null_counts == 0)
+        if 0 in sound.tobytes():
             return None
         (with_validity,) = validity_nbytes.nonzero()
         return LeafBatch(self, num_rows, first, null_counts, starts, nbytes, with_validity)

@@ -36,10 +36,26 @@ class Unusual(Exception):  # noqa: N818 - no error, but a way out
     """The tables have to be read one by one."""
 
 
-def demand(condition: Any) -> None:
+def demand(condition: Bools | bool) -> None:
     """Raise `Unusual` unless all of a condition holds."""
-    if not np.all(condition):
+    # To look for a zero byte is the fastest of all ways to ask numpy for all of a few.
+    if 0 in condition.tobytes() if isinstance(condition, np.ndarray) else not condition:
         raise Unusual
+
+
+def _groups(keys: Int64s, most: int) -> tuple[list[int], Int64s]:
+    """Return the first position of each distinct key, and for each key the number of its kind. Few are distinct."""
+    firsts: list[int] = []
+    kinds = np.zeros(len(keys), np.int64)
+    left = np.ones(len(keys), np.bool_)
+    while 1 in left.tobytes():
+        demand(len(firsts) < most)
+        first = int(left.argmax())
+        alike = keys == keys[first]
+        kinds[alike] = len(firsts)
+        firsts.append(first)
+        left &= ~alike
+    return firsts, kinds
 
 
 class ManyTables:
@@ -69,12 +85,11 @@ class ManyTables:
         vtables = positions - self._words.view("<i4")[positions >> 2]
         demand((vtables >= 0) & (vtables <= walk.last) & (vtables & 1 == 0))
         demand(positions + halves[(vtables >> 1) + 1] <= walk.nbytes)
-        keys, some, self.layout_of = np.unique(vtables * 8 + (positions & 7), return_index=True, return_inverse=True)
-        demand(len(keys) <= _MOST_VTABLES)
         demand(len(positions) <= walk.remaining)
+        some, self.layout_of = _groups(vtables * 8 + (positions & 7), _MOST_VTABLES)
         walk.remaining -= len(positions)
         self.inline_nbytes = halves[(vtables[some] >> 1) + 1].astype(np.int64)
-        self._slots = np.zeros((len(keys), shape.slot_count), np.int64)
+        self._slots = np.zeros((len(some), shape.slot_count), np.int64)
         for row, position in enumerate(positions[some].tolist()):
             offsets = self.view(position)._offsets  # noqa: SLF001 - as `to_mapping`
             self._slots[row, : len(offsets)] = offsets
@@ -111,7 +126,8 @@ class ManyTables:
 
     def has(self, name: str) -> Bools:
         """Return whether each table has a slot."""
-        present: Bools = self._places(self._shape.numbers[name]) != 0
+        number = self._shape.numbers[name]
+        present: Bools = self._slots[self.layout_of, number] != 0
         return present
 
     def has_references(self) -> Bools:
@@ -141,7 +157,10 @@ class ManyTables:
 
     def has_elements(self, name: str) -> Bools:
         """Return whether each table has a vector of tables that is not empty."""
-        targets = self._targets(self._shape.table_vectors[name][0])
+        number = self._shape.table_vectors[name][0]
+        if not any(self._slots[:, number].tolist()):
+            return np.zeros(len(self), np.bool_)
+        targets = self._targets(number)
         some: Bools = (targets != 0) & (self._words[targets >> 2] != 0)
         return some
 

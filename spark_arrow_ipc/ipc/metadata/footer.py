@@ -97,6 +97,8 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
 def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
     """Return the byte offset, metadata bytes and body bytes of each block, all of them before the footer."""
     blocks = view.structs(name)
+    if not len(blocks):
+        return blocks
     offsets, metadata_nbytes, body_nbytes = blocks[:, 0], blocks[:, 1], blocks[:, 2]
     # Each summand is bounded by `end` first, so that no sum can overflow.
     bad = (offsets < 0) | (offsets > end) | (metadata_nbytes <= 0) | (metadata_nbytes > end)

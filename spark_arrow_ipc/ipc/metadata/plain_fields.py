@@ -112,7 +112,7 @@ def _plain_fields(
     demand(len(others) * _PLAIN_SHARE <= count)
     types: dict[t.DataType, int] = {}
     type_of = np.full(len(fields), -1)
-    for discriminant, own, tables in fields[plain].unions("type"):
+    for discriminant, own, tables in (fields[plain] if len(others) else fields).unions("type"):
         for table, alike in tables.distinct():
             type_of[plain[own[alike]]] = types.setdefault(decode_type(discriminant, table), len(types))
     # Last: what is visited so often that it exceeds the limits is unusual, and these are visited twice.
