@@ -6,8 +6,8 @@ The readers of both formats use it: they differ only in how they find messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -43,8 +43,7 @@ Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPa
 """Names, positions or struct paths; or a function that selects them from the file's schema."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Checked:
+class _Checked(NamedTuple):
     """The layout of one batch, and its plain columns if it is wide: all that is known of it by its message alone.
 
     Of a compressed batch the sizes are not known, but which columns are plain.

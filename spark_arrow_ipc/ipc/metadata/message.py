@@ -18,6 +18,9 @@ from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader,
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader, decode_record_batch
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
 
+_MOST_DIFFER: Final = 16
+"""After this many messages that differ, one in turn with the next, `MessageDecoder` compares no more of them."""
+
 Header: TypeAlias = RecordBatchHeader | DictionaryBatchHeader | SchemaHeader
 
 
@@ -67,23 +70,30 @@ class MessageDecoder:
 
     Batches of as many numbers without nulls have the same metadata. What depends on them alone, such as the layout of
     the batch, can then be known by the object. Threads may share a decoder.
+
+    Where many messages in turn differ, as those of strings do, the next ones are not compared any more.
     """
 
-    __slots__ = ("_last",)
+    __slots__ = ("_differ", "_last")
 
     def __init__(self) -> None:
         self._last: tuple[bytes, Message] | None = None
+        self._differ = 0
 
     def decode(self, flatbuffer: memoryview, limits: Limits) -> Message:
         """Return the message in a flatbuffer, as `decode_message`. The limits are always the same ones."""
+        if self._differ > _MOST_DIFFER:
+            return decode_message(flatbuffer, limits)
         last = self._last
         # A copy: the flatbuffer may lie in a mapped file, or in memory that holds a whole body.
         data = bytes(flatbuffer)
         if last is not None and last[0] == data:
+            self._differ = 0
             return last[1]
+        self._differ += 1
         message = decode_message(memoryview(data), limits)
         if message.kind is MessageHeader.RecordBatch:
-            self._last = data, message
+            self._last = None if self._differ > _MOST_DIFFER else (data, message)
         return message
 
 

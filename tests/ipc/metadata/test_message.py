@@ -97,3 +97,14 @@ def test_the_same_bytes_are_decoded_once():
     # What a view of a schema has visited counts for its limits, so each decoding has its own view.
     schema = memoryview(flatbuffer(tables.SCHEMA, {}))
     assert decoder.decode(schema, Limits()) is not decoder.decode(schema, Limits())
+
+
+def test_messages_that_always_differ_are_not_compared_for_ever():
+    decoder = MessageDecoder()
+    for length in range(100):
+        header = (tables.RECORD_BATCH, {**BATCH, "length": length})
+        flatbuffer = builder.build(tables.MESSAGE, {"version": 4, "header": header, "bodyLength": 0})
+        last = decoder.decode(memoryview(flatbuffer), Limits())
+        assert last.header.length == length
+    assert decoder.decode(memoryview(flatbuffer), Limits()) is not last
+    assert decoder._last is None, "the message is let go"
