@@ -15,7 +15,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +52,15 @@ def column(kind: str, rows: int, seed: int) -> pa.Array:
 
 def file_of(directory: Path, columns: Mapping[str, pa.Array], batches: int, codec: str | None = None) -> str:
     """Write a file of one record batch again and again, as pyarrow writes it; return its path."""
-    batch = pa.record_batch(dict(columns))
+    return file_of_batches(directory, [pa.record_batch(dict(columns))] * batches, codec)
+
+
+def file_of_batches(directory: Path, batches: Sequence[pa.RecordBatch], codec: str | None = None) -> str:
+    """Write a file of record batches, as pyarrow writes it; return its path."""
     path = directory / "table.arrow"
     options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema, options=options) as writer:
-        for _ in range(batches):
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
             writer.write_batch(batch)
     return str(path)
 
@@ -117,12 +121,29 @@ def measured(path: str, contenders: Contenders, turns: int) -> dict[str, tuple[f
 
 
 def wide(directory: Path, cells: int) -> Iterator[tuple[str, str]]:
-    for kind in ("int64", "int64 with nulls", "strings", "strings with nulls", "mixed"):
+    for kind in WIDE_KINDS:
         for columns in (100, 1_000, 10_000):
-            rows = min(MOST_BATCH_ROWS, cells // columns)
-            made = [column(kind, rows, seed) for seed in range(DISTINCT_COLUMNS)]
-            named = {f"c{i}": made[i % len(made)] for i in range(columns)}
-            yield f"{kind}, {columns:,} columns", file_of(directory, named, cells // columns // rows)
+            for codec, is_nested in ((None, False), *(OTHER_WIDE if kind in {"int64", "mixed"} else ())):
+                name = f"{kind}, {columns:,} columns{', a list' if is_nested else ''}, {codec or 'uncompressed'}"
+                batches = wide_batches(kind, columns, cells, is_nested=is_nested)
+                yield name, file_of_batches(directory, batches, codec)
+
+
+WIDE_KINDS = ("int64", "int64 with nulls", "strings", "strings with nulls", "mixed")
+OTHER_WIDE = (("lz4", False), ("zstd", False), (None, True))
+"""Of some kinds also: the codec, and whether one more column is a list."""
+
+
+def wide_batches(kind: str, columns: int, cells: int, *, is_nested: bool) -> list[pa.RecordBatch]:
+    """Return record batches of many columns; one after the other has other values and other null counts."""
+    rows = min(MOST_BATCH_ROWS, cells // columns)
+    made = [column(kind, rows, seed) for seed in range(DISTINCT_COLUMNS)]
+    more = {"list": pa.array([[1, 2]] * rows)} if is_nested else {}
+    half = DISTINCT_COLUMNS // 2  # those of the other half have the same kinds
+    return [
+        pa.record_batch({f"c{i}": made[(i + k * half) % DISTINCT_COLUMNS] for i in range(columns)} | more)
+        for k in range(cells // columns // rows)
+    ]
 
 
 def tables(directory: Path, _: int) -> Iterator[tuple[str, str]]:
