@@ -4,7 +4,7 @@
     POLARS_MAX_THREADS=1 python benchmarks/peers.py tables [--turns 5]
     python benchmarks/peers.py threads [--turns 5]
 
-`wide` reads tables of the same number of cells and of 100, 1,000 and 10,000 columns; `tables` reads kinds of tables with
+`wide` reads tables of the same number of cells and of 100, 1,000 and 10,000 columns, some compressed or with a list; `tables` reads kinds of tables with
 pyarrow.dataset and polars as well (one thread each); `threads` reads with one thread and with two. Ours checks in full;
 pyarrow reads ``get_batch(i)`` and ``validate(full=True)``. Least of the turns, and the ratio of CPU to ours.
 """
