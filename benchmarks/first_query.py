@@ -30,6 +30,7 @@ import compileall
 import json
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -83,6 +84,15 @@ def _link(own: Path, made: Path, *, but: str) -> None:
     for entry in own.iterdir():
         if entry.name != but:
             (made / entry.name).symlink_to(entry)
+
+
+def compiled(package: Path, into: Path) -> Path:
+    """Return a copy of the package with bytecode, as an installed one has it."""
+    made = into / f"package-{package.name}"
+    shutil.copytree(package / "spark_arrow_ipc", made / "spark_arrow_ipc", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(package / "pyspark_arrowipc.py", made)
+    compileall.compile_dir(made, quiet=2)
+    return made
 
 
 # ---- in a process of its own
@@ -207,7 +217,8 @@ def make_files(directory: Path) -> Mapping[str, str]:
 
 def in_process(arguments: list[str], home: Path, package: Path) -> dict[str, object]:
     """Run this file in a process of its own and return what it printed."""
-    environment = os.environ | {
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = inherited | {
         "SPARK_HOME": str(home),
         "PYTHONPATH": str(package),
         "PYSPARK_PYTHON": sys.executable,
@@ -224,13 +235,14 @@ def in_process(arguments: list[str], home: Path, package: Path) -> dict[str, obj
 
 def print_first(found: Mapping[str, list[dict[str, dict[str, float]]]]) -> None:
     """Print medians and least values by phase, and of CPU by process."""
-    print(f"load {os.getloadavg()[0]:.1f}; seconds: median (least)")
+    turns = len(next(iter(found.values())))
+    print(f"\n{turns} turns, load {os.getloadavg()[0]:.1f}; seconds: median (least)")
     for what, title in (("phases", "phase"), ("cpu", "CPU of load and first row, by process")):
         print(f"| {title} | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
         names = list(dict.fromkeys(name for turns in found.values() for turn in turns for name in turn[what]))
         for name in names:
             values = [[turn[what].get(name, 0.0) for turn in turns] for turns in found.values()]
-            print(f"| {name} | {' | '.join(f'{median(each):.2f} ({min(each):.2f})' for each in values)} |")
+            print(f"| {name} | {' | '.join(f'{median(each):.2f} ({min(each):.2f})' for each in values)} |", flush=True)
 
 
 def main() -> None:
@@ -251,10 +263,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="first-query-") as temporary:
         paths = make_files(Path(temporary))
+        packages = {package.name: compiled(package, Path(temporary)) for package in given.package}
         homes = {kind: spark_home(kind, Path(temporary)) for kind in given.contenders}
         if given.what == "warm":
             arguments = ["_warm", *paths.values(), "--turns", str(given.turns)]
-            seconds = in_process(arguments, homes[given.contenders[0]], given.package[0])
+            seconds = in_process(arguments, homes[given.contenders[0]], packages[given.package[0].name])
             for name, values in seconds.items():
                 assert isinstance(values, list)
                 print(f"| {name} | {median(values):.3f} ({min(values):.3f}) |")
@@ -262,11 +275,11 @@ def main() -> None:
         found: dict[str, list[dict[str, dict[str, float]]]] = defaultdict(list)
         for _ in range(given.turns):
             for kind, home in homes.items():
-                for package in given.package:
+                for own, package in packages.items():
                     made = in_process(["_first", paths["arrowipc"], "--master", given.master], home, package)
-                    name = kind if len(given.package) == 1 else f"{kind}, {package.name}"
+                    name = kind if len(packages) == 1 else f"{kind}, {own}"
                     found[name].append(made)  # type: ignore[arg-type]
-        print_first(found)
+            print_first(found)  # after each turn: a run may be cut short
 
 
 if __name__ == "__main__":
