@@ -355,9 +355,9 @@ class FileReader(BatchReader):
         blocks = [self._block(i) for i in numbers] if self._source.waits else ()
         return with_headers(self._source, blocks)
 
-    def row_counts(self, numbers: Sequence[int]) -> list[int]:
-        """Return the rows of record batches by their headers. Faster than `read_header` where these are alike."""
-        shapes = Shapes(self._columns.limits)
+    def row_counts(self, numbers: Sequence[int], shapes: Shapes | None = None) -> list[int]:
+        """Return the rows of record batches by headers, faster where these are alike; `shapes` are of files before."""
+        shapes = Shapes(self._columns.limits) if shapes is None else shapes
         counts = []
         source = self._with_headers(numbers)
         for i in numbers:

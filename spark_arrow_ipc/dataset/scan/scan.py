@@ -366,7 +366,7 @@ def _read_blocks(reader: ipc.FileReader, part: FileRange, blocks: range, options
             if is_kept:
                 run = range(numbers[0], numbers[-1] + 1)
                 yield from read_run(reader, run, part.rows, below_rows=options.joined_rows, ahead=ahead)
-            else:
+            elif numbers[-1] != blocks[-1]:  # the rows of those at the end are not needed
                 yield BlockRows(None, tuple(reader.row_counts(numbers)), len(numbers))
 
 

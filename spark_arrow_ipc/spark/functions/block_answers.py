@@ -32,6 +32,7 @@ from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.prune_blocks import keeps_order
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.coalesce import Shapes
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
 from spark_arrow_ipc.spark.functions.session_zone import in_zone
@@ -70,6 +71,12 @@ class BlockAnswers:
             name.lower() in added for name in schema.names
         )
         self._kept: dict[tuple[object, ...], _Kept] = {}
+        self._shapes = Shapes(options.limits)
+
+    @property
+    def need_statistics(self) -> bool:
+        """Whether more is asked for than numbers of rows."""
+        return self._is_possible and any(part.column is not None for part in self._partials.parts)
 
     def answer(
         self,
@@ -99,7 +106,10 @@ class BlockAnswers:
         columns = self._columns(reader, part, fields, statistics)
         if columns is None:
             return frozenset()
-        headers = _Headers(reader)
+        checksums = None if statistics is not None else reader.checksums
+        if checksums is not None and not reader.headers_fit(range(numbers[0], numbers[-1] + 1)):
+            return frozenset()  # who decodes the batches says what is wrong
+        headers = _Headers(reader, self._shapes)
         answered = [i for i in numbers if self._knows(columns, i, headers)]
         if answered and (part.rows is None or part.rows[0] == 0):
             self._keep(columns, answered, headers, part, fields)
@@ -280,8 +290,9 @@ class _Kept:
 class _Headers:
     """What the headers of a file's record batches say; each is read at most once."""
 
-    def __init__(self, reader: ipc.FileReader) -> None:
+    def __init__(self, reader: ipc.FileReader, shapes: Shapes) -> None:
         self._reader = reader
+        self._shapes = shapes
         self._null_counts: dict[int, list[int | None]] = {}
         self._rows: dict[int, int] = {}
 
@@ -296,5 +307,5 @@ class _Headers:
     def rows(self, numbers: Sequence[int]) -> int:
         """Return the rows of record batches."""
         unread = [i for i in numbers if i not in self._rows]
-        self._rows.update(zip(unread, self._reader.row_counts(unread), strict=True))
+        self._rows.update(zip(unread, self._reader.row_counts(unread, self._shapes), strict=True))
         return sum(self._rows[i] for i in numbers)

@@ -186,14 +186,10 @@ def _with_answers(
     from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
-    # A number of rows alone is in headers, which a read of no columns reads.
-    counts_all = not partials.keys and all(part.column is None for part in partials.parts)
     if not isinstance(inner, ArrowIpcBatchReader) or mapping.input is None:
         return partials, inner.read
-    if counts_all and inner.options.where is None:
-        return partials, inner.read
     answers = BlockAnswers(partials, mapping.input, inner.options, mapping.zone)
-    return partial(partials, answered=answers.take), partial(inner.read, answer=answers.answer)
+    return partial(partials, answered=answers.take), partial(inner.read, answers=answers)
 
 
 def _iterated(made: Any, check: OutputCheck) -> Iterator[Any]:

@@ -28,7 +28,7 @@ from spark_arrow_ipc.spark.worker_tuning import tune_worker
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.listing.data_file import DataFile
     from spark_arrow_ipc.spark.read.plan import PartitionPlan
-    from spark_arrow_ipc.spark.read.select_blocks import AnswerBlocks
+    from spark_arrow_ipc.spark.read.select_blocks import Answers
     from spark_arrow_ipc.spark.read.where import RowSelection
 
 __all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
@@ -123,7 +123,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         """The options of the read."""
         return self._options
 
-    def read(self, partition: InputPartition | None, *, answer: AnswerBlocks | None = None) -> Iterator[PyArrowBatch]:
+    def read(self, partition: InputPartition | None, *, answers: Answers | None = None) -> Iterator[PyArrowBatch]:
         """Yield the batches of one input partition, each exactly in Spark's Arrow schema.
 
         Memory: one record batch of a file and its conformed copy. Files are opened one after the other, and closed
@@ -133,17 +133,17 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         ----------
         partition
             As planned.
-        answer
-            Takes record batches that need not be decoded. Not asked where errors of files are skipped: what is skipped is
+        answers
+            Take record batches that need not be decoded. Not asked where errors of files are skipped: what is skipped is
             known only once it is decoded.
         """
         # Spark turns an empty list of partitions into one partition that is None.
         if isinstance(partition, ArrowIpcInputPartition):
             tune_worker()
             with short_errors:
-                yield from self._batches(partition, answer)
+                yield from self._batches(partition, answers)
 
-    def _batches(self, partition: ArrowIpcInputPartition, answer: AnswerBlocks | None) -> Iterator[PyArrowBatch]:
+    def _batches(self, partition: ArrowIpcInputPartition, answers: Answers | None) -> Iterator[PyArrowBatch]:
         options = self._options
         fields = partition.partition_fields
         selection = None if partition.selection is None else partition.selection.in_session()
@@ -155,12 +155,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             fields,
             skips_absent=options.fills_missing,
         )
-        answer = None if options.error_policy.skips_corrupt else answer
+        answers = None if options.error_policy.skips_corrupt else answers
         chosen: SelectBlocks | None = None
-        if selection is not None or answer is not None:
+        if selection is not None or answers is not None:
             from spark_arrow_ipc.spark.read.select_blocks import select_blocks  # plain reads start faster without it
 
-            chosen = select_blocks(selection, fields, answer)
+            chosen = select_blocks(selection, fields, answers)
         with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
                 yield from self._rows(file, needed, selection)

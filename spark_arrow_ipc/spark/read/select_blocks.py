@@ -4,13 +4,13 @@ Strategy
 --------
 Statistics say of each record batch which truths the option `where` may have in it. Where it can be true of no row, the
 batch is skipped. Where it is true of every row, or there is no predicate, whoever can answer without the rows is asked
-(`AnswerBlocks`), and what is answered is skipped, too.
+(`Answers`), and what is answered is skipped, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
@@ -22,16 +22,40 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statis
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
 
-__all__ = ["AnswerBlocks", "select_blocks"]
-
-AnswerBlocks: TypeAlias = Callable[
-    [ipc.FileReader, FileRange, Sequence[Field], BlockStatistics | None, Sequence[int]], frozenset[int]
-]
-"""Takes an open file, its range, the partition columns, the statistics of the file, and numbers of record batches of
-which all rows are wanted. Returns those that need not be decoded. Called once for each range."""
+__all__ = ["Answers", "select_blocks"]
 
 
-def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answer: AnswerBlocks | None) -> SelectBlocks:
+class Answers(Protocol):
+    """Who can answer without the rows."""
+
+    @property
+    def need_statistics(self) -> bool:
+        """Whether they may use the statistics of files; without a predicate others are not read."""
+
+    def answer(
+        self,
+        reader: ipc.FileReader,
+        part: FileRange,
+        fields: Sequence[Field],
+        statistics: BlockStatistics | None,
+        numbers: Sequence[int],
+    ) -> frozenset[int]:
+        """Return the record batches that need not be decoded. Called once for each range.
+
+        Parameters
+        ----------
+        reader, part
+            An open file, and the range of it that is read.
+        fields
+            The partition columns.
+        statistics
+            Of the file, whose headers have been verified with them; None without any.
+        numbers
+            The record batches of which all rows are wanted.
+        """
+
+
+def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answers: Answers | None) -> SelectBlocks:
     """Return what selects the record batches of a file for `scan`.
 
     Parameters
@@ -40,14 +64,15 @@ def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answe
         The option `where`.
     fields
         The partition columns.
-    answer
-        Answers without the rows.
+    answers
+        Who can answer without the rows.
     """
 
     def select(reader: ipc.FileReader, part: FileRange) -> Callable[[int], bool] | None:
         numbers = range(part.start or 0, len(reader) if part.stop is None else part.stop)
-        statistics = file_statistics(reader, numbers)
-        if answer is None and statistics is None:
+        needs = selection is not None or (answers is not None and answers.need_statistics)
+        statistics = file_statistics(reader, numbers) if needs else None
+        if answers is None and statistics is None:
             return None
         wanted: Sequence[int] = numbers
         whole: Sequence[int] = numbers
@@ -56,7 +81,7 @@ def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answe
             truths = {i: may_be(i) for i in numbers}
             wanted = [i for i in numbers if truths[i] & TRUE]
             whole = [i for i in wanted if truths[i] == TRUE]
-        answered = frozenset() if answer is None else answer(reader, part, fields, statistics, whole)
+        answered = frozenset() if answers is None else answers.answer(reader, part, fields, statistics, whole)
         return frozenset(wanted).difference(answered).__contains__
 
     return select

@@ -18,6 +18,7 @@ from pyspark.sql import types as s
 from statistics_cases import write_described
 
 from spark_arrow_ipc import aggregate, count, ipc
+from spark_arrow_ipc.errors import InvalidArrowError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
 from spark_arrow_ipc.spark.functions.mapped_source import MappedReader, Mapping
@@ -184,6 +185,7 @@ DECODED = [
     ("where decides for all", [COUNT, MOST], {"where": "id < 50"}, [], [50, 49]),
     ("where of nulls", [COUNT], {"where": "maybe IS NULL"}, ALL[5:], [75]),
     ("nanoseconds that must be whole microseconds", [COUNT, Part("max", 3)], {"nanoseconds": "error"}, ALL, [100, datetime(1970, 1, 1, 0, 0, 0, 99)]),
+    ("rows alone", [COUNT], {}, [], [100]),
     ("only counted", [Part("count", 3)], {"nanoseconds": "error"}, [], [100]),
     ("files with errors are skipped", [COUNT, LEAST], {"ignoreCorruptFiles": "true"}, ALL, [100, 0]),
 ]  # fmt: skip
@@ -243,10 +245,26 @@ def test_answers_are_merged_as_they_come(tmp_path):
     for i in range(20):
         described(tmp_path / f"{i}.arrow", NUMBERS.slice(i), rows=50)
     inner = ArrowIpcBatchReader(s.StructType(ASKED.fields[:1]), options)
-    assert [] == [row for p in inner.partitions() for row in inner.read(p, answer=answers.answer)]
+    assert [] == [row for p in inner.partitions() for row in inner.read(p, answers=answers)]
     (row,) = answers.take()
     assert {"a0": [sum(range(81, 101))], "a1": [0]} == row.table.to_pydict()
     assert [] == list(answers.take())
+
+
+def test_a_header_that_was_changed_is_an_error(tmp_path, monkeypatch):
+    """The number of rows in a header, as it is to be counted, has a checksum."""
+    path = described(tmp_path / "a.arrow", NUMBERS, rows=10)
+    with ipc.open(str(path)) as reader:
+        block = reader.blocks[3]
+    data = bytearray(path.read_bytes())
+    header = data[block.byte_offset : block.byte_offset + block.metadata_nbytes]
+    assert 1 < header.count((10).to_bytes(8, "little"))
+    data[block.byte_offset : block.byte_offset + block.metadata_nbytes] = header.replace(
+        (10).to_bytes(8, "little"), (9).to_bytes(8, "little")
+    )
+    path.write_bytes(data)
+    with pytest.raises(InvalidArrowError, match="checksum"):
+        run(path, [COUNT], monkeypatch)
 
 
 def test_count_where_statistics_decide_reads_no_body(spark, every_type):

@@ -40,9 +40,10 @@ def test_blocks_are_decoded_that_may_match_and_are_not_answered(file, selection,
         assert len(TRUTHS) == len(statistics.row_counts)
         return frozenset(known) & set(numbers)
 
+    answers = SimpleNamespace(need_statistics=True, answer=answer)
     start, stop = part or (None, None)
     with ipc.open(file) as reader:
-        keeps = select_blocks(selection, (), None if known is None else answer)(
+        keeps = select_blocks(selection, (), None if known is None else answers)(
             reader, SimpleNamespace(start=start, stop=stop)
         )
         assert decoded == [i for i in range(*(part or (0, len(TRUTHS)))) if keeps(i)]
@@ -57,4 +58,5 @@ def test_a_file_without_statistics_is_decoded_unless_someone_answers(tmp_path):
     by_path = SimpleNamespace(block_truths=lambda *_: lambda _: TRUE)
     with ipc.open(path) as reader:
         assert select_blocks(by_path, (), None)(reader, whole) is None
-        assert not select_blocks(by_path, (), lambda *_: frozenset([0]))(reader, whole)(0)
+        answers = SimpleNamespace(need_statistics=False, answer=lambda *_: frozenset([0]))
+        assert not select_blocks(by_path, (), answers)(reader, whole)(0)
