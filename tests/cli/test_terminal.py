@@ -1,4 +1,4 @@
-"""Commands at a terminal of 40 columns, at a pipe that is closed early, and over 10,000 files: status and first line."""
+"""Commands at a terminal of 40 columns, and at a pipe that is closed early: status and first line."""
 
 import os
 import pty
@@ -91,40 +91,3 @@ def test_a_pipe_that_is_closed_is_no_error_of_any_command(path, command, options
         options = [*options, path]
         path = "-"
     ends_quietly(path, command, options)
-
-
-MANY = [
-    ("count", [], "1\t"), ("validate", [], ""), ("inspect", ["--json"], '{"path": '), ("schema", [], "{root}"),
-    ("stats", [], "10,000 rows, 2 columns"), ("head", [], "  a  k"), ("tail", [], "     a  k"), ("sample", ["--seed", "1"], "   "),
-    ("cat", ["--where", "a = 77"], "   a  k"), ("concat", ["{root}.1"], "{root}.1: 10,000 rows in 10,000 record batches"),
-    ("rewrite", ["{root}.2", "--sort-by", "a", "--descending"], "{root}.2: 10,000 rows in 1 record batch"),
-    ("split", ["{root}.3", "--rows", "3000"], "{root}.3: 10,000 rows in 4 files"),
-    ("convert", ["{root}.4.parquet"], "{root}.4.parquet: 10,000 rows"),
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory):
-    """10,000 files of a row, in ten partitions."""
-    root = tmp_path_factory.mktemp("many") / "lake"
-    for k in range(10):
-        (root / f"k={k}").mkdir(parents=True)
-    for i in range(10_000):
-        with pa.ipc.new_file(str(root / f"k={i % 10}" / f"{i:05d}.arrow"), pa.schema([("a", pa.int64())])) as writer:
-            writer.write_batch(pa.record_batch({"a": [i]}))
-    return root
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("command", "options", "first"), MANY, ids=[c[0] for c in MANY])
-def test_ten_thousand_files(many, command, options, first):
-    command = arrowipc(command, many, *(option.format(root=many) for option in options))
-    answer = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert (0, "") == (answer.returncode, answer.stderr)
-    assert answer.stdout.startswith(first.replace("{root}", str(many)))
