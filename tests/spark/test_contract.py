@@ -134,7 +134,7 @@ TYPES = [
     s.NullType(), s.BooleanType(), s.ByteType(), s.ShortType(), s.IntegerType(), s.LongType(), s.FloatType(),
     s.DoubleType(), s.DecimalType(38, 0), s.DecimalType(5, 5), s.StringType(), s.StringType("UTF8_LCASE"),
     s.BinaryType(), s.DateType(), s.TimeType(0), s.TimeType(6), s.TimestampType(), s.TimestampNTZType(),
-    s.DayTimeIntervalType(), s.DayTimeIntervalType(0, 1), s.VariantType(),
+    s.DayTimeIntervalType(), s.DayTimeIntervalType(0, 1), s.VariantType(), s.GeometryType(4326), s.GeometryType("ANY"), s.GeographyType(4326),
     s.ArrayType(s.LongType(), containsNull=True), s.ArrayType(s.LongType(), containsNull=False),
     s.ArrayType(s.ArrayType(s.TimestampType(), containsNull=False)),
     s.MapType(s.StringType(), s.LongType(), valueContainsNull=True),
