@@ -25,6 +25,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
 
 __all__ = ["NAMES", "WKB", "SpatialColumn", "parse_spatial", "spatial_of", "written_pairs"]
 
@@ -32,8 +33,6 @@ WKB: Final = "geoarrow.wkb"
 NAMES: Final = (WKB, "ogc.wkb")
 """Extension types whose values are well-known binary; the second is the older name of the first."""
 
-NAME_KEY: Final = "ARROW:extension:name"
-METADATA_KEY: Final = "ARROW:extension:metadata"
 UNKNOWN_SRID: Final = 0
 """Spark's SRID of geometries without a CRS."""
 
@@ -94,7 +93,7 @@ def spatial_of(field: t.Field, path: str) -> SpatialColumn | None:
     """
     if field.extension_name not in NAMES or not isinstance(field.type, _STORAGE):
         return None
-    return parse_spatial(dict(field.custom_metadata).get(METADATA_KEY, ""), path)
+    return parse_spatial(dict(field.custom_metadata).get(EXTENSION_METADATA, ""), path)
 
 
 def parse_spatial(text: str, path: str) -> SpatialColumn:
@@ -197,8 +196,8 @@ def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: 
     path
         Of the column, for errors.
     """
-    noted = metadata.get(METADATA_KEY, "")
-    if metadata.get(NAME_KEY) in NAMES and isinstance(noted, str):
+    noted = metadata.get(EXTENSION_METADATA, "")
+    if metadata.get(EXTENSION_NAME) in NAMES and isinstance(noted, str):
         try:
             fits = parse_spatial(noted, path).spark_type == spark_type
         except ArrowIpcError:
@@ -224,4 +223,4 @@ def _described(spark_type: s.SpatialType) -> str:
 
 def _pairs(described: str) -> t.CustomMetadata:
     # extension-types.md: without a key, the metadata are left out.
-    return ((NAME_KEY, WKB), (METADATA_KEY, described)) if described else ((NAME_KEY, WKB),)
+    return ((EXTENSION_NAME, WKB), (EXTENSION_METADATA, described)) if described else ((EXTENSION_NAME, WKB),)

@@ -21,6 +21,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import MOST_DIMENSIONS
+from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
 
 __all__ = [
     "DATA",
@@ -44,8 +45,6 @@ SHAPE: Final = "shape"
 DATA: Final = "data"
 """The fields of the Spark struct, and of the storage of a tensor of variable shape."""
 
-NAME_KEY: Final = "ARROW:extension:name"
-METADATA_KEY: Final = "ARROW:extension:metadata"
 _SPEC: Final = "CanonicalExtensions.rst"
 _MOST_TEXT: Final = 1 << 16
 """Characters of an extension's metadata that are read."""
@@ -102,7 +101,7 @@ class TensorColumn:
             values["dim_names"] = list(self.dim_names)
         if self.permutation is not None:
             values["permutation"] = list(self.permutation)
-        return {NAME_KEY: name, METADATA_KEY: json.dumps(values, separators=(",", ":"))}
+        return {EXTENSION_NAME: name, EXTENSION_METADATA: json.dumps(values, separators=(",", ":"))}
 
     def text(self) -> str:
         """Return the shape for people, as the option `tensorColumns` takes it: ``2x?x3``."""
@@ -121,7 +120,7 @@ def tensor_of(field: t.Field, path: str) -> TensorColumn | None:
     if name not in NAMES or isinstance(field.type, t.Dictionary | t.RunEndEncoded):
         return None
     dimensions = None if name == FIXED else _dimensions(field, path)
-    tensor = parse_tensor(str(name), dict(field.custom_metadata).get(METADATA_KEY, ""), dimensions, path)
+    tensor = parse_tensor(str(name), dict(field.custom_metadata).get(EXTENSION_METADATA, ""), dimensions, path)
     if name == FIXED:
         wanted = f"a fixed-size list of {tensor.size:,} elements, for the shape {list(tensor.shape)}"
         if not isinstance(field.type, t.FixedSizeList) or field.type.list_size != tensor.size:
