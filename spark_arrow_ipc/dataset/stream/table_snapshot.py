@@ -55,11 +55,11 @@ class Snapshot:
         return cls(seq, rewrites, names, files, [0, *accumulate(file.nbytes for file in files)])
 
     def position(self, after: str) -> int:
-        """Return how many files are not after a path."""
+        """Return the number of files up to a path, the path itself included."""
         return bisect_right(self.names, after)
 
     def rest(self, position: int) -> Backlog:
-        """Return how many files, and bytes, are from a position on."""
+        """Return the number of files from a position on, and their bytes."""
         return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position])
 
 

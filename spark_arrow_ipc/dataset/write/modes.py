@@ -15,7 +15,7 @@ class WriteMode(Enum):
     DYNAMIC = "dynamic"
     """Overwrite only the partitions that the job writes to."""
     REWRITE = "rewrite"
-    """Replace chosen files by files of the same rows. All other files stay, whoever adds them meanwhile."""
+    """Replace chosen files by new files with the same rows. All other files stay, also those that others add meanwhile."""
 
 
 class IfExists(StrEnum):

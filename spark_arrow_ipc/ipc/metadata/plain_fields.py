@@ -115,6 +115,6 @@ def _plain_fields(
     for discriminant, own, tables in (fields[plain] if len(others) else fields).unions("type"):
         for table, alike in tables.distinct():
             type_of[plain[own[alike]]] = types.setdefault(decode_type(discriminant, table), len(types))
-    # Last: what is visited so often that it exceeds the limits is unusual, and these are visited twice.
+    # Last: if one of these is broken or beyond the limits, all fields are read again one by one, to name the mistake.
     decoded = dict(zip(others.tolist(), map(decode_field, fields[others].each()), strict=True))
     return PlainFields(tuple(types), type_of, names, starts, stops, fields.bytes_of("nullable") != 0, decoded)

@@ -226,7 +226,7 @@ def heads(
     *,
     ids: Numbers | None = None,
 ) -> pa.Array:
-    """Return what stands before the values of arrays, or of objects.
+    """Return the heads of arrays or objects: header, count, keys and offsets, which come before the values.
 
     Parameters
     ----------

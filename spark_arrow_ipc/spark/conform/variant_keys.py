@@ -2,9 +2,9 @@
 
 Strategy
 --------
-Most rows share a few metadata, so distinct ones are read only. Their strings are one array of bytes over the metadata's
-own buffer: the strings of one lie one after another, and what lies between two metadata is an element that is nobody's
-key. Every size and offset is checked before it is used.
+Most rows share a few metadata, so each distinct one is read once. Their strings are one array of bytes over the metadata's
+own buffer: the strings of one lie one after another. The bytes between the strings of two metadata are an element of that
+array as well, which is no key. Every size and offset is checked before it is used.
 """
 
 from __future__ import annotations
