@@ -26,9 +26,7 @@ from statistics import median
 from typing import TypeAlias
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
-os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+sys.path[:0] = [str(HERE)]
 
 import numpy as np  # noqa: E402 - found by the path above
 import pandas as pd  # noqa: E402
@@ -39,6 +37,7 @@ from measure import Cost, SparkProcesses  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as f  # noqa: E402
 from pyspark.sql import types as s  # noqa: E402
+from run import session  # noqa: E402 - Spark's processes find what this sets
 
 from spark_arrow_ipc import aggregate, count, ipc, map_in_arrow, vectors  # noqa: E402
 from spark_arrow_ipc.dataset.statistics.which import Statistics  # noqa: E402
@@ -471,15 +470,10 @@ def main() -> None:
         "--fresh", action="store_true", help="a worker for each task, so that peaks are of one contender"
     )
     given = parser.parse_args()
-    spark = (
-        SparkSession.builder.master("local[2]").appName("functions").config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "2g")
-        .config("spark.python.worker.reuse", str(not given.fresh).lower()).config(BYTES, LARGEST).config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    )  # fmt: skip
-    spark.sparkContext.setLogLevel("ERROR")
-    for name in given.cases or CASES:
-        run(spark, name, given.rows, given.turns, given.directory)
-    spark.stop()
+    conf = {BYTES: LARGEST, "spark.sql.shuffle.partitions": "2"}
+    with session(reuses_workers=not given.fresh, conf=conf) as spark:
+        for name in given.cases or CASES:
+            run(spark, name, given.rows, given.turns, given.directory)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from functions import BYTES, LARGEST, Case, Lake, make_files, print_costs, sales
 from measure import Cost, SparkProcesses
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from run import session
 
 from spark_arrow_ipc import rewrite
 
@@ -123,15 +124,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5, help="of each contender (default %(default)s)")
     parser.add_argument("--directory", type=Path, default=Path("build/benchmarks"), help="keeps the files")
     given = parser.parse_args()
-    spark = (
-        SparkSession.builder.master("local[2]").appName("rewrites").config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g")
-        .config(BYTES, LARGEST).getOrCreate()
-    )  # fmt: skip
-    spark.sparkContext.setLogLevel("ERROR")
-    for name in given.cases or CASES:
-        run(spark, name, given.rows, given.turns, given.directory)
-    spark.stop()
+    with session(reuses_workers=True, conf={BYTES: LARGEST, "spark.driver.memory": "3g"}) as spark:
+        for name in given.cases or CASES:
+            run(spark, name, given.rows, given.turns, given.directory)
 
 
 if __name__ == "__main__":
