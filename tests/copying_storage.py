@@ -62,7 +62,8 @@ class CopyingStorage(LocalStorage):
         return self._retried(path, lambda: super(CopyingStorage, self).create(path))
 
     def put(self, path, data, *, durable=False, scratch=None):
-        self._retried(path, lambda: LocalStorage(self.root).put(path, data))
+        # Beside the file, what a killed process leaves would be a file of the dataset, which no put of an object store is.
+        self._retried(path, lambda: LocalStorage(self.root).put(path, data, scratch=scratch))
 
     def put_if_absent(self, path, data, *, durable=False):
         return self._retried(path, lambda: super(CopyingStorage, self).put_if_absent(path, data))
