@@ -53,11 +53,13 @@ SECONDS = 300
 SLOW = "Python worker failed to connect back"
 
 SITE = """
-import logging, os
+import logging, os, sys
+sys.path.insert(0, os.environ["STREAM_KILL_PACKAGES"])
 log = logging.FileHandler(os.environ["STREAM_KILL_LOG"], delay=True)
 logging.getLogger("spark_arrow_ipc").addHandler(log)
 """
-"""Every Python process of Spark writes the package's warnings to a file: what goes through a JVM may die with it."""
+"""Run by every Python process of Spark. It imports PySpark as it is installed, with bytecode, instead of from Spark's zip, and
+writes the package's warnings to a file: what goes through a JVM may die with it."""
 
 
 # The driver: a process with a session and all queries
@@ -97,6 +99,7 @@ class Driver:
             "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{HERE.parents[2]}",
             "SPARK_LOCAL_DIRS": str(folder / "scratch"), "STREAM_KILL_LOG": str(folder / "warnings"),
+            "STREAM_KILL_PACKAGES": str(Path(pa.__file__).parents[1]),
         }  # fmt: skip
         self.folder = folder
         with (folder / "output").open("ab") as output:
