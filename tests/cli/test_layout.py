@@ -100,3 +100,16 @@ def test_a_picture_is_bounded(capsys, tmp_path, table, step):
 @pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
 def test_files_without_bytes_are_drawn_too(capsys, tmp_path, table, make):
     drawn(capsys, write(tmp_path / "x.arrow", table, make=make), tmp_path / "x.svg")
+
+
+def test_no_words_leave_the_picture(capsys, tmp_path):
+    """Widths are those of a wide font: 0.6 of its size for a letter."""
+    long = pa.table({"a name of a column " * 5: pa.array([{"x": i, "tags": ["a", "b"]} for i in range(1000)])})
+    _, svg = drawn(capsys, write(tmp_path / "x.arrow", long, "zstd"), tmp_path / "x.svg")
+    texts = [(words, len(words.text) * (6.6 if words.get("class") == "r" else 7.2)) for words in svg.iter(f"{SVG}text")]
+    places = [(float(words.get("x")), width, words) for words, width in texts if words.get("class") in {"t", "r"}]
+    assert any("…" in words.text for _, _, words in places)
+    for x, width, words in places:
+        start = x - {"start": 0, "middle": width / 2, "end": width}[words.get("text-anchor")]
+        assert start >= 0, words.text
+        assert start + width <= 1240, words.text

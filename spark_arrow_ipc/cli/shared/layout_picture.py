@@ -25,7 +25,7 @@ __all__ = ["draw", "page"]
 
 _WIDTH: Final = 1240
 _LEFT: Final = 200
-_RIGHT: Final = 220
+_RIGHT: Final = 260
 _BAR: Final = _WIDTH - _LEFT - _RIGHT
 _ROW: Final = 24
 _NARROWEST: Final = 3.0
@@ -75,7 +75,8 @@ def page(layout: Layout, drawn: str) -> str:
     title = escape(render.cut(layout.path, 200))
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        "<style>body{margin:24px;background:#fff}svg{max-width:100%;height:auto}</style></head>\n"
+        "<style>body{margin:24px;background:#fff}svg{min-width:900px;max-width:100%;height:auto}"
+        "@media(prefers-color-scheme:dark){body{background:#1b1d23}}</style></head>\n"
         f"<body>\n{drawn}\n</body></html>\n"
     )
 
@@ -119,12 +120,13 @@ class _Canvas:
     def svg(self) -> str:
         style = (
             "text{font:12px system-ui,sans-serif;fill:#222}.h{font-size:20px;font-weight:600}.s{font-size:15px;font-weight:600}"
-            ".n{fill:#666}.b{font-size:11px}.w{font-size:11px;fill:#fff}.r{font-size:11px;fill:#666}"
+            ".n{fill:#666}.b{font-size:11px}.w{font-size:11px;fill:#fff}.r{font-size:11px;fill:#666}.p{fill:#fff}"
+            "@media(prefers-color-scheme:dark){.t,.h,.s{fill:#e2e4e9}.n,.r{fill:#a4a8b3}.p{fill:#1b1d23}rect[stroke]{stroke:#1b1d23}}"
         )
         height = self.y + 16
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" viewBox="0 0 {_WIDTH} {height:.0f}">'
-            f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>\n'
+            f'<style>{style}</style><rect class="p" width="100%" height="100%"/>\n'
             + "\n".join(self._elements)
             + "\n</svg>"
         )
@@ -302,7 +304,7 @@ def _batches(canvas: _Canvas, layout: Layout) -> None:
         for first, last, sizes in _neighbours(group.columns, scale):
             own = names[first] if first == last else f"columns {first:,} to {last:,}"
             about = f"{render.cut(own)}: {_size(sizes[FILE])}{_compression(sizes)}; {_name(group)}"
-            canvas.box(x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, render.cut(own, 40))
+            canvas.box(x, (sizes[FILE] * scale, _ROW - 4), _colour(layout, sizes), about, _short(render.cut(own), 40))
             x += sizes[FILE] * scale
         words = f"{_size(group.stop - group.start)}, {render.count(group.rows, 'row')}"
         canvas.text(x + 8, words, "r", y=canvas.y + 15)
@@ -345,7 +347,7 @@ def _columns(canvas: _Canvas, layout: Layout) -> None:
     fields = layout.outline.schema.fields
     for i in most.tolist():
         field = fields[i]
-        canvas.text(_LEFT - 10, _short(render.cut(field.name, 60)), y=canvas.y + 16, anchor="end")
+        canvas.text(_LEFT - 10, _short(render.cut(field.name), 26), y=canvas.y + 16, anchor="end")
         x = float(_LEFT)
         for role, sizes in zip(ROLES, layout.buffers[:, i].T.tolist(), strict=True):
             if sizes[FILE]:
@@ -355,8 +357,10 @@ def _columns(canvas: _Canvas, layout: Layout) -> None:
         total = totals[:, i].tolist()
         ratio = _ratio(total)
         plain = ratio is None or layout.outline.compressions == ("none",)
-        words = f"{_size(total[FILE])}{'' if plain else f', ratio {ratio:.2f}'}, {_short(render.cut(str(field.type), 60), 18)}"
-        canvas.text(x + 8, words, "r", y=canvas.y + 15)
+        words = (
+            f"{_size(total[FILE])}{'' if plain else f', ratio {ratio:.2f}'}, {_short(render.cut(str(field.type)), 60)}"
+        )
+        canvas.text(x + 8, _fitting(words, _WIDTH - x - 8), "r", y=canvas.y + 15)
         canvas.y += _ROW
     if count > len(most):
         others = int(totals[FILE].sum() - totals[FILE][most].sum())
@@ -364,5 +368,5 @@ def _columns(canvas: _Canvas, layout: Layout) -> None:
         canvas.y += _ROW
 
 
-def _short(name: str, most: int = 30) -> str:
+def _short(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
