@@ -1,4 +1,10 @@
-"""Fields as ``struct ArrowSchema``, and back. A schema is a field of a struct type without a name."""
+"""Fields as ``struct ArrowSchema``, and back. A schema is a field of a struct type without a name.
+
+Strategy
+--------
+The batches of a reader have one schema, which is lent with each of them. So its structures are laid out once, as if
+their memory began at address 0; lending them is a copy, to whose addresses its own is added.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,15 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.c_data.exports import Block, Exporter
 from spark_arrow_ipc.arrow.c_data.formats import KEYS_SORTED, NULLABLE, ORDERED, format_of, type_of
 from spark_arrow_ipc.arrow.c_data.structs import (
     SCHEMA,
     Moved,
-    address_of,
     c_string,
     capsule_address,
     pointers,
@@ -40,6 +48,11 @@ _MOST_METADATA_NBYTES: Final = 256 << 20
 _POINTER: Final = struct.Struct("P")
 _INT32: Final = struct.Struct("@i")
 
+_WORDS: Final = SCHEMA.nbytes // _POINTER.size
+_ALWAYS: Final = (0, 1, struct.calcsize("@3P2q3P") // _POINTER.size)
+_IF_ANY: Final = (2, struct.calcsize("@3P2q") // _POINTER.size, struct.calcsize("@3P2qP") // _POINTER.size)
+"""The words of a structure that are addresses in its block: format, name, private data; metadata, children, dictionary."""
+
 
 class _Node(NamedTuple):
     """One structure, before it has an address; children are numbers of nodes."""
@@ -52,9 +65,29 @@ class _Node(NamedTuple):
     dictionary: int | None
 
 
+class _Template(NamedTuple):
+    """The structures of a field, as if their memory began at address 0."""
+
+    memory: bytearray
+    addresses: npt.NDArray[np.intp]
+    """Which words of the memory are addresses in it."""
+
+    stops: list[int]
+
+
+_recent: dict[str, tuple[Any, ...]] = {}
+"""What was laid out last, and of what: one schema and one template, compared by identity."""
+
+
 def struct_field(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> t.Field:
     """Return the field that stands for a schema."""
-    return t.Field("", t.Struct(fields), nullable=False, custom_metadata=custom_metadata)
+    last = _recent.get("schema")
+    if last is not None and last[0] is fields and last[1] is custom_metadata:
+        same: t.Field = last[2]
+        return same
+    field = t.Field("", t.Struct(fields), nullable=False, custom_metadata=custom_metadata)
+    _recent["schema"] = fields, custom_metadata, field
+    return field
 
 
 def field_capsule(field: t.Field) -> object:
@@ -76,6 +109,19 @@ def export_field(field: t.Field, target: int) -> None:
 
 def _lay_out(field: t.Field) -> Block:
     """Return a new structure, and all below it."""
+    last = _recent.get("template")
+    if last is None or last[0] is not field:
+        last = _recent["template"] = field, _template(field)
+    template: _Template = last[1]
+    memory = bytearray(template.memory)
+    block = Block(memory, template.stops)
+    np.frombuffer(memory, np.uintp)[template.addresses] += block.base
+    _EXPORTER.keep_block(block)
+    return block
+
+
+def _template(field: t.Field) -> _Template:
+    """Return the structures of a field, before they have an address."""
     nodes: list[_Node] = []
     stops: list[int] = []
     _flatten(field, nodes, stops)
@@ -91,23 +137,26 @@ def _lay_out(field: t.Field) -> Block:
                 places[text] = end
                 end += len(text) // 8 * 8 + 8
     memory = bytearray(end)
-    base = address_of(memory)
     structures: list[int] = []
     children: list[int] = []
     for i, (format_, name, metadata, flags, below, dictionary) in enumerate(nodes):
         structures += (
-            base + places[format_], base + places[name], 0 if metadata is None else base + places[metadata], flags,
-            len(below), base + children_at + len(children) * _POINTER.size if below else 0,
-            0 if dictionary is None else base + dictionary * SCHEMA.nbytes,
-            _EXPORTER.release, base + i * SCHEMA.nbytes,
+            places[format_], places[name], 0 if metadata is None else places[metadata], flags,
+            len(below), children_at + len(children) * _POINTER.size if below else 0,
+            0 if dictionary is None else dictionary * SCHEMA.nbytes,
+            _EXPORTER.release, i * SCHEMA.nbytes,
         )  # fmt: skip
-        children += [base + child * SCHEMA.nbytes for child in below]
+        children += [child * SCHEMA.nbytes for child in below]
     SCHEMA.pack_many(structures, memory)
     struct.pack_into(f"{len(children)}P", memory, children_at, *children)
     memory[strings_at:] = b"".join(text.ljust(len(text) // 8 * 8 + 8, b"\0") for text in places)
-    block = Block(memory, stops)
-    _EXPORTER.keep_block(block)
-    return block
+    words = np.frombuffer(memory, np.uintp)[: len(nodes) * _WORDS].reshape(-1, _WORDS)
+    inside = np.zeros(words.shape, bool)
+    inside[:, _ALWAYS] = True
+    inside[:, _IF_ANY] = words[:, _IF_ANY] != 0
+    pointers_at = children_at // _POINTER.size
+    addresses = np.concatenate((np.flatnonzero(inside), np.arange(pointers_at, pointers_at + len(children))))
+    return _Template(memory, addresses, stops)
 
 
 def _flatten(field: t.Field, nodes: list[_Node], stops: list[int]) -> int:

@@ -56,6 +56,15 @@ def test_a_schema_with_metadata():
     assert plain == schema_from_pyarrow(pa.schema(plain))
 
 
+def test_a_schema_that_is_lent_again_and_again():
+    """Each capsule has structures of its own, whichever is released first, and whatever is lent in between."""
+    one, two = (Schema.of(FIELDS.values(), {"k": text}) for text in ("1", "2"))
+    lent = [schema.__arrow_c_schema__() for schema in (one, one, two, one, two, two)]
+    again = [schemas.field_of_capsule(capsule) for capsule in (lent[1], lent[0], lent[5], lent[3], lent[2], lent[4])]
+    assert ["1", "1", "2", "1", "2", "2"] == [field.custom_metadata[0][1] for field in again]
+    assert all(tuple(FIELDS.values()) == field.type.children for field in again)
+
+
 def test_types_and_fields_give_themselves():
     assert pa.list_(pa.int32()) == pa.DataType._import_from_c_capsule(t.list_(t.int32).__arrow_c_schema__())
     assert pa.field("a", pa.int32(), nullable=False) == pa.field(FIELDS["required"])
