@@ -10,12 +10,17 @@ unless `-m exhaustive` asks for them, as .ci/run does.
 
 import contextlib
 import os
+import sys
 
 import pytest
 from object_stores import SERVERS
 
 # No test asks the address where a machine of a cloud finds the credentials of its role, in any process.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+# Spark starts a Python process for each plan, and tests start programs: each would compile the package again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 MOST_PROCESSES = 4
 """Each of them starts a Spark session once it comes to a file that asks for it, which takes a GB."""
