@@ -1,6 +1,7 @@
 """The rules of the house: what imports what, what costs what, and what the papers promise."""
 
 import ast
+import functools
 import graphlib
 import importlib
 import os
@@ -72,9 +73,16 @@ def test_optional_libraries_are_imported_in_their_places_only(module):
     assert [] == [name for name in importing if not name.startswith(places[module])]
 
 
+@functools.cache
+def nodes_of(path):
+    """All nodes of a module's tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@functools.cache
 def imported_roots(path):
     roots = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             roots |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -105,7 +113,7 @@ MODULES = {module_of(path): path for path in SOURCES}
 def imported_modules(path):
     """The modules of the package that a module imports anywhere in its text."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -123,6 +131,7 @@ def test_pyarrow_never_reads_or_writes_a_file_for_us():
     assert ["spark_arrow_ipc/cli/shared/other_formats.py"] == found
 
 
+@functools.cache
 def code_of(path):
     """The module without its docstrings and comments."""
     tree = ast.parse(path.read_text())

@@ -43,7 +43,7 @@ MOST_SLOTS = 100_000
 MOST_MEMORY = 1 << 30
 MUTATIONS = 3_000
 TRUNCATED_MOST = 2_500
-"""Files up to this many bytes are cut at every byte, longer ones at every 13th, so that every place inside a word comes up."""
+"""Files up to this many bytes are cut at every byte, longer ones at every 29th, so that every place inside a word comes up."""
 
 SMALL = [
     "integers.arrow", "integers.zstd.arrows", "integers.v4.legacy.arrows", "texts.arrow", "texts.lz4.arrow", "lists.arrow",
@@ -112,7 +112,7 @@ def is_sound(content, what, **options):
 
 
 def cuts(content):
-    return range(0, len(content), 1 if len(content) <= TRUNCATED_MOST else 13)
+    return range(0, len(content), 1 if len(content) <= TRUNCATED_MOST else 29)
 
 
 def mutations(content, name, count):
