@@ -165,16 +165,25 @@ class Decompressor:
         new_places[some, 0], new_places[some, 1] = np.cumsum(room) - room, sizes
         try:
             memory = np.empty(total, np.uint8).data
-            rows = np.column_stack((starts + PREFIX_NBYTES, frames, new_places[some], is_raw)).tolist()
-            for start, frame_nbytes, to, size, raw in rows:
-                frame, output = body[start : start + frame_nbytes], memory[to : to + size]
-                if raw:
-                    output[:] = frame
-                elif frame_nbytes:
-                    self._into(frame, output, self._zstd)
-        except (InvalidBodyError, MemoryError):
+            sources, outputs = np.column_stack((starts + PREFIX_NBYTES, frames)), new_places[some]
+            for (start, _), (to, size) in zip(sources[is_raw].tolist(), outputs[is_raw].tolist(), strict=True):
+                memory[to : to + size] = body[start : start + size]
+            has_frame = ~is_raw & (frames > 0)
+            is_sound = self._all_into(body, sources[has_frame], memory, outputs[has_frame])
+        except MemoryError:
             return None
-        return memory, new_places
+        return (memory, new_places) if is_sound else None
+
+    def _all_into(self, body: memoryview, frames: Int64s, memory: memoryview, outputs: Int64s) -> bool:
+        """Decompress frames of `body` to their places in `memory`; return whether all are sound."""
+        if self._zstd is None:
+            return lz4_frame.decompress_all(body, frames, memory, outputs)
+        try:
+            for (start, nbytes), (to, size) in zip(frames.tolist(), outputs.tolist(), strict=True):
+                _decompress_zstd(body[start : start + nbytes], memory[to : to + size], self._zstd)
+        except InvalidBodyError:
+            return False
+        return True
 
     def _room(self, nbytes: int) -> memoryview:
         if nbytes > len(self._arena):

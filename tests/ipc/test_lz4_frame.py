@@ -45,6 +45,34 @@ def test_all_buffers_of_a_batch_are_those_of_one(codec):
         assert [Compressor(codec).compress(data) for data in buffers] == found
 
 
+FRAMES = {
+    "sound": lambda frame: frame,
+    "cut off": lambda frame: frame[:-1],
+    "longer": lambda frame: frame + b"\0",
+    "another frame": lambda frame: frame + frame,
+    "broken": lambda frame: b"\0" + frame[1:],
+    "one of nothing": lambda _: lz4.frame.compress(b"", store_size=False),
+}
+
+
+@pytest.mark.parametrize("last", FRAMES)
+@pytest.mark.parametrize("has_library", [True, False])
+def test_many_frames_are_decompressed_if_all_are_sound(monkeypatch, has_library, last):
+    """A frame after one that is not sound is read as if there had been none."""
+    if not has_library:
+        monkeypatch.setattr(lz4_frame, "_FUNCTIONS", None)
+    contents = [*CONTENTS.values()]
+    frames = [lz4.frame.compress(data, store_size=False) for data in contents]
+    sizes = [len(data) for data in contents]
+    for change, is_sound in [(FRAMES[last], last == "sound"), (FRAMES["sound"], True)]:
+        changed = [frames[0], change(frames[1]), *frames[2:]]
+        places = [np.array([[0, *np.cumsum(own)[:-1]], own], np.int64).T for own in (list(map(len, changed)), sizes)]
+        output = np.zeros(sum(sizes), np.uint8)
+        assert lz4_frame.decompress_all(memoryview(b"".join(changed)), places[0], output.data, places[1]) is is_sound
+        if is_sound:
+            assert b"".join(contents) == output.tobytes()
+
+
 @pytest.mark.parametrize("nbytes", [1, 65_535, 65_536, 65_537, 1_000_000])
 def test_the_longest_frame_is_bounded_without_the_library(monkeypatch, nbytes):
     frame = lz4.frame.compress(RANDOM.bytes(nbytes), store_size=False)
