@@ -98,15 +98,16 @@ def are_ascii(memory: Bytes, starts: Int64s, stops: Int64s) -> Bools:
     """Return for each of many half-open ranges of bytes whether every byte is below 128. O(bytes), at memory speed."""
     ascii_only = np.ones(len(starts), np.bool_)
     # The last byte of the memory is its own segment: `reduceat` knows no segment that ends there.
-    for i in np.flatnonzero(stops == len(memory)).tolist():
+    for i in (stops == len(memory)).nonzero()[0].tolist():
         ascii_only[i] = starts[i] == stops[i] or np.maximum.reduce(memory[starts[i] :]) < 0x80
-    some = np.flatnonzero((starts < stops) & (stops < len(memory)))
+    (some,) = ((starts < stops) & (stops < len(memory))).nonzero()
     if len(some):
         # From the last range to the first: the segment from the end of one to the start of the next is then
         # one byte, and not all that lies between them.
-        some = some[np.argsort(-starts[some])]
-        edges = np.column_stack((starts[some], stops[some])).ravel()
-        ascii_only[some] = np.maximum.reduceat(memory, edges)[::2] < 0x80
+        some = some[(-starts[some]).argsort()]
+        edges = np.empty((len(some), 2), np.int64)
+        edges[:, 0], edges[:, 1] = starts[some], stops[some]
+        ascii_only[some] = np.maximum.reduceat(memory, edges.ravel())[::2] < 0x80
     return ascii_only
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ LEAST_MESSAGE_NBYTES: Final = 48
 """Fewer bytes cannot be the message of a batch that has rows: prefix, root, two tables and their vtables."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """The place of a message in a file: ``Block`` of File.fbs.
 
     Parameters
@@ -87,8 +86,8 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     uncovered = _uncovered(dictionaries, record_batches, footer_byte_offset)
     return Footer(
         SchemaHeader(schema),
-        tuple(Block(*row) for row in dictionaries.tolist()),
-        tuple(Block(*row) for row in record_batches.tolist()),
+        tuple(map(Block._make, dictionaries.tolist())),
+        tuple(map(Block._make, record_batches.tolist())),
         decode_custom_metadata(view),
         uncovered,
     )
@@ -99,8 +98,16 @@ def _decode_blocks(view: reader.TableView, name: str, end: int) -> Int64s:
     blocks = view.structs(name)
     if not len(blocks):
         return blocks
-    offsets, metadata_nbytes, body_nbytes = blocks[:, 0], blocks[:, 1], blocks[:, 2]
-    # Each summand is bounded by `end` first, so that no sum can overflow.
+    offsets, metadata_nbytes, body_nbytes = blocks.T
+    # Taken for unsigned, a negative number is larger than any offset. Each summand is bounded first: no sum can overflow.
+    if (
+        int(np.maximum.reduce(blocks.view(np.uint64), axis=None)) <= end
+        and int(np.minimum.reduce(metadata_nbytes)) > 0
+        and not int(np.bitwise_or.reduce(offsets)) % BODY_ALIGNMENT
+        and int(np.maximum.reduce(offsets + metadata_nbytes + body_nbytes)) <= end
+    ):
+        return blocks
+    # Again, to find the first that is wrong.
     bad = (offsets < 0) | (offsets > end) | (metadata_nbytes <= 0) | (metadata_nbytes > end)
     bad |= (body_nbytes < 0) | (body_nbytes > end) | (offsets % BODY_ALIGNMENT != 0)
     bad |= np.where(bad, 0, offsets) + np.where(bad, 0, metadata_nbytes) + np.where(bad, 0, body_nbytes) > end

@@ -101,10 +101,10 @@ def _plain_fields(
     nbytes = stops - starts
     # Names may share bytes, and each check and copy costs its own.
     demand(int(nbytes.sum()) <= len(fields.memory))
-    named = np.flatnonzero(nbytes)
+    (named,) = nbytes.nonzero()
     first, last = (int(starts[named].min()), int(stops[named].max())) if len(named) else (0, 0)
     names = fields.memory[first:last].tobytes()
-    starts = np.where(nbytes > 0, starts - first, 0)
+    starts = starts - first if len(named) == count else np.where(nbytes > 0, starts - first, 0)
     stops = starts + nbytes
     is_plain = are_ascii(np.frombuffer(names, np.uint8), starts, stops)
     is_plain &= ~(fields.has("dictionary") | fields.has_elements("children") | fields.has_elements("custom_metadata"))
