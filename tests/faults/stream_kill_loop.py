@@ -93,6 +93,9 @@ def drive(folder, queries, *, drains):
 class Driver:
     def __init__(self, folder, queries, *, drains):
         (folder / "ready").unlink(missing_ok=True)
+        for offsets in folder.glob("*/checkpoint/offsets"):
+            if not (offsets / "0").exists():  # Spark refuses what is left of a file whose writing was killed
+                shutil.rmtree(offsets)
         order = json.dumps({"folder": str(folder), "queries": queries, "drains": drains})
         hidden = ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
         environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
