@@ -32,7 +32,8 @@ from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open
 from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds, keep_ends
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import Footer, decode_footer
+from spark_arrow_ipc.ipc.metadata.footer import Footer, decode_footer, footer_depth
+from spark_arrow_ipc.ipc.metadata.known_schemas import decode_known_schema
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
@@ -270,7 +271,7 @@ def _read_file_metadata(source: ByteSource, head: memoryview | None, limits: Lim
     flatbuffer, byte_offset = read_footer(source, limits)
     with inside(byte_offset):
         footer = decode_footer(flatbuffer, byte_offset, limits)
-        message = decode_schema(footer.schema.view, limits)
+        message = decode_known_schema(footer.schema.view, limits, footer_depth(limits) - 1)
     if head is not None:
         check_covered(source, head, footer, limits)
     return footer, message

@@ -60,6 +60,11 @@ class Footer:
     uncovered: tuple[tuple[int, int], ...] = ()
 
 
+def footer_depth(limits: Limits) -> int:
+    """Return the most levels of tables of a footer, itself counted: of fields inside fields, with their types and pairs."""
+    return 2 * limits.max_depth + 8
+
+
 def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limits) -> Footer:
     """Return the footer in the flatbuffer that begins at `footer_byte_offset`.
 
@@ -72,7 +77,7 @@ def decode_footer(flatbuffer: memoryview, footer_byte_offset: int, limits: Limit
     LimitError
         There are more blocks than the limits allow.
     """
-    view = reader.root(flatbuffer, tables.FOOTER, max_depth=2 * limits.max_depth + 8)
+    view = reader.root(flatbuffer, tables.FOOTER, max_depth=footer_depth(limits))
     schema = view.table("schema")
     if schema is None:
         raise InvalidMetadataError(expected="a schema in the footer", found="none", spec="File.fbs, Footer.schema")
