@@ -124,7 +124,7 @@ def of_buffers(checksums: MessageChecksums | None) -> Sequence[int] | None:
     return None if checksums is None else checksums.buffers
 
 
-def check_header(metadata: memoryview, expected: MessageChecksums) -> None:
+def check_header(metadata: memoryview, expected: int) -> None:
     """Compare the metadata of a message with its checksum.
 
     Raises
@@ -133,9 +133,9 @@ def check_header(metadata: memoryview, expected: MessageChecksums) -> None:
         The bytes were changed.
     """
     found = checksum(metadata)
-    if found != expected.header:
+    if found != expected:
         raise InvalidMetadataError(
-            expected=f"a header with the checksum {expected.header:016x}", found=f"{found:016x}: {_CHANGED}"
+            expected=f"a header with the checksum {expected:016x}", found=f"{found:016x}: {_CHANGED}"
         )
 
 

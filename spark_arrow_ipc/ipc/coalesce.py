@@ -68,7 +68,7 @@ class Run:
 
 
 class Shapes:
-    """The shape of the last message, which the next one most often has too."""
+    """The shape of the last message, which the next one most often has too. Several threads may ask it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -76,9 +76,10 @@ class Shapes:
 
     def of(self, metadata: memoryview) -> MessageShape | None:
         """Return the shape of a message, or None if messages like it are read one by one."""
-        if self._last is None or not self._last.fits(metadata):
-            self._last = learn(metadata, self._limits)
-        return self._last
+        last = self._last
+        if last is None or not last.fits(metadata):
+            last = self._last = learn(metadata, self._limits)
+        return last
 
 
 def coalesce(

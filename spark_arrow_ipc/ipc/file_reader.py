@@ -147,9 +147,8 @@ class FileReader(BatchReader):
         if (checksums := self.checksums) is None:
             return False
         try:
-            source = self._with_headers(numbers)
-            pairs = ((self._read_metadata(source, self.blocks[i]), checksums.record_batch(i)) for i in numbers)
-            return all(checksum(metadata) == expected.header for metadata, expected in pairs)
+            source, expected = self._with_headers(numbers), checksums.headers.tolist()
+            return all(checksum(self._read_metadata(source, self.blocks[i])) == expected[i] for i in numbers)
         except (InvalidArrowError, LimitError):
             return False
 
@@ -346,23 +345,24 @@ class FileReader(BatchReader):
     def read_header(self, i: int) -> RecordBatchHeader:
         """Read the header of record batch `i`, with its row count, and not its body."""
         with self._at(i):
-            return expect(
-                self._read_message(self._source, self._block(i)), MessageHeader.RecordBatch, RecordBatchHeader
-            )
+            message = self._read_message(self._source, self._block(i))
+            return expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
 
     def _with_headers(self, numbers: Sequence[int]) -> ByteSource:
         """Return the source with the headers of record batches in memory, where reads wait and they are not large."""
         blocks = [self._block(i) for i in numbers] if self._source.waits else ()
         return with_headers(self._source, blocks)
 
-    def row_counts(self, numbers: Sequence[int], shapes: Shapes | None = None) -> list[int]:
-        """Return the rows of record batches by headers, faster where these are alike; `shapes` are of files before."""
+    def row_counts(self, numbers: Sequence[int], shapes: Shapes | None = None, *, verified: bool = False) -> list[int]:
+        """Return the rows of record batches by headers, `verified` as by a read; `shapes` of files before make it fast."""
         shapes = Shapes(self._columns.limits) if shapes is None else shapes
-        counts = []
-        source = self._with_headers(numbers)
+        expected = self.checksums.headers.tolist() if verified and self._verifies and self.checksums else None
+        counts, source = list[int](), self._with_headers(numbers)
         for i in numbers:
             with self._at(i):
                 metadata = self._read_metadata(source, self._block(i))
+                if expected is not None:
+                    check_header(metadata, expected[i])
             shape = shapes.of(metadata)
             rows = -1 if shape is None else shape.rows(metadata)
             counts.append(rows if rows >= 0 else self.read_header(i).length)  # which raises the errors
@@ -410,7 +410,7 @@ class FileReader(BatchReader):
         limits = self._columns.limits
         metadata = self._read_metadata(source, block)
         if checksums is not None:
-            check_header(metadata, checksums)
+            check_header(metadata, checksums.header)
         flatbuffer = split_block(metadata, block)
         with inside(block.byte_offset + block.metadata_nbytes - len(flatbuffer)):
             message = self._messages.decode(flatbuffer, limits)

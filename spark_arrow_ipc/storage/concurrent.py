@@ -27,7 +27,13 @@ _SLOW_SECONDS: Final = 0.0005
 _Item = TypeVar("_Item")
 
 
-def each(call: Callable[[_Item], object], items: Sequence[_Item], *, waits: bool = False) -> None:
+def each(
+    call: Callable[[_Item], object],
+    items: Sequence[_Item],
+    *,
+    waits: bool = False,
+    slow_seconds: float | None = None,
+) -> None:
     """Call a function for each item.
 
     The first error is raised when all calls have ended that were begun; the function may not be called for later items.
@@ -40,15 +46,19 @@ def each(call: Callable[[_Item], object], items: Sequence[_Item], *, waits: bool
         Its arguments.
     waits
         Whether every call is known to wait (`Traits.waits`): 64 are made at once, from the first one on.
+    slow_seconds
+        Calls that take longer on average wait for something, and threads are worth it. The default is for single calls of
+        the file system.
     """
     if waits:
         _in_threads(call, items, min(_THREADS_THAT_WAIT, len(items)))
         return
+    most = _SAMPLE * (_SLOW_SECONDS if slow_seconds is None else slow_seconds)
     begun = perf_counter()
     for item in items[:_SAMPLE]:
         call(item)
     rest = islice(items, _SAMPLE, None)
-    if perf_counter() - begun < _SAMPLE * _SLOW_SECONDS:
+    if perf_counter() - begun < most:
         for item in rest:
             call(item)
         return

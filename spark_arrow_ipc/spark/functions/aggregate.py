@@ -1,4 +1,4 @@
-"""`aggregate` and `count`: Spark's own answers, of which the largest part is computed where the data are decoded."""
+"""`aggregate`: Spark's own answers, of which the largest part is computed where the data are decoded."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql import types as s
 
 from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
-from spark_arrow_ipc.spark.functions.map_in_arrow import Paths, load_mapped, load_plain
+from spark_arrow_ipc.spark.functions.map_in_arrow import load_mapped, load_plain
 from spark_arrow_ipc.spark.functions.shipped_function import ship
+from spark_arrow_ipc.spark.options.arguments import Paths
 
-__all__ = ["aggregate", "count"]
+__all__ = ["aggregate"]
 
 
 def aggregate(
-    spark: SparkSession, path: Paths, *, aggregates: Mapping[str, str], group_by: Sequence[str] = (), **options: Any
+    spark: SparkSession,
+    path: Paths,
+    *,
+    aggregates: Mapping[str, str],
+    group_by: Sequence[str] = (),
+    **options: Any,
 ) -> DataFrame:
     """Return Spark's answer to ``load(path).groupBy(...).agg(...)``, with most of the work done in the workers.
 
@@ -60,29 +65,3 @@ def aggregate(
     grouped = partial.groupBy(*plan.keys).agg(*plan.totals)
     keys = [f.col(key).alias(name) for key, name in zip(plan.keys, plan.key_names, strict=True)]
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
-
-
-def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Any) -> int:
-    """Return the number of rows, as ``load(path).count()`` does.
-
-    Without `where` no value is read: record batches have their number of rows in their headers. With it the columns of
-    the predicate are.
-
-    Parameters
-    ----------
-    spark, path, **options
-        As for `aggregate`.
-    where
-        Counts only rows for which this predicate is true.
-
-    Raises
-    ------
-    OptionError, NoFilesError, ArrowIpcError
-        From Spark, as PySpark wraps them: an option is wrong, there is no file, or a header is broken.
-    """
-    if where is not None:
-        options["where"] = where
-    # A row for each task: Spark need not add them up, nor anybody know the columns.
-    plan = plan_aggregate(s.StructType([]), (), {"rows": "count(*)"}, path)
-    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, asked=plan.asked)
-    return sum(int(row[0]) for row in partial.collect())

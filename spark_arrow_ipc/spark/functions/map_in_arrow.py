@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -13,13 +11,12 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.functions.mapped_source import Mapping, mapped_source
+from spark_arrow_ipc.spark.functions.mapped_source import Mapping as FunctionMapping
+from spark_arrow_ipc.spark.functions.mapped_source import mapped_source
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ShippedFunction, ship
+from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
 
-__all__ = ["Paths", "load_mapped", "load_plain", "map_in_arrow"]
-
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""A path, or several."""
+__all__ = ["load_mapped", "load_plain", "map_in_arrow"]
 
 _ZONE: Final = "spark.sql.session.timeZone"
 
@@ -28,7 +25,11 @@ _REGISTERED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 def map_in_arrow(
-    spark: SparkSession, path: Paths, function: BatchFunction, schema: s.StructType | str, **options: Any
+    spark: SparkSession,
+    path: Paths,
+    function: BatchFunction,
+    schema: s.StructType | str,
+    **options: Any,
 ) -> DataFrame:
     """Return the result of a function over Arrow IPC files, run in the workers that decode them.
 
@@ -50,8 +51,8 @@ def map_in_arrow(
         checked against it; types that hold fewer values (`int32` for bigint, dictionaries and views for string) are
         converted.
     **options
-        Those of ``spark.read.format("arrowipc")``: ``where="year = 2024"``, ``columns="id, text"``. A list is passed on
-        as JSON.
+        Those of ``spark.read.format("arrowipc")``: ``where="year = 2024"``, ``columns=["id", "text"]``; values as for
+        `spark_arrow_ipc.options.read`.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def load_mapped(
     path: Paths,
     function: ShippedFunction,
     output: s.StructType,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
     *,
     asked: s.StructType | None = None,
 ) -> DataFrame:
@@ -87,7 +88,7 @@ def load_mapped(
         The columns that it gets, a part of those that a read has; None for all.
     """
     expected_arrow_schema(output)
-    mapping = Mapping(function, output, str(spark.conf.get(_ZONE)), asked)
+    mapping = FunctionMapping(function, output, str(spark.conf.get(_ZONE)), asked)
     registered = _REGISTERED.setdefault(spark, set())
     if mapping.name not in registered:
         spark.dataSource.register(mapped_source(mapping))
@@ -95,20 +96,10 @@ def load_mapped(
     return _load(spark, mapping.name, path, options)
 
 
-def load_plain(spark: SparkSession, path: Paths, options: dict[str, Any]) -> DataFrame:
+def load_plain(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> DataFrame:
     """Return the DataFrame of ``load(path)``; parameters as for `map_in_arrow`."""
     return _load(spark, ArrowIpcDataSource.name(), path, options)
 
 
-def _load(spark: SparkSession, name: str, path: Paths, options: dict[str, Any]) -> DataFrame:
-    return spark.read.format(name).options(**{key: _text(value) for key, value in options.items()}).load(_paths(path))
-
-
-def _text(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, (list, tuple)) else value
-
-
-def _paths(path: Paths) -> str | list[str]:
-    if isinstance(path, (str, os.PathLike)):
-        return os.fspath(path)
-    return [os.fspath(each) for each in path]
+def _load(spark: SparkSession, name: str, path: Paths, options: Mapping[str, Any]) -> DataFrame:
+    return spark.read.format(name).options(**strings_of_read(path, options)).load()

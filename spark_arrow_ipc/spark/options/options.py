@@ -45,7 +45,7 @@ from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = [
-    "OPTIONS", "READING", "STREAMING", "WRITING", "ReadOptions", "SparkWriteOptions", "StreamOptions", "is_for_streams",
+    "OPTIONS", "PATHS", "READING", "STREAMING", "WRITING", "ReadOptions", "SparkWriteOptions", "StreamOptions", "is_for_streams",
     "parse_stream",
 ]  # fmt: skip
 
@@ -59,6 +59,9 @@ _PATHS = d.Option(
     "Several files or directories; `load([a, b])` sets it.",
     name="paths", kind=kinds.PATHS,
 )  # fmt: skip
+PATHS = (_PATH.name, _PATHS.name)
+"""The names of the options that functions have as an argument."""
+
 _STORAGE = (
     "storage.*", "a string", "eu-central-1",
     "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a value.",

@@ -19,9 +19,9 @@ from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of
-from spark_arrow_ipc.spark.functions.map_in_arrow import Paths
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options.arguments import Paths
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.given_options import split_options
