@@ -16,11 +16,12 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc import compact
+from spark_arrow_ipc import compact, options
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import ConcurrentWriteError
 
@@ -29,12 +30,14 @@ log = logging.getLogger("nightly_compaction")
 BUILD = Path(__file__).parents[1] / "build" / "nightly"
 
 
-def compact_all(spark: SparkSession, paths: list[str], sort_by: list[str], **options: str) -> int:
+def compact_all(
+    spark: SparkSession, paths: list[str], sort_by: list[str], **given: Unpack[options.CompactKeywords]
+) -> int:
     """Compact each data set and clear what jobs that died have left; return the status of the program."""
     status = 0
     for path in paths:
         try:
-            log.info("%s: %s", path, compact(spark, path, sort_by=sort_by, **options))
+            log.info("%s: %s", path, compact(spark, path, sort_by=sort_by, **given))
         except ConcurrentWriteError as error:
             log.warning("%s: left for the next night: %s", path, error)
             status = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -12,6 +12,7 @@ from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
 from spark_arrow_ipc.spark.functions.map_in_arrow import load_mapped, load_plain
 from spark_arrow_ipc.spark.functions.shipped_function import ship
 from spark_arrow_ipc.spark.options.arguments import Paths
+from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
 
 __all__ = ["aggregate"]
 
@@ -22,7 +23,7 @@ def aggregate(
     *,
     aggregates: Mapping[str, str],
     group_by: Sequence[str] = (),
-    **options: Any,
+    **options: Unpack[FunctionKeywords],
 ) -> DataFrame:
     """Return Spark's answer to ``load(path).groupBy(...).agg(...)``, with most of the work done in the workers.
 

@@ -13,7 +13,7 @@ did.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
 from spark_arrow_ipc.spark.functions.map_in_arrow import load_mapped
 from spark_arrow_ipc.spark.functions.shipped_function import ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
+from spark_arrow_ipc.spark.options.keywords import CountKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
 __all__ = ["count"]
@@ -38,7 +39,7 @@ _HONOURED: Final = frozenset({
 """The options with which rows are counted without tasks. One that is not here is left to tasks."""
 
 
-def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Any) -> int:
+def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
     """Return the number of rows, as ``load(path).count()`` does.
 
     Without `where` no value is read: record batches have their number of rows in their headers, which the driver's process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,7 @@ from spark_arrow_ipc.spark.functions.mapped_source import Mapping as FunctionMap
 from spark_arrow_ipc.spark.functions.mapped_source import mapped_source
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ShippedFunction, ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
+from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
 
 __all__ = ["load_mapped", "load_plain", "map_in_arrow"]
 
@@ -29,7 +30,7 @@ def map_in_arrow(
     path: Paths,
     function: BatchFunction,
     schema: s.StructType | str,
-    **options: Any,
+    **options: Unpack[FunctionKeywords],
 ) -> DataFrame:
     """Return the result of a function over Arrow IPC files, run in the workers that decode them.
 

@@ -1,4 +1,4 @@
-"""Keyword arguments of ``spark_arrow_ipc.options``, for type checkers.
+"""Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
 
 Printed by ``make_keywords.py`` from the table of options (``options.py``, ``stream_options.py``): change that, and print anew.
 """
@@ -10,21 +10,18 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Literal, TypedDict
 
-__all__ = ["ReadKeywords", "ReadStreamKeywords", "WriteKeywords", "WriteStreamKeywords"]
+__all__ = [
+    "CompactKeywords", "CountKeywords", "FunctionKeywords", "ReadKeywords", "ReadStreamKeywords", "RewriteKeywords",
+    "WriteKeywords", "WriteStreamKeywords",
+]  # fmt: skip
 
 
 class _ScanKeywords(TypedDict, total=False):
     """Options of reads and of reading streams."""
 
-    path: str | PathLike[str]
-    """The file or directory; `load(path)` and `save(path)` set it."""
-    paths: Sequence[str | PathLike[str]]
-    """Several files or directories; `load([a, b])` sets it."""
     columns: str | Sequence[str]
     """The columns to read, in this order, fields of structs too, and each once; the others are neither read nor
     decoded."""
-    where: str
-    """Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped."""
     metadataColumns: bool
     """Whether columns with the origin of each row are added."""
     maxPartitionBytes: int | str
@@ -101,8 +98,8 @@ class _ScanKeywords(TypedDict, total=False):
     value."""
 
 
-class ReadKeywords(_ScanKeywords, total=False):
-    """Options of a read."""
+class CountKeywords(_ScanKeywords, total=False):
+    """Options of `count`."""
 
     metadataOnly: bool
     """Whether the result is a table of the files' record batches, made from their headers alone."""
@@ -110,9 +107,31 @@ class ReadKeywords(_ScanKeywords, total=False):
     """What the server of a table wants to know ([dissociated.md](dissociated.md)). No error shows it."""
 
 
+class FunctionKeywords(CountKeywords, total=False):
+    """Options of `map_in_arrow` and `aggregate`."""
+
+    where: str
+    """Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped."""
+
+
+class ReadKeywords(FunctionKeywords, total=False):
+    """Options of a read."""
+
+    path: str | PathLike[str]
+    """The file or directory; `load(path)` and `save(path)` set it."""
+    paths: Sequence[str | PathLike[str]]
+    """Several files or directories; `load([a, b])` sets it."""
+
+
 class ReadStreamKeywords(_ScanKeywords, total=False):
     """Options of reading a stream."""
 
+    path: str | PathLike[str]
+    """The file or directory; `load(path)` and `save(path)` set it."""
+    paths: Sequence[str | PathLike[str]]
+    """Several files or directories; `load([a, b])` sets it."""
+    where: str
+    """Only rows for which this is true are read. Partitions, files and record batches without such rows are skipped."""
     maxFilesPerTrigger: int
     """How many files a batch has at most. `Trigger.Once` takes all."""
     maxBytesPerTrigger: int | str
@@ -220,6 +239,137 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` (nothing is
     written)."""
+    commitToken: str
+    """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
+    directory remembers the newest 1,000 tokens."""
+
+
+class RewriteKeywords(FunctionKeywords, total=False):
+    """Options of `rewrite`."""
+
+    compression: Literal["none", "lz4", "zstd"]
+    """How the buffers are compressed."""
+    compressionLevel: int
+    """The level of `compression`; without it, the library's own default."""
+    recordBatchRows: int
+    """How many rows a record batch of a written file has at most."""
+    recordBatchBytes: int | str
+    """About how many bytes a record batch of a written file has at most, before compression."""
+    ipcFormat: Literal["file", "stream"]
+    """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
+    partitionBy: str | Sequence[str]
+    """The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a
+    task writes one file for each partition."""
+    maxRecordsPerFile: int
+    """How many rows a file has at most; without it, a task writes one file (one for each partition)."""
+    maxFileBytes: int | str
+    """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
+    an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
+    dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
+    """The columns that are dictionary-encoded, with int32 indices and one dictionary a file. `auto` takes the strings
+    and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task."""
+    tensorColumns: str | Mapping[str, Sequence[int | None]]
+    """The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with
+    a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error."""
+    metadata: Mapping[str, str]
+    """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
+    the key in lower case."""
+    statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
+    """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
+    `auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them."""
+    partitionOverwriteMode: Literal["static", "dynamic"]
+    """What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to."""
+    ifExists: Literal["append", "error", "ignore"]
+    """What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` (nothing is
+    written)."""
+    schemaCheck: Literal["merge", "exact", "none"]
+    """What columns a job may have that keeps files: those of the newest file, where `merge` lets it add columns and
+    widen types, and `exact` does not; `none` checks nothing."""
+    caseSensitive: bool
+    """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
+    `spark.sql.caseSensitive=true`."""
+    keepReplaced: timedelta | int | str
+    """How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum
+    after that removes them."""
+    commitRetention: timedelta | int | str
+    """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
+    time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
+    durability: Literal["fsync", "none"]
+    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
+    commitToken: str
+    """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
+    directory remembers the newest 1,000 tokens."""
+    restoreTypes: bool
+    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value
+    that the type does not hold exactly is an error."""
+
+
+class CompactKeywords(TypedDict, total=False):
+    """Options of `compact`."""
+
+    outputBatchRows: int
+    """How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."""
+    maxBatchBytes: int | str
+    """How much memory one record batch may need as it is in the file, and one row as Spark gets it, where dictionaries,
+    runs and shared elements are values; all rows of a batch may take 32 times as much, one after the other. All
+    dictionaries of a file together may need as much again. A file that needs more is an error."""
+    concatenatedStreams: Literal["warn", "read", "error"]
+    """What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn`
+    reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`."""
+    validation: Literal["full", "structural"]
+    """`full` checks structure and values (UTF-8, offsets, indices); `structural` skips the values: only for files from
+    a writer that you trust."""
+    verifyChecksums: bool
+    """Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were
+    changed after it was written are then an error."""
+    mapKeys: Literal["error", "lastWins"]
+    """The treatment of a duplicate key of a map: an `error`, or `lastWins`."""
+    pathGlobFilter: str
+    """Only files whose names match are read. Names of directories do not matter."""
+    modifiedBefore: datetime | str
+    """Only files that were last modified before are read; a time without a zone is in `timeZone`, else in UTC."""
+    modifiedAfter: datetime | str
+    """Only files that were last modified after are read; a time without a zone is in `timeZone`, else in UTC."""
+    timeZone: str
+    """The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes the
+    session's, which only tasks know."""
+    memoryMap: bool
+    """Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."""
+    storage: Mapping[str, str]
+    """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). No error shows a
+    value."""
+    compression: Literal["none", "lz4", "zstd"]
+    """How the buffers are compressed."""
+    compressionLevel: int
+    """The level of `compression`; without it, the library's own default."""
+    recordBatchRows: int
+    """How many rows a record batch of a written file has at most."""
+    recordBatchBytes: int | str
+    """About how many bytes a record batch of a written file has at most, before compression."""
+    ipcFormat: Literal["file", "stream"]
+    """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
+    maxRecordsPerFile: int
+    """How many rows a file has at most; without it, a task writes one file (one for each partition)."""
+    maxFileBytes: int | str
+    """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
+    an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
+    metadata: Mapping[str, str]
+    """`metadata.owner=me` adds the pair owner=me to the schema's and the footer's metadata of every file. Spark passes
+    the key in lower case."""
+    statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
+    """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
+    `auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them."""
+    caseSensitive: bool
+    """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
+    `spark.sql.caseSensitive=true`."""
+    keepReplaced: timedelta | int | str
+    """How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum
+    after that removes them."""
+    commitRetention: timedelta | int | str
+    """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
+    time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
+    durability: Literal["fsync", "none"]
+    """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     commitToken: str
     """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
     directory remembers the newest 1,000 tokens."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
+from spark_arrow_ipc.spark.options.compacting import of_compactions
 from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
+from spark_arrow_ipc.spark.options.options import PATHS, READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
 
 __all__ = ["FOR_BATCHES", "source"]
@@ -19,7 +20,10 @@ __all__ = ["FOR_BATCHES", "source"]
 FOR_BATCHES: Final = frozenset({"metadataOnly", "token"})
 """The options of a read that a stream refuses."""
 
-_HEAD: Final = '''"""Keyword arguments of ``spark_arrow_ipc.options``, for type checkers.
+_OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})
+"""Options that functions have as arguments: `count` all of them, the others those of paths."""
+
+_HEAD: Final = '''"""Keyword arguments of ``spark_arrow_ipc.options`` and of functions that read or rewrite, for type checkers.
 
 Printed by ``make_keywords.py`` from the table of options (``options.py``, ``stream_options.py``): change that, and print anew.
 """
@@ -31,7 +35,10 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Literal, TypedDict
 
-__all__ = ["ReadKeywords", "ReadStreamKeywords", "WriteKeywords", "WriteStreamKeywords"]
+__all__ = [
+    "CompactKeywords", "CountKeywords", "FunctionKeywords", "ReadKeywords", "ReadStreamKeywords", "RewriteKeywords",
+    "WriteKeywords", "WriteStreamKeywords",
+]  # fmt: skip
 '''
 
 _WIDTH: Final = 120
@@ -39,19 +46,29 @@ _WIDTH: Final = 120
 
 def source() -> str:
     """Return the text of ``keywords.py``."""
-    of_scans = [option for option in READING if option.name not in FOR_BATCHES]
-    of_files = [option for option in WRITING if option.name not in FOR_JOBS]
+    both = {option.name for option in READING}
+    of_scans = _but(READING, FOR_BATCHES | _OF_ARGUMENTS)
+    where = _only(READING, _OF_ARGUMENTS - {*PATHS})
+    paths = _only(READING, frozenset(PATHS))
     classes: list[tuple[str, str, str, Iterable[Option]]] = [
         ("_ScanKeywords", "TypedDict", "Options of reads and of reading streams.", of_scans),
-        ("ReadKeywords", "_ScanKeywords", "Options of a read.", _only(READING, FOR_BATCHES)),
-        ("ReadStreamKeywords", "_ScanKeywords", "Options of reading a stream.", STREAMING),
-        ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", of_files),
+        ("CountKeywords", "_ScanKeywords", "Options of `count`.", _only(READING, FOR_BATCHES)),
+        ("FunctionKeywords", "CountKeywords", "Options of `map_in_arrow` and `aggregate`.", where),
+        ("ReadKeywords", "FunctionKeywords", "Options of a read.", paths),
+        ("ReadStreamKeywords", "_ScanKeywords", "Options of reading a stream.", [*paths, *where, *STREAMING]),
+        ("WriteStreamKeywords", "TypedDict", "Options of writing a stream.", _but(WRITING, FOR_JOBS)),
         ("WriteKeywords", "WriteStreamKeywords", "Options of a write.", _only(WRITING, FOR_JOBS)),
+        ("RewriteKeywords", "FunctionKeywords", "Options of `rewrite`.", _but(WRITING, both)),
+        ("CompactKeywords", "TypedDict", "Options of `compact`.", of_compactions()),
     ]
     return "\n\n".join([_HEAD, *("\n".join(_class(*each)) + "\n" for each in classes)])
 
 
-def _only(options: Iterable[Option], names: frozenset[str]) -> list[Option]:
+def _but(options: Iterable[Option], names: Container[str]) -> list[Option]:
+    return [option for option in options if option.name not in names]
+
+
+def _only(options: Iterable[Option], names: Container[str]) -> list[Option]:
     return [option for option in options if option.name in names]
 
 

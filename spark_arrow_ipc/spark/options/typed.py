@@ -7,6 +7,9 @@
     spark.read.format("arrowipc").options(**options.read(where="year = 2024", columns=["id", "name"])).load(path)
     frame.write.format("arrowipc").options(**options.write(compression="zstd", commitToken="day 7")).save(path)
 
+The functions `map_in_arrow`, `aggregate`, `count`, `rewrite` and `compact` take the same arguments; what type checkers know
+of theirs is here as well, for functions of yours that pass options on (``**options: Unpack[options.RewriteKeywords]``).
+
 Strategy
 --------
 The names are those of Spark's options, as `docs/options.md` lists them. Type checkers see them in ``keywords.py``, which is
@@ -23,8 +26,12 @@ from typing import Any, Unpack
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.keywords import (
+    CompactKeywords,
+    CountKeywords,
+    FunctionKeywords,
     ReadKeywords,
     ReadStreamKeywords,
+    RewriteKeywords,
     WriteKeywords,
     WriteStreamKeywords,
 )
@@ -39,7 +46,8 @@ from spark_arrow_ipc.spark.options.options import (
 from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
 
 __all__ = [
-    "ReadKeywords", "ReadStreamKeywords", "WriteKeywords", "WriteStreamKeywords", "read", "read_stream", "write", "write_stream",
+    "CompactKeywords", "CountKeywords", "FunctionKeywords", "ReadKeywords", "ReadStreamKeywords", "RewriteKeywords",
+    "WriteKeywords", "WriteStreamKeywords", "read", "read_stream", "write", "write_stream",
 ]  # fmt: skip
 
 

@@ -12,10 +12,10 @@ the files that are made are the newest from then on.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pyspark.sql import SparkSession
 
@@ -30,15 +30,16 @@ from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.small_files import Bin, fill_bins
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.spark.datasource import read_options
-from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options.compacting import check_compacted
 from spark_arrow_ipc.spark.options.enums import Durability, Nanoseconds
-from spark_arrow_ipc.spark.options.options import READING, WRITING, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.keywords import CompactKeywords
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.given_options import split_options
+from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
 from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
 from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.rewrite import sorted_plan, zone_of
@@ -48,14 +49,6 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
 __all__ = ["compact"]
-
-_TAKEN: Final = frozenset({
-    "path_glob_filter", "modified_before", "modified_after", "time_zone", "validation", "verify_checksums", "memory_map",
-    "max_batch_bytes", "output_batch_rows", "concatenated_streams", "map_keys", "storage",
-    "compression", "compression_level", "record_batch_rows", "record_batch_bytes", "max_records_per_file", "max_file_bytes",
-    "statistics", "metadata", "ipc_format", "durability", "commit_token", "commit_retention", "keep_replaced", "case_sensitive",
-})  # fmt: skip
-"""The options that change neither rows nor types: which files are joined, how bytes are read, and how files are written."""
 
 _KEPT: Final = "1h"
 """How long replaced files live on by default, for reads and streams that are under way."""
@@ -68,7 +61,7 @@ def compact(
     file_bytes: int | str = "128m",
     sort_by: str | Sequence[str] = (),
     sort_bytes: int | str = "512m",
-    **options: Any,
+    **options: Unpack[CompactKeywords],
 ) -> RewriteResult:
     """Join the small files of a data set into larger ones, in place.
 
@@ -120,7 +113,7 @@ def compact(
         listed.extend(_data_file(root, file) for file in files)
         accepts = file_filter(reading).accepts()
         small = [file for file, at in zip(files, listed, strict=True) if accepts is None or accepts(at)]
-        bins.extend(fill_bins(small, _file_nbytes(file_bytes)))
+        bins.extend(fill_bins(small, byte_argument("file_bytes", file_bytes)))
         return [file for each in bins for file in each.files]
 
     job = plan_job(
@@ -160,31 +153,16 @@ def compact(
     return RewriteResult.of(summary, {file.path: file.nbytes for file in joined}, rows_read)
 
 
-def _options(path: str, given: dict[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
+def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
     """Parse the options, and refuse those that would change rows or types."""
     of_read, of_write = split_options(given)
-    for side, strings in ((READING, of_read), (WRITING, of_write)):
-        taken = {option.name for name, rows in side.attributes.items() if name in _TAKEN for option in rows}
-        for key in strings:
-            option = side.option(key)
-            if option is None or option.name not in taken:
-                raise OptionError(
-                    f"the option {key} could change rows, types or partitions, and a compaction keeps them; remove it, or use "
-                    "rewrite"
-                )
+    check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
     reading = replace(read_options({**of_read, "path": path}), merge_schema=True, nanoseconds=Nanoseconds.LONG)
     if "concatenatedstreams" not in names:  # what reads pass over with a warning must not be deleted
         reading = replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
     kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
     return reading, replace(SparkWriteOptions.parse({**of_write, **kept, "path": path}), restore_types=True)
-
-
-def _file_nbytes(given: int | str) -> int:
-    try:
-        return parsers.byte_size(str(given))
-    except ValueError as error:
-        raise OptionError(expected="bytes as file_bytes, as 128m", found=repr(given)) from error
 
 
 def _plan(

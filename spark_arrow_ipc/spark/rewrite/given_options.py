@@ -1,4 +1,4 @@
-"""Tell the options of a rewrite apart: those of its read, those of its write, and those of both.
+"""Tell the options of a rewrite apart: those of its read, those of its write, and those of both; and its own numbers of bytes.
 
 Strategy
 --------
@@ -12,18 +12,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options import parsers
+from spark_arrow_ipc.spark.options.arguments import strings_without_paths
 from spark_arrow_ipc.spark.options.given import Side, check_known
-from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
-from spark_arrow_ipc.spark.options.typed import strings_of
+from spark_arrow_ipc.spark.options.options import PATHS, READING, STREAMING, WRITING
 
-__all__ = ["split_options"]
-
-_PATHS: Final = ("path", "paths")
+__all__ = ["byte_argument", "split_options"]
 
 _BOTH: Final = Side(
     "rewriting",
     "rewritten",
-    {name: rows for name, rows in {**READING.attributes, **WRITING.attributes}.items() if name not in _PATHS},
+    {name: rows for name, rows in {**READING.attributes, **WRITING.attributes}.items() if name not in PATHS},
 )
 
 
@@ -40,11 +39,35 @@ def split_options(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, s
     OptionError
         There is no such option, it is for streams, or its value has a wrong type.
     """
-    strings = strings_of(given)
-    for name in strings:
-        if name.lower() in _PATHS:
-            raise OptionError(f"the option {name} is for load and save; here paths are arguments: remove it")
+    strings = strings_without_paths(given)
     check_known(strings, _BOTH, STREAMING)
     sides = ({name: text for name, text in strings.items() if side.option(name)} for side in (READING, WRITING))
     of_read, of_write = sides
     return of_read, of_write
+
+
+def byte_argument(name: str, given: int | str, *, most: int | None = None) -> int:
+    """Return a number of bytes, given with or without a unit.
+
+    Parameters
+    ----------
+    name
+        Of the argument, for errors.
+    given
+        Its value.
+    most
+        The largest that is taken, whole GiB.
+
+    Raises
+    ------
+    OptionError
+        It is none, or too large.
+    """
+    try:
+        nbytes = parsers.byte_size(str(given))
+    except ValueError:
+        nbytes = 0
+    if nbytes < 1 or (most is not None and nbytes > most):
+        bounds = "" if most is None else f" from 1 to {most >> 30}g"
+        raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(given))
+    return nbytes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
@@ -20,11 +19,11 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
-from spark_arrow_ipc.spark.options import parsers
-from spark_arrow_ipc.spark.options.arguments import Paths
+from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
+from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.given_options import split_options
+from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
 from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
 from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
@@ -33,7 +32,7 @@ from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR
 
-__all__ = ["rewrite", "sort_nbytes", "sorted_plan", "zone_of"]
+__all__ = ["rewrite", "sorted_plan", "zone_of"]
 
 _MODES: Final = ("append", "overwrite")
 
@@ -54,7 +53,7 @@ def rewrite(
     mode: str = "append",
     sort_by: str | Sequence[str] = (),
     sort_bytes: int | str = "256m",
-    **options: Any,
+    **options: Unpack[RewriteKeywords],
 ) -> RewriteResult:
     """Write what a read gives as files of a data set, without taking a row to the JVM.
 
@@ -107,7 +106,7 @@ def rewrite(
     """
     context_of(spark)
     of_read, of_write = split_options(options)
-    reading = read_options({**of_read, **_paths(source)})
+    reading = read_options(strings_of_read(source, of_read))
     writing = SparkWriteOptions.parse({**of_write, "path": os.fspath(target)})
     if mode not in _MODES:
         raise OptionError(expected=f"one of {', '.join(_MODES)} as mode", found=repr(mode))
@@ -150,28 +149,11 @@ def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int |
     Raises
     ------
     OptionError, ColumnNotFoundError
-        As `WritePlan.sorted_by` and `sort_nbytes`.
+        As `WritePlan.sorted_by` and `byte_argument`.
     """
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
-    nbytes = sort_nbytes(sort_bytes)
+    nbytes = byte_argument("sort_bytes", sort_bytes, most=_MOST_SORTED)
     return plan.sorted_by(names, nbytes) if names else plan
-
-
-def sort_nbytes(given: int | str) -> int:
-    """Return a number of bytes, given with or without a unit.
-
-    Raises
-    ------
-    OptionError
-        It is none, or more than value offsets can count.
-    """
-    try:
-        nbytes = parsers.byte_size(str(given))
-    except ValueError:
-        nbytes = 0
-    if not 0 < nbytes <= _MOST_SORTED:
-        raise OptionError(expected="bytes from 1 to 1g as sort_bytes, as 256m", found=repr(given))
-    return nbytes
 
 
 def _planned(plan_it: Any, partitions: Any, reading: ReadOptions) -> tuple[JobPlan, list[InputPartition | None]]:
@@ -202,12 +184,6 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
         if fixed.startswith(root) or root.startswith(fixed):
             return True
     return False
-
-
-def _paths(source: Paths) -> dict[str, str]:
-    if isinstance(source, (str, os.PathLike)):
-        return {"path": os.fspath(source)}
-    return {"paths": json.dumps([os.fspath(each) for each in source])}
 
 
 def _sizes(partitions: Sequence[InputPartition | None]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import pytest
 
 from spark_arrow_ipc import options
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.options.compacting import of_compactions
 from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.options.make_keywords import FOR_BATCHES
 from spark_arrow_ipc.spark.options.options import OPTIONS, READING, STREAMING, WRITING
@@ -20,6 +21,10 @@ from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
 ROOT = Path(__file__).parents[3]
 OPTIONS_PACKAGE = ROOT / "spark_arrow_ipc" / "spark" / "options"
 HELPER = [str(OPTIONS_PACKAGE / name) for name in ("typed.py", "keywords.py")]
+CALLED = [
+    str(OPTIONS_PACKAGE.parent / name)
+    for name in ("functions/aggregate.py", "functions/count.py", "functions/map_in_arrow.py", "rewrite/compact.py", "rewrite/rewrite.py")
+]  # fmt: skip
 EAST = timezone(timedelta(hours=5, minutes=30))
 
 
@@ -34,6 +39,10 @@ def names(side):
         ("ReadStreamKeywords", names([*READING, *STREAMING]) - FOR_BATCHES),
         ("WriteKeywords", names(WRITING)),
         ("WriteStreamKeywords", names(WRITING) - FOR_JOBS),
+        ("CountKeywords", names(READING) - {"path", "paths", "where"}),
+        ("FunctionKeywords", names(READING) - {"path", "paths"}),
+        ("RewriteKeywords", names([*READING, *WRITING]) - {"path", "paths"}),
+        ("CompactKeywords", names(of_compactions())),
     ],
 )
 def test_each_side_has_its_options(cls, expected):
@@ -184,19 +193,47 @@ PROGRAM = [
 ]  # fmt: skip
 
 
+# The same, of functions that read or rewrite.
+FUNCTIONS = [
+    ('count(spark, "p", "a = 1", pathGlobFilter="*.arrow", storage={"region": "eu"})', None),
+    ('aggregate(spark, "p", aggregates={"n": "count(*)"}, where="a = 1", mergeSchema=True)', None),
+    ('map_in_arrow(spark, ["p"], kept, "a int", columns=["a"], vectors="binary")', None),
+    ('rewrite(spark, "p", Path("q"), mode="overwrite", where="a = 1", compression="zstd", partitionBy=["a"])', None),
+    ('compact(spark, "p", sort_by="a", keepReplaced=timedelta(hours=2), modifiedBefore=datetime(2026, 6, 1))', None),
+    ('count(spark, "p", patGlobFilter="*.arrow")', 'Unexpected keyword argument "patGlobFilter"'),
+    ('aggregate(spark, "p", aggregates={}, compression="zstd")', 'Unexpected keyword argument "compression"'),
+    ('map_in_arrow(spark, ["p"], kept, "a int", wehre="a = 1")', 'Unexpected keyword argument "wehre"'),
+    ('map_in_arrow(spark, ["p"], kept, "a int", vectors="bytes")', "Literal['bytes']"),
+    ('rewrite(spark, "p", "q", sortBy="a")', 'Unexpected keyword argument "sortBy"'),
+    ('compact(spark, "p", where="a = 1")', 'Unexpected keyword argument "where"'),
+]  # fmt: skip
+
+SESSION = """
+from typing import Any
+from spark_arrow_ipc.spark.functions.aggregate import aggregate
+from spark_arrow_ipc.spark.functions.count import count
+from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
+from spark_arrow_ipc.spark.rewrite.compact import compact
+from spark_arrow_ipc.spark.rewrite.rewrite import rewrite
+spark: Any
+kept: Any
+""".strip()
+
+
 # What a program imports, and arguments of mypy: the helper alone, or all that the package's name stands for.
 CHECKS = [
-    pytest.param("from spark_arrow_ipc.spark.options import typed as options", ["--follow-imports=skip", *HELPER], id="alone"),
-    pytest.param("from spark_arrow_ipc import options", [], marks=pytest.mark.exhaustive, id="package"),
+    pytest.param("from spark_arrow_ipc.spark.options import typed as options", ["--follow-imports=skip", *HELPER], PROGRAM, id="alone"),
+    pytest.param("from spark_arrow_ipc import options", [], PROGRAM, marks=pytest.mark.exhaustive, id="package"),
+    pytest.param(SESSION, ["--follow-imports=skip", *HELPER, *CALLED], FUNCTIONS, id="functions"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("imported", "arguments"), CHECKS)
-def test_mypy_tells_the_same_mistakes(tmp_path, imported, arguments):
+@pytest.mark.parametrize(("imported", "arguments", "program"), CHECKS)
+def test_mypy_tells_the_same_mistakes(tmp_path, imported, arguments, program):
     """In its strict mode, as in a program of a user's."""
     pytest.importorskip("mypy")
-    head = ["from datetime import datetime, timedelta", "from pathlib import Path", imported]
-    (tmp_path / "user.py").write_text("\n".join([*head, *(line for line, _ in PROGRAM)]) + "\n")
+    head = ["from datetime import datetime, timedelta", "from pathlib import Path", *imported.split("\n")]
+    (tmp_path / "user.py").write_text("\n".join([*head, *(line for line, _ in program)]) + "\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path / 'cache'}"]
     done = subprocess.run(
         [*command, *arguments, "user.py"],
@@ -204,6 +241,6 @@ def test_mypy_tells_the_same_mistakes(tmp_path, imported, arguments):
     )  # fmt: skip
     errors = re.findall(r"^user.py:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
     told = {int(number): text for number, text in errors}
-    for number, (line, expected) in enumerate(PROGRAM, len(head) + 1):
+    for number, (line, expected) in enumerate(program, len(head) + 1):
         assert (expected or "") in told.pop(number, "nothing" if expected else ""), (line, done.stdout)
     assert {} == told
