@@ -2,8 +2,8 @@
 
 Strategy
 --------
-Rows are held until they reach a number of bytes, sorted, and written as files of their own; then the next run begins. So
-a file is sorted as a whole, whatever the task has, and statistics of its record batches say much. Files of one task may
+Rows are held until they reach a number of bytes, sorted, and written as files of their own; then the next run begins. A
+batch with more bytes than that is cut between its rows. So a file is sorted as a whole, whatever the task has, and statistics of its record batches say much. Files of one task may
 overlap: nothing is merged, which would cost a second pass over the data.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_arrow_ipc.arrow.kernels.order import sort_batches
-from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes
+from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.dataset.write.staged_file import column_types, remove_staged
 from spark_arrow_ipc.dataset.write.staging import Staging
@@ -32,7 +32,7 @@ class Order:
         Positions of the columns to sort by, the first one first: null before all values, NaN after all numbers, strings
         by their bytes, as Spark sorts.
     nbytes
-        Bytes of the rows that are sorted together, decoded.
+        Bytes of the rows that are sorted together, decoded; a single row may have more.
     """
 
     columns: tuple[int, ...]
@@ -56,7 +56,7 @@ def sorted_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> I
     """
     held: list[RecordBatch] = []
     nbytes = 0
-    for batch in batches:
+    for batch in _pieces(batches, order.nbytes):
         more = batch_nbytes(batch)
         if held and (nbytes + more > order.nbytes or column_types(batch.schema) != column_types(held[0].schema)):
             yield _sorted(held, order, rows)
@@ -65,6 +65,12 @@ def sorted_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> I
         nbytes += more
     if held:
         yield _sorted(held, order, rows)
+
+
+def _pieces(batches: Iterable[RecordBatch], nbytes: int) -> Iterator[RecordBatch]:
+    """Cut batches that are larger than a run, so that no file has more than it; slices share the batch's memory."""
+    for batch in batches:
+        yield from split_rows(batch, max_rows=max(1, batch.num_rows), max_nbytes=nbytes)
 
 
 def _sorted(batches: Sequence[RecordBatch], order: Order, rows: int) -> Iterator[RecordBatch]:

@@ -46,7 +46,7 @@ def split_options(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, s
     return of_read, of_write
 
 
-def byte_argument(name: str, given: int | str, *, most: int | None = None) -> int:
+def byte_argument(name: str, given: int | str, *, least: int = 1, most: int | None = None) -> int:
     """Return a number of bytes, given with or without a unit.
 
     Parameters
@@ -55,19 +55,19 @@ def byte_argument(name: str, given: int | str, *, most: int | None = None) -> in
         Of the argument, for errors.
     given
         Its value.
-    most
-        The largest that is taken, whole GiB.
+    least, most
+        The bounds of what is taken, if there is a `most`: whole MiB and GiB.
 
     Raises
     ------
     OptionError
-        It is none, or too large.
+        It is none, or not within the bounds.
     """
     try:
         nbytes = parsers.byte_size(str(given))
     except ValueError:
         nbytes = 0
-    if nbytes < 1 or (most is not None and nbytes > most):
-        bounds = "" if most is None else f" from 1 to {most >> 30}g"
+    if nbytes < least or (most is not None and nbytes > most):
+        bounds = "" if most is None else f" from {least >> 20}m to {most >> 30}g"
         raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(given))
     return nbytes

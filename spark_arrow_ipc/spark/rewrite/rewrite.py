@@ -39,6 +39,9 @@ _MODES: Final = ("append", "overwrite")
 _PLANNED: Final = 5
 """How often a rewrite in place is planned, where others change the directory each time."""
 
+_LEAST_SORTED: Final = 1 << 20
+"""Fewest bytes that are sorted together: each run is a file, and a number without its unit would make millions of them."""
+
 _MOST_SORTED: Final = 1 << 30
 """Most bytes that are sorted together: value offsets of 32 bits count 2 GiB."""
 
@@ -81,7 +84,8 @@ def rewrite(
         Names of columns: the rows of each file are in their order, null first, as Spark sorts. Files are not sorted among
         each other.
     sort_bytes
-        Bytes of the rows that are sorted together, decoded; a file has at most so many. A task needs about twice as much.
+        Bytes of the rows that are sorted together, decoded, from 1m to 1g; a file has at most so many. A task needs about
+        twice as much, and a record batch of the source.
     **options
         Those of a read and of a write: ``where="year = 2024"``, ``compression="zstd"``, ``partitionBy=["year"]``. One that
         both have (``storage.*``, ``vectors``) holds for both.
@@ -152,7 +156,7 @@ def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int |
         As `WritePlan.sorted_by` and `byte_argument`.
     """
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
-    nbytes = byte_argument("sort_bytes", sort_bytes, most=_MOST_SORTED)
+    nbytes = byte_argument("sort_bytes", sort_bytes, least=_LEAST_SORTED, most=_MOST_SORTED)
     return plan.sorted_by(names, nbytes) if names else plan
 
 

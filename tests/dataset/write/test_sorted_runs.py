@@ -35,12 +35,23 @@ def test_order(nbytes, columns, expected):
     assert [expected] == runs(nbytes, columns)
 
 
-def test_a_run_has_at_most_so_many_bytes_and_at_least_a_batch():
-    assert [3, 2, 1, 1] == [sum(map(len, run)) for run in runs(1, (0,))]
+def test_a_run_has_at_most_so_many_bytes_and_at_least_a_row():
+    assert [1] * 7 == [sum(map(len, run)) for run in runs(1, (0,))]
     several = [sum(map(len, run)) for run in runs(60, (0,))]
     assert sum(several) == 7
     assert 1 < len(several) < 4
     assert [] == runs(100, (0,), batches=[])
+
+
+def test_a_batch_that_is_larger_than_a_run_is_cut():
+    whole = batch([*range(1000, 0, -1)], ["é"] * 1000)
+    found = runs(6_000, (0,), rows=1000, batches=[whole, batch([2000], ["y"])])
+    lengths = [sum(map(len, run)) for run in found]
+    assert sum(lengths) == 1001
+    assert all(150 < length < 500 for length in lengths[:-1])
+    rows = [[row for part in run for row in part] for run in found]
+    assert rows == [sorted(run) for run in rows]
+    assert sorted(row for run in rows for row in run) == [*((i, "é") for i in range(1, 1001)), (2000, "y")]
 
 
 def test_a_run_ends_where_a_type_changes():

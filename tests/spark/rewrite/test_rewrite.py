@@ -106,7 +106,8 @@ def described(root):
     return {directory: (schemas, sorted(rows)) for directory, (schemas, rows) in found.items()}
 
 
-def test_each_file_is_sorted_as_spark_sorts_and_has_statistics(spark, lake, tmp_path):
+def test_each_file_is_sorted_as_spark_sorts_and_has_statistics(spark, lake, tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_arrow_ipc.spark.rewrite.rewrite._LEAST_SORTED", 1)
     target = tmp_path / "t"
     made = rewrite(
         spark, str(lake), target, sort_by=["name", "score"], sort_bytes=8_000, recordBatchRows=50, statistics="all"
@@ -277,7 +278,8 @@ MISTAKES = [
     ({"maxFilesPerTrigger": 3}, OptionError, "is for reading streams, and here data is rewritten"),
     ({"sort_by": "nothing"}, ColumnNotFoundError, "nothing"),
     ({"sort_by": "seen"}, OptionError, "rows cannot be sorted by seen"),
-    ({"sort_by": "id", "sort_bytes": "2g"}, OptionError, "bytes from 1 to 1g as sort_bytes"),
+    ({"sort_by": "id", "sort_bytes": "2g"}, OptionError, "bytes from 1m to 1g as sort_bytes"),
+    ({"sort_by": "id", "sort_bytes": 256}, OptionError, "bytes from 1m to 1g as sort_bytes, as 256m.*256"),
     ({"mode": "replace"}, OptionError, "one of append, overwrite"),
     ({"schema": "id bigint"}, OptionError, "without a function"),
     ({"function": 7}, FunctionError, "expected a function"),
