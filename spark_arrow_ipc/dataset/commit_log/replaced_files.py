@@ -9,6 +9,9 @@ there. The name of the directory says until when they are kept; the next commit 
 ::
 
     _ipc_replaced/<end, 20 digits of seconds since 1970>-<job id>/<hash of the path in the dataset>.staged
+
+Where a storage copies, a kept file has a version of its own, which says nothing of the one that was planned. So the hash is
+of that version, too, unless the name is one of ours, which is of one file for ever.
 """
 
 from __future__ import annotations
@@ -23,12 +26,23 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["REPLACED_DIRECTORY", "all_replaced", "expired", "kept_directory", "kept_path", "kept_places"]
+__all__ = [
+    "REPLACED_DIRECTORY",
+    "all_replaced",
+    "expired",
+    "kept_directory",
+    "kept_path",
+    "kept_places",
+    "kept_version",
+]
 
 REPLACED_DIRECTORY: Final = "_ipc_replaced"
 """Directory inside a dataset that holds replaced files for running reads."""
 
 _NAME: Final = re.compile(r"([0-9]{20})-[0-9a-f]{32}")
+
+_UNIQUE: Final = re.compile(r"part-[0-9]{5,}-[0-9a-f]{32}\.arrows?")
+"""The names that our writers make, each for one file."""
 
 
 def all_replaced(dataset: DatasetDirectory) -> str:
@@ -51,17 +65,40 @@ def kept_directory(dataset: DatasetDirectory, kept_until: int, jobid: str) -> st
     return join(all_replaced(dataset), f"{kept_until:020d}-{jobid}")
 
 
-def kept_path(directory: str, path: str) -> str:
-    """Return the path of a replaced file, in the directory of its job; `path` is relative to the dataset."""
-    digest = hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()
+def kept_path(directory: str, path: str, version: str = "") -> str:
+    """Return the path of a replaced file, in the directory of its job.
+
+    Parameters
+    ----------
+    directory
+        From `kept_directory`.
+    path
+        Relative to the dataset.
+    version
+        From `kept_version`.
+    """
+    text = f"{path}\n{version}" if version else path
+    digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
     return join(directory, f"{digest[:32]}{TEMPORARY_SUFFIX}")
 
 
-def kept_places(storage: Storage, path: str) -> Iterator[str]:
+def kept_version(storage: Storage, path: str, version: str) -> str:
+    """Return the part of a file's version that its kept name has; empty where nothing needs to tell versions apart."""
+    return "" if storage.traits.renames or _UNIQUE.fullmatch(name_of(path)) else version
+
+
+def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]:
     """Yield the places where a file may live on that is gone from its path: the newest job first.
 
     One listing, of the dataset that holds the file: the directory above those of partitions. No other is looked at,
     because others may write there.
+
+    Parameters
+    ----------
+    storage, path
+        The file.
+    version
+        As it was listed.
     """
     dataset = parent(path)
     while "=" in name_of(dataset) and dataset != parent(dataset):
@@ -70,7 +107,7 @@ def kept_places(storage: Storage, path: str) -> Iterator[str]:
     with suppress(OSError):
         names = [name_of(status.path) for status in storage.list(directory) if not status.is_link]
         for name in sorted(filter(_NAME.fullmatch, names), reverse=True):
-            yield kept_path(join(directory, name), relative(path, dataset))
+            yield kept_path(join(directory, name), relative(path, dataset), kept_version(storage, path, version))
 
 
 def expired(dataset: DatasetDirectory, now: float) -> list[str]:

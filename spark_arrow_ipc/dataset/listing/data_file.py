@@ -106,8 +106,11 @@ class DataFile(NamedTuple):
 
 
 def known_status(file: Located, place: str, storage: Storage) -> Status | None:
-    """Return the listed state of a file; None where using it would not save a request, or would hide a change."""
-    if not storage.traits.waits or not file.version or file.staged is not None:
+    """Return the listed state of a file; None where using it would not save a request, or would hide a change.
+
+    A file at another place than its own is a copy, with a state of its own.
+    """
+    if not storage.traits.waits or not file.version or file.staged is not None or place != file.path:
         return None
     return Status(place, Kind.FILE, file.nbytes, file.mtime_ns, version=file.version)
 
@@ -143,7 +146,7 @@ def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage
         # Only now, as most files are where they were listed.
         from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
 
-        for path in kept_places(storage, file.path):
+        for path in kept_places(storage, file.path, file.version):
             with suppress(FileNotFoundError):
                 return open_at(path)
         raise

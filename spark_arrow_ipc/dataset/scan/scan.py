@@ -429,8 +429,8 @@ def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
         return None if status.nbytes >= part.nbytes else f"it was cut to {status.nbytes:,} bytes from {part.nbytes:,}"
     if status.nbytes != part.nbytes:
         return f"it has {status.nbytes:,} bytes, it had {part.nbytes:,}"
-    if part.staged is not None and not storage.traits.renames:
-        return None  # it may have been copied to its final name since, with a time and a version of its own
+    if (part.staged is not None or status.path != part.path) and not storage.traits.renames:
+        return None  # where it is now it is a copy, with a time and a version of its own
     if part.version and status.version:
         return None if status.version == part.version else "another version is there now"
     if status.mtime_ns != part.mtime_ns:

@@ -37,6 +37,8 @@ class TableRecord:
         Whether it takes back the record before it, which counts for nothing.
     is_rewrite
         Whether the rows of what it added are those of what it removed.
+    versions
+        Of what it removed, as the job that removed it has found them; empty where the storage has none.
     """
 
     seq: int
@@ -45,6 +47,7 @@ class TableRecord:
     removes: tuple[str, ...] = ()
     takes_back: bool = False
     is_rewrite: bool = False
+    versions: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -158,10 +161,18 @@ class TableRecords:
 def _summary(record: Record) -> TableRecord:
     # An append may remove the empty file that stood for the schema.
     replaces = record.is_of_job and record.mode != WriteMode.APPEND.value
-    removes = tuple(file.path for file in record.removes) if replaces else ()
+    removed = record.removes if replaces else ()
     adds = tuple(sorted(record.adds, key=lambda add: add.final))
     is_rewrite = record.mode == WriteMode.REWRITE.value
-    return TableRecord(record.seq, record.jobid, adds, removes, record.mode == TAKEN_BACK, is_rewrite)
+    return TableRecord(
+        record.seq,
+        record.jobid,
+        adds,
+        tuple(file.path for file in removed),
+        record.mode == TAKEN_BACK,
+        is_rewrite,
+        tuple(file.version for file in removed),
+    )
 
 
 def keeps_records(dataset: DatasetDirectory) -> bool:

@@ -81,18 +81,24 @@ def replaced_since(
     """
     there: dict[str, DataFile] = {}
     gone: set[str] = set()
-    for name in (name for record in later if record.is_rewrite for name in record.removes if name not in added):
+    removed = (
+        pair for record in later if record.is_rewrite for pair in zip(record.removes, record.versions, strict=True)
+    )
+    for name, version in ((name, version) for name, version in removed if name not in added):
         path = dataset.path(name)
-        status = status_where_it_lives(dataset, path)
+        status = status_where_it_lives(dataset, path, version)
         if status is None:
             gone.add(name)
         else:
-            there[name] = DataFile(path, status.nbytes, status.mtime_ns, (), None, status.version)
+            is_kept = status.path != path  # a copy, which is looked for by the version that it was of
+            there[name] = DataFile(
+                path, status.nbytes, status.mtime_ns, (), None, version if is_kept else status.version
+            )
     return there, gone
 
 
-def status_where_it_lives(dataset: DatasetDirectory, path: str) -> Status | None:
+def status_where_it_lives(dataset: DatasetDirectory, path: str, version: str = "") -> Status | None:
     """Return the status of a file at its path, or where a replaced file lives on; None if it is gone."""
     storage = dataset.storage
     status = storage.status(path)
-    return status or next(filter(None, map(storage.status, kept_places(storage, path))), None)
+    return status or next(filter(None, map(storage.status, kept_places(storage, path, version))), None)

@@ -32,7 +32,13 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, is_applied, newest_record, old_records, read_head
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile
-from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired, kept_directory, kept_path
+from spark_arrow_ipc.dataset.commit_log.replaced_files import (
+    all_replaced,
+    expired,
+    kept_directory,
+    kept_path,
+    kept_version,
+)
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
 from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
@@ -330,12 +336,14 @@ def _delete_many(dataset: DatasetDirectory, replaced: str | None, files: Sequenc
     storage = dataset.storage
     there = present(storage, [dataset.path(file.path) for file in files])
     states = [(file, there.get(dataset.path(file.path))) for file in files]
-    due = [file.path for file, status in states if status is not None and _is_due(file, status)]
+    versions = {file.path: status.version for file, status in states if status is not None and _is_due(file, status)}
+    due = list(versions)
 
     def keep(path: str) -> None:
         assert replaced is not None
         with suppress(FileNotFoundError):  # another process has moved it
-            storage.publish(dataset.path(path), kept_path(replaced, path))
+            kept = kept_path(replaced, path, kept_version(storage, path, versions[path]))
+            storage.publish(dataset.path(path), kept)
 
     if replaced is not None:
         each(keep, due, waits=storage.traits.waits)
