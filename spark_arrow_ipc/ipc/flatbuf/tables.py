@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
+from functools import cached_property
 from typing import Literal
 
 from spark_arrow_ipc.arrow.schema import Endianness
@@ -147,7 +148,7 @@ class MessageHeader(IntEnum):
     Tensor = 4
     SparseTensor = 5
 
-    @property
+    @cached_property
     def noun(self) -> str:
         """The kind in words, for errors: "record batch"."""
         return re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name).lower()
