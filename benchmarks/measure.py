@@ -1,4 +1,4 @@
-"""What a Spark job costs: CPU seconds of the JVM and of its Python processes apart, and their peak memory.
+"""What a Spark job costs: CPU seconds of the JVM, of its Python processes and of the driver's apart, and their peak memory.
 
 Strategy
 --------
@@ -55,8 +55,8 @@ class Cost:
 
     Parameters
     ----------
-    wall, jvm, worker, planner
-        Seconds: elapsed, and of CPU.
+    wall, jvm, worker, planner, driver
+        Seconds: elapsed, and of CPU. `driver` is this process, in which some functions work themselves.
     peak_nbytes
         Largest resident set that a worker had.
     peak_anonymous_nbytes
@@ -73,11 +73,12 @@ class Cost:
     peak_nbytes: int
     peak_anonymous_nbytes: int
     read_nbytes: int = 0
+    driver: float = 0.0
 
     @property
     def cpu(self) -> float:
         """CPU seconds of everything."""
-        return self.jvm + self.worker + self.planner
+        return self.jvm + self.worker + self.planner + self.driver
 
 
 class _Fork:
@@ -107,6 +108,7 @@ class SparkProcesses:
         self._settled: Mapping[tuple[int, int], int] | None = None  # when the forks were quiet last
         self._lock = threading.Lock()
         self._ends = threading.Event()
+        self._watched_seconds = 0.0
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
@@ -126,9 +128,10 @@ class SparkProcesses:
         self._settle()
         self._forget_peaks()
         before, read_before = self._ticks(), self._read_nbytes()
-        jvm_before, start = self._jvm_ticks(), time.perf_counter()
+        jvm_before, driver_before, start = self._jvm_ticks(), self._driver_seconds(), time.perf_counter()
         yield found
         wall = time.perf_counter() - start
+        driver = self._driver_seconds() - driver_before
         self._settle()
         jvm = self._jvm_ticks() - jvm_before
         spent = {key: ticks - before.get(key, 0) for key, ticks in self._ticks().items()}
@@ -144,8 +147,13 @@ class SparkProcesses:
                 max((fork.peak_nbytes for fork in workers), default=0),
                 max((fork.peak_anonymous_nbytes for fork in workers), default=0),
                 self._read_nbytes() - read_before,
+                driver,
             )
         )
+
+    def _driver_seconds(self) -> float:
+        """Return the CPU seconds of this process, but for those of the thread that watches."""
+        return time.process_time() - self._watched_seconds
 
     def _settle(self) -> None:
         """Wait until no fork works: a worker collects its garbage after the job that it worked for has ended."""
@@ -167,6 +175,7 @@ class SparkProcesses:
         while not self._ends.wait(_PAUSE_SECONDS):
             self._look(searches=looks % _LOOKS_A_DAEMON_SEARCH == 0)
             looks += 1
+            self._watched_seconds = time.thread_time()
 
     def _look(self, *, searches: bool) -> None:
         with self._lock:

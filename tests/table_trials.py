@@ -92,7 +92,9 @@ class Trial:
     def staged(self, plan):
         name = f"{self.luck.getrandbits(128):032x}"
         self.storage.put(plan.staging.path(f"{name}.staged"), b"rows")
-        final = join(self.luck.choice(self.directories), f"part-00000-{uuid.UUID(int=self.luck.getrandbits(128)).hex}.arrow")
+        final = join(
+            self.luck.choice(self.directories), f"part-00000-{uuid.UUID(int=self.luck.getrandbits(128)).hex}.arrow"
+        )
         return StagedFile(f"{name}.staged", final.lstrip("/"), 4, 4, 0)
 
     # The stream
