@@ -4,10 +4,13 @@ Strategy
 --------
 A release comes at any time, in any thread: also when Python frees an object while an exception is on its way, as in
 ``f(polars.DataFrame(batch), 1 / 0)``. A function made by ctypes cannot be called then. It loses the exception, and an
-interpreter that expects one crashes (seen in CPython 3.11 to 3.13). So each function here takes the exception first,
+interpreter that expects one crashes (seen in CPython 3.11 to 3.14). So each function here takes the exception first,
 and sets it again last:
 
-- A call of `ctypes.PyDLL` raises what is pending when it returns. The first statement of each function is such a call.
+- From Python 3.12 on the garbage collector may run where a Python function begins, and drops the exception. So what
+  ctypes calls is a function of C, ``PyErr_GetRaisedException``, and the Python function is its `errcheck`, which ctypes
+  calls after it. Where that cannot be, as in Python 3.11, a Python function is called, whose first statement is a call of
+  `ctypes.PyDLL`: it raises what is pending when it returns.
 - No function called by ctypes can return with an exception. But ctypes drops the function's result as its last step:
   the result is then an object whose deallocator is a C function that raises the exception again (`_Pending`).
 
@@ -43,6 +46,23 @@ def release_callback(function: Callable[[int], None]) -> int:
     function
         Takes the pointer. Its exceptions are reported to `sys.unraisablehook`, as those of ``__del__`` are.
     """
+    if not _takes_first:
+        return callback(_Void, _raising_first(function))
+
+    def after(pending: int | None, _: object, arguments: tuple[int]) -> object:
+        if pending is None:
+            function(arguments[0])
+            return None
+        _report_errors(function, arguments[0])
+        return _set_at_end(partial(_set_raised, pending))
+
+    take: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p)((_TAKE, ctypes.pythonapi))
+    take.errcheck = after
+    return callback(_Void, take)
+
+
+def _raising_first(function: Callable[[int], None]) -> Callable[[int], object]:
+    """Return a Python function for a callback, which calls a function between taking and setting an exception."""
 
     def called(address: int, raise_pending: Callable[[], object] = _raise_pending) -> object:
         pending: BaseException | None = None
@@ -53,15 +73,21 @@ def release_callback(function: Callable[[int], None]) -> int:
         if pending is None:
             function(address)
             return None
-        try:
-            function(address)
-        except BaseException:  # noqa: BLE001 - the one that is on its way is the one to see
-            sys.excepthook(*sys.exc_info())
+        _report_errors(function, address)
         traceback = pending.__traceback__
         # Without the frame of this function.
-        return _set_at_end(pending.with_traceback(None if traceback is None else traceback.tb_next))
+        pending = pending.with_traceback(None if traceback is None else traceback.tb_next)
+        return _set_at_end(partial(_set_error, type(pending), pending))
 
-    return callback(_Void, called)
+    return called
+
+
+def _report_errors(function: Callable[[int], None], address: int) -> None:
+    """Call a function and print its exception, because another one is on its way, which is the one to see."""
+    try:
+        function(address)
+    except BaseException:  # noqa: BLE001
+        sys.excepthook(*sys.exc_info())
 
 
 def _address(function: Any) -> int:
@@ -75,6 +101,22 @@ _raise_pending = keep_for_ever(ctypes.PYFUNCTYPE(ctypes.c_int)(("Py_IsInitialize
 _set_error = keep_for_ever(
     ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object)(("PyErr_SetObject", ctypes.pythonapi))
 )
+
+_TAKE: Final = "PyErr_GetRaisedException"
+_takes_first = (
+    hasattr(ctypes.pythonapi, _TAKE)
+    # It is called with the address as an argument that it does not have: of the type `long`, which must hold it, and
+    # where C does not mind.
+    and ctypes.sizeof(ctypes.c_long) == ctypes.sizeof(ctypes.c_void_p)
+    and sys.platform != "emscripten"
+)
+"""Whether an exception is taken before a Python function begins."""
+
+if _takes_first:
+    # It takes over the reference that `_TAKE` gave.
+    _set_raised = keep_for_ever(
+        ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyErr_SetRaisedException", ctypes.pythonapi))
+    )
 
 
 class _Slot(ctypes.Structure):
@@ -112,23 +154,22 @@ def _pending_type() -> Any:
 _unused: Final[dict[int, list[Any]]] = keep_for_ever({})
 """By thread: objects that were called, for the next time. One thread uses them one after the other."""
 
-_exceptions: Final[dict[int, BaseException]] = keep_for_ever({})
-"""By the id of an object: the exception that its call raises."""
+_raisers: Final[dict[int, Callable[[], None]]] = keep_for_ever({})
+"""By the id of an object: what its call calls."""
 
 
 def _call_of(pending: Any) -> Callable[[], None]:
     """Return a function that raises the exception of an object, and keep the object for the next one."""
     _unused.setdefault(get_ident(), []).append(pending)
-    error = _exceptions.pop(id(pending))
-    return partial(_set_error, type(error), error)
+    return _raisers.pop(id(pending))
 
 
 _Pending: Final = keep_for_ever(_pending_type())
 
 
-def _set_at_end(error: BaseException) -> Any:
-    """Return an object that raises an exception when its last reference goes."""
+def _set_at_end(set_exception: Callable[[], None]) -> Any:
+    """Return an object that calls a function of C, which sets an exception, when its last reference goes."""
     unused = _unused.get(get_ident())
     pending = unused.pop() if unused else _Pending()
-    _exceptions[id(pending)] = error
+    _raisers[id(pending)] = set_exception
     return pending

@@ -42,6 +42,21 @@ def test_an_exception_on_its_way_arrives(consume):
         assert "called" not in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
 
 
+def test_the_garbage_collector_may_run_before_it_arrives():
+    """It was scheduled before the exception was set, and runs where the next Python function begins."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(200):
+            circle = []
+            circle.append(circle)
+            del circle
+            with pytest.raises(ZeroDivisionError):
+                print(BATCH.__arrow_c_array__(), 1 / 0)
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 def test_its_context_stays():
     error = KeyError("first")
     with pytest.raises(ZeroDivisionError) as caught:
