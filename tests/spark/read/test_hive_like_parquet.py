@@ -31,6 +31,8 @@ ZONE = "America/New_York"
 INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 REFUSED = "refused"
 SEEDS = 52
+ORDINARY = 18
+"""So many of the random trees are compared in every run."""
 
 SPARK_TYPES = {
     t.int32: "int",
@@ -235,7 +237,9 @@ def random_tree(rng):
     return paths, read, options
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed < ORDINARY else pytest.mark.exhaustive) for seed in range(SEEDS)]
+)
 def test_random_tree_is_what_spark_makes_of_it(spark, tmp_path, seed):
     rng = random.Random(seed)
     expected, actual = compared(spark, tmp_path, *random_tree(rng), infer=seed % 6 != 0)
