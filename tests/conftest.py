@@ -11,6 +11,7 @@ unless `-m exhaustive` asks for them, as .ci/run does.
 import contextlib
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from object_stores import SERVERS
@@ -47,12 +48,25 @@ def pytest_cmdline_main(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the tests that ask for Spark, and put files with slow tests first: at the end, all processes are busy."""
+    """Mark the tests that ask for Spark, and put files with slow tests first: at the end, all processes are busy.
+
+    Lines are counted, where pytest-cov is asked to, while the tests of what it measures run: counting doubles their time.
+    """
+    counted = tests_of_measured_packages(config)
     for item in items:
         if "spark" in item.fixturenames or item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
+        if item.get_closest_marker("slow") or not any(item.path.is_relative_to(folder) for folder in counted):
+            item.add_marker("no_cover")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def tests_of_measured_packages(config):
+    """The folders of tests that mirror the packages named by --cov; all tests where it names none of them."""
+    tests = Path(__file__).parent
+    sources = [Path(source) for source in config.getoption("cov_source", None) or () if isinstance(source, str)]
+    return [tests.joinpath(*source.parts[1:]) for source in sources if source.parts[0] == "spark_arrow_ipc"] or [tests]
 
 
 @pytest.fixture(scope="session")

@@ -170,6 +170,7 @@ def outcome(read):
     return repr(rows), None, None
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @pytest.mark.parametrize("options", [case[1] for case in OPTIONS], ids=[case[0] for case in OPTIONS])
 def test_random_damage_is_judged_as_batch_by_batch(kind, options):

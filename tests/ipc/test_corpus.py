@@ -26,6 +26,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("expect", EXPECTED)
 def test_files_do_as_the_manifest_says(expect):
     failed = {

@@ -135,6 +135,7 @@ def test_undamaged_file_is_sound(name):
     assert read_all(CONTENTS[name])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", FILES)
 def test_file_that_ends_early_is_refused(name):
     content = CONTENTS[name]
@@ -154,6 +155,7 @@ def message_ends(content):
     return ends
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("columns", [None, [0]])
 def test_stream_ends_between_messages_or_is_refused(name, columns):
@@ -163,6 +165,7 @@ def test_stream_ends_between_messages_or_is_refused(name, columns):
     assert message_ends(content) & set(cuts(content)) == sound
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])
 @pytest.mark.parametrize("name", NAMES)
 def test_single_wrong_byte_is_refused_or_decoded(name, validation):

@@ -72,6 +72,7 @@ def _next_message(reader):
         return None
 
 
+@pytest.mark.no_cover
 def test_every_cut_gives_the_whole_batches_and_the_rest_once_it_is_there(tmp_path):
     path = tmp_path / "growing.arrows"
     ends = ends_of_messages()

@@ -122,6 +122,7 @@ def test_the_arrays_are_those_of_columns_by_themselves(rows, codec, both):
     assert_same(*both(file_of(batch, batch.slice(0, rows // 2), compression=codec)))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("validation", ["full", "structural"])
 @pytest.mark.parametrize(("rows", "codec"), [(20, None), (300, None), (300, "lz4"), (20, "zstd")])
 def test_damage_is_the_same_error(rows, codec, validation, both):

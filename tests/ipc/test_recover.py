@@ -45,6 +45,7 @@ def recovered(data, **options):
     return [batch.to_pylist() for batch in found], found.lost
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(4))
 def test_exactly_the_whole_batches_survive_a_cut(seed):
     random_ = random.Random(seed)
