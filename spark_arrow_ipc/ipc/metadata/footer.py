@@ -25,7 +25,7 @@ LEAST_MESSAGE_NBYTES: Final = 48
 class Block(NamedTuple):
     """The place of a message in a file: ``Block`` of File.fbs.
 
-    Parameters
+    Attributes
     ----------
     byte_offset
         Of the message's prefix, from the start of the file.
