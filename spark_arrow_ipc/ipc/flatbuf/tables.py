@@ -150,7 +150,7 @@ class MessageHeader(IntEnum):
 
     @cached_property
     def noun(self) -> str:
-        """The kind in words, for errors: "record batch"."""
+        """The kind in words, for errors: "record batch". Each batch asks for it, for the place of its errors."""
         return re.sub("(?<=[a-z])(?=[A-Z])", " ", self.name).lower()
 
 
