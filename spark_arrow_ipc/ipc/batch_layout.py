@@ -20,7 +20,7 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
 
-__all__ = ["BatchLayout", "check_header", "owner", "wanted_ranges"]
+__all__ = ["BatchLayout", "check_header", "owner", "wanted_ranges", "with_null_counts"]
 
 _MANY_BUFFERS: Final = 200
 """From this many buffers on, vectorised checks are faster than a Python loop."""
@@ -170,6 +170,30 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     if total > limits.max_batch_bytes:
         limits.check("max_batch_bytes", total, _ALL_BUFFERS)
     return layout
+
+
+def with_null_counts(header: RecordBatchHeader, known: BatchLayout) -> BatchLayout | None:
+    """Return the layout of a header that differs from one before in its null counts alone, checked; else None.
+
+    Parameters
+    ----------
+    header
+        Of a batch with as many rows and bytes as the one before, and of the same plan.
+    known
+        Layout of the batch before, which was not compressed: what was checked of it holds here.
+    """
+    if known.arrays is None or known.variadic_before is not _NONE_BEFORE or len(header.variadic_counts):
+        return None
+    nodes, (known_nodes, buffers) = header.nodes, known.arrays
+    if header.compression is not None or nodes.shape != known_nodes.shape or header.buffers.shape != buffers.shape:
+        return None
+    if header.buffers.tobytes() != buffers.tobytes():
+        return None
+    nodes = nodes.copy()  # as in `check_header`
+    length, null_count = nodes.view(np.uint64).T
+    if 0 in ((nodes[:, 0] == known_nodes[:, 0]) & (null_count <= length)).tobytes():
+        return None
+    return BatchLayout.of_arrays(nodes, buffers, _NONE_BEFORE)
 
 
 def _variadic_before(header: RecordBatchHeader, limits: Limits) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ same for wide and for narrow tables. Columns that are not plain always go that w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -68,8 +68,8 @@ class LeafColumns:
         The columns with value offsets, by the bytes of an offset.
     is_text
         Whether the bytes of a column are strings.
-    others, other_positions, other_fields
-        The steps of the other columns, their positions, and their fields.
+    others, other_positions, other_names
+        The plan of the other columns, their positions and their names.
     plan
         Of all columns.
     """
@@ -85,9 +85,9 @@ class LeafColumns:
     buffer_counts: tuple[int, ...]
     with_offsets: Mapping[int, Int64s]
     is_text: Bools
-    others: tuple[Step, ...]
+    others: Plan
     other_positions: tuple[int, ...]
-    other_fields: tuple[t.Field, ...]
+    other_names: Mapping[int, str]
     plan: Plan
 
     def wanted(self, layout: BatchLayout) -> Bools:
@@ -98,7 +98,7 @@ class LeafColumns:
         used[first] = used[first + 1] = True
         for own in self.with_offsets.values():
             used[first[own] + 2] = True
-        for step in self.others:
+        for step in self.others.steps:
             numbers = layout.numbers(step)
             used[numbers.start : numbers.stop] = True
         return used
@@ -129,6 +129,19 @@ class LeafColumns:
             return None
         (with_validity,) = validity_nbytes.nonzero()
         return LeafBatch(self, num_rows, first, null_counts, starts, nbytes, with_validity)
+
+    def with_nulls(self, like: LeafBatch, layout: BatchLayout) -> LeafBatch | None:
+        """Return what `fit` does, of a batch that differs from one before in nothing but its null counts."""
+        assert layout.arrays is not None
+        null_counts = layout.arrays[0][:, 1]
+        if len(self.nodes) < len(null_counts):
+            null_counts = null_counts[self.nodes]
+        if len(like.with_validity) < len(null_counts):
+            left = null_counts.copy()
+            left[like.with_validity] = 0
+            if left.any():
+                return None
+        return LeafBatch(self, like.num_rows, like.first, null_counts, like.starts, like.nbytes, like.with_validity)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,12 +255,11 @@ def decode_leaves(
     data, base = body.ranges[0], body.starts[0]
     others: Sequence[Array] = ()
     if leaves.other_positions:
-        few = len(leaves.others) < len(leaves.positions) // _FEW
-        plan = replace(leaves.plan, fields=leaves.other_fields, steps=leaves.others, is_whole=False, leaves=None)
-        others = decode_others(plan, layout.sparse() if few else layout)
+        few = len(leaves.others.steps) < len(leaves.positions) // _FEW
+        others = decode_others(leaves.others, layout.sparse() if few else layout)
     columns = batch.columns(others, data, base)
     if validates:
-        names = {i: field.name for i, field in zip(leaves.other_positions, leaves.other_fields, strict=True)}
+        names = leaves.other_names
         for position in sorted([*leaves.other_positions, *batch.unproven(data, base)]):
             name = names[position] if position in names else leaves.plan.fields[position].name
             validate.check_values(columns[position], name, dictionaries=False)
@@ -332,6 +344,8 @@ def _compiled(
         kind.bit_width // 8 if kind is not None and has else 0 for kind, has in zip(kinds, has_offsets, strict=True)
     ]
     of_width = np.array(widths)[type_of]
+    other_positions = tuple(position for position, _ in others)
+    other_fields, other_steps = _fields_at(plan, other_positions), tuple(step for _, own in others for step in own)
     return LeafColumns(
         positions=positions,
         leaf_of=leaf_of,
@@ -344,9 +358,11 @@ def _compiled(
         buffer_counts=tuple(3 if has else 2 for has in has_offsets),
         with_offsets={width: np.flatnonzero(of_width == width) for width in set(widths) - {0}},
         is_text=np.array([type(type_) in t.UTF8_CLASSES for type_ in types])[type_of],
-        others=tuple(step for _, own in others for step in own),
-        other_positions=tuple(position for position, _ in others),
-        other_fields=_fields_at(plan, [position for position, _ in others]),
+        others=Plan(
+            other_fields, other_steps, plan.nodes, plan.buffers, plan.variadics, plan.dictionaries, is_whole=False
+        ),
+        other_positions=other_positions,
+        other_names={i: field.name for i, field in zip(other_positions, other_fields, strict=True)},
         plan=plan,
     )
 

@@ -20,7 +20,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges
+from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
 from spark_arrow_ipc.ipc.body import AnyPlace, Body, BodyRanges, ranges_to_read
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
@@ -125,6 +125,14 @@ class SelectedColumns:
         return self._batch(columns, header.length, message)
 
     def _check_header(self, message: Message, header: RecordBatchHeader, plan: Plan, nbytes: int) -> _Checked:
+        last = self._checked
+        if last is not None and last.leaves is not None and last.message.version == message.version:
+            # Batches of as many rows most often differ in null counts alone, unless they have strings.
+            known = last.layout if last.body_nbytes == nbytes and last.leaves.num_rows == header.length else None
+            layout = None if known is None else with_null_counts(header, known)
+            leaves = None if layout is None else last.leaves.leaves.with_nulls(last.leaves, layout)
+            if layout is not None and leaves is not None:
+                return _Checked(message, nbytes, layout, leaves)
         layout = check_header(header, plan, nbytes, self.limits)
         if layout.arrays is None or self.swaps:
             return _Checked(message, nbytes, layout)

@@ -145,6 +145,30 @@ def test_damage_is_the_same_error(rows, codec, validation, both):
     assert errors >= expected | ({InvalidBodyError} if validation == "full" else set())
 
 
+@pytest.mark.parametrize("has_list", [False, True])
+def test_a_batch_that_differs_in_null_counts_alone_is_checked_as_the_first(has_list, both):
+    """A number of its message is changed: what is known of the batch before must not hide it."""
+    rows = 40
+    batches = []
+    for every in (3, 4, 5):
+        made = {f"c{i}": some([1, 2, 3], rows, pa.int32(), every + i % 2) for i in range(70)}
+        made |= {"no nulls": pa.array(range(rows))} | ({"list": pa.array([[1, 2]] * rows)} if has_list else {})
+        batches.append(pa.record_batch(made))
+    data = file_of(*batches)
+    assert_same(*both(data))
+    block = ipc.open_file(data).blocks[-1]
+    said = set()
+    for k, at in enumerate(range(block.byte_offset, block.byte_offset + block.metadata_nbytes, 3 * 8)):
+        changed = bytearray(data)
+        number = np.frombuffer(changed, "<i8", 1, at)
+        number += [-8, -1, 1, 8, 1 << 40][k % 5]
+        at_once, by_itself = both(bytes(changed))
+        assert_same(at_once, by_itself)
+        if isinstance(at_once, tuple):
+            said.add(at_once[1].partition("expected ")[2].partition(" ")[0])
+    assert said >= {"a", "field"}, said
+
+
 WRONG_PAIRS = [
     ("view 1", "string 2"),
     ("string 1", "view 2"),
