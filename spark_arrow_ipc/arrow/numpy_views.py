@@ -182,10 +182,19 @@ _DATA: Mapping[type[t.DataType], Callable[[ArrayData], NDArray]] = {
 
 def value_offsets(array: ArrayData) -> NDArray:
     """Return the value offsets: int32 or int64, shape ``(length + 1,)``; one zero if there are no slots."""
-    bit_width = next(b.bit_width for b in LAYOUTS[type(array.type)].buffers if b.role is Role.OFFSETS)
+    number, dtype = _OFFSETS[type(array.type)]
     if array.length == 0:
-        return np.zeros(1, _SIGNED[bit_width])
-    return typed(buffer_of(array, Role.OFFSETS), _SIGNED[bit_width], array.offset, array.length + 1)
+        return np.zeros(1, dtype)
+    return typed(array.buffers[number], dtype, array.offset, array.length + 1)
+
+
+_OFFSETS: Mapping[type[t.DataType], tuple[int, np.dtype[Any]]] = {
+    type_: (number, np.dtype(_SIGNED[buffer.bit_width]))
+    for type_, layout in LAYOUTS.items()
+    for number, buffer in enumerate(layout.buffers)
+    if buffer.role is Role.OFFSETS
+}
+"""The number of the buffer of value offsets, and their type."""
 
 
 def value_bytes(array: ArrayData) -> npt.NDArray[np.uint8]:

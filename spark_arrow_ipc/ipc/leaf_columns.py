@@ -188,6 +188,8 @@ class LeafBatch:
         if len(some):
             nulls = length - many.count_set(memory, starts[self.first[some]], length)
             sound[some] = nulls == self.null_counts[some]
+            if not leaves.with_offsets and 0 not in sound.tobytes():
+                return []
         for width, own in leaves.with_offsets.items():
             number = self.first[own]
             offsets, begin, end = starts[number + 1], starts[number + 2], nbytes[number + 2]

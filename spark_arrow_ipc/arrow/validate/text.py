@@ -62,7 +62,7 @@ def first_failure(length: int, test: Callable[[int, int], Bools], *, skip_nulls_
     for start in range(0, length, CHUNK_SLOTS):
         stop = min(start + CHUNK_SLOTS, length)
         passes = test(start, stop)
-        if passes.all():
+        if 0 not in passes.tobytes():  # for so few, faster than `all`
             continue
         valid = None if skip_nulls_of is None else numpy_views.validity_mask(skip_nulls_of, start, stop)
         if valid is not None:
