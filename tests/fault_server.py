@@ -193,10 +193,14 @@ class FaultServer:
         return server
 
     async def stop(self, server):
+        # No new connections; those that are being accepted become tasks, and need the server until then.
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(others, timeout=0.01)
         server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await server.wait_closed()
 
     async def _serve(self, reader, writer):
