@@ -2,7 +2,7 @@
 
 Strategy
 --------
-A file takes a tenth of a millisecond: its footer, its first bytes and the header of each record batch are read, with all checks
+A file takes a quarter of a millisecond: its footer, its first bytes and the header of each record batch are read, with all checks
 of a read and no body. So a thousand files are counted before Spark has planned a job. Where reads wait, 64 files are read
 at once. What is not for headers to say (streams, files that changed meanwhile), and what would take longer than tasks do, is
 not counted here.
@@ -22,7 +22,7 @@ from spark_arrow_ipc.storage.storage import Storage
 __all__ = ["count_rows"]
 
 _MOST_FILES: Final = 5_000
-"""Most files that are counted: about half a second, or two and a half where reads wait."""
+"""Most files that are counted: a little more than a second, or a few where reads wait."""
 
 _MOST_HEADERS: Final = 50_000
 """Most record batches of all files: about half a second."""
