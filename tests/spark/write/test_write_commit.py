@@ -173,6 +173,7 @@ import os, sys, time
 import dying_source
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession, functions as f
+from spark_arrow_ipc import rewrite
 
 folder = sys.argv[1]
 SparkContext._ensure_initialized()
@@ -212,6 +213,19 @@ def sleeps_once(i):
 frame = spark.range(0, 120_000, 1, 4).select(sleeps_once("id").alias("id"))
 frame.write.format("arrowipc").mode("append").save(folder + "/speculated")
 open(folder + "/awake", "w").close()
+
+def waits_once(batches):
+    yield from batches
+    if TaskContext.get().partitionId() == 0:
+        attempt = TaskContext.get().attemptNumber()
+        open(f"{folder}/rewriting-{attempt}", "w").close()
+        deadline = time.monotonic() + 100
+        while attempt == 0 and time.monotonic() < deadline and not os.path.exists(f"{folder}/rewritten-awake"):
+            time.sleep(0.05)
+
+whole = {"maxPartitionBytes": "1m", "openCostInBytes": "1m"}
+rewrite(spark, folder + "/speculated", folder + "/rewritten", waits_once, **whole)
+open(folder + "/rewritten-awake", "w").close()
 
 spark.dataSource.register(dying_source.Source)
 spark.range(0, 10).write.format("arrowipc").mode("append").save(folder + "/died")
@@ -287,6 +301,13 @@ def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
     assert [*range(120_000)] == ids(spark, path)
     assert [f"part-0000{i}" for i in range(4)] == files_of(path)
     assert 120_000 == last_summary(path).rows
+
+
+@pytest.mark.exhaustive
+def test_a_speculative_copy_of_a_rewrite_gives_its_rows_once(spark, cluster):
+    assert ["rewriting-0", "rewriting-1"] == sorted(file.name for file in cluster.glob("rewriting-*"))
+    assert [*range(120_000)] == ids(spark, cluster / "rewritten")
+    assert 120_000 == last_summary(cluster / "rewritten").rows
 
 
 @pytest.mark.exhaustive
