@@ -13,6 +13,7 @@ import importlib.util
 import itertools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections import Counter
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import corpus
 import pytest
+import quick_jvm
 import strategies
 
 from spark_arrow_ipc import arrow_json, ipc
@@ -258,7 +260,7 @@ def of_arrow_java(tmp_path_factory):
     folder = tmp_path_factory.mktemp("arrow_java")
     cases = written(folder, CODECS, java_target)
     command = [
-        java, "--add-opens=java.base/java.nio=ALL-UNNAMED", "-Darrow.struct.conflict.policy=CONFLICT_APPEND",
+        java, *shlex.split(quick_jvm.OPTIONS), "--add-opens=java.base/java.nio=ALL-UNNAMED", "-Darrow.struct.conflict.policy=CONFLICT_APPEND",
         "-cp", f"{jars}/*", str(PROGRAMS / "ArrowJava.java"),
     ]  # fmt: skip
     return outcomes(cases, command, folder, "Arrow Java", ARROW_JAVA_LACKS)
