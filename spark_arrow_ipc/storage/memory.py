@@ -198,7 +198,9 @@ class _NewFile(io.BytesIO):
         self.name = path
 
     def close(self) -> None:
-        if not self.closed:
-            self._storage._check_absent(self.name)  # noqa: SLF001 - one module
-            self._storage.put(self.name, self.getvalue())
-        super().close()
+        try:
+            if not self.closed:
+                self._storage._check_absent(self.name)  # noqa: SLF001 - one module
+                self._storage.put(self.name, self.getvalue())
+        finally:
+            super().close()  # else Python closes it again where it is freed, and from 3.14 on reports that error, too

@@ -42,6 +42,7 @@ def test_of_two_that_create_one_file_the_second_fails_when_it_closes():
     first.close()
     with pytest.raises(FileExistsError):
         second.close()
+    assert second.closed
     assert b"first" == storage.read(f"{ROOT}/a", 5)
 
 
