@@ -176,9 +176,11 @@ def _java_install() -> str:
 
 
 def _python() -> Finding:
-    sound = (3, 11) <= sys.version_info[:2] < (3, 14)
+    sound = (3, 11) <= sys.version_info[:2] < (3, 15)
     found = f"{platform.python_version()} at {sys.executable}"
-    return Finding("Python 3.11 to 3.13", found, ok=sound, remedy="" if sound else "use Python 3.11, 3.12 or 3.13")
+    return Finding(
+        "Python 3.11 to 3.14", found, ok=sound, remedy="" if sound else "use Python 3.11, 3.12, 3.13 or 3.14"
+    )
 
 
 def _package(package: Package) -> Finding:
