@@ -94,7 +94,7 @@ def test_a_token_is_taken_from_the_environment(capsys, tmp_path, monkeypatch):
 
 
 def test_commands_read_what_is_served(capsys, tmp_path):
-    """`validate` and `repair` read files, and say who reads servers."""
+    """`validate` and `repair` read files, and say how a server's table becomes one."""
     write(tmp_path / "x.arrow", 3)
     with ipc.serve({"t": tmp_path / "x.arrow"}, f"dissociated+unix://{tmp_path}/s", shared_memory="memfd") as server:
         uri = server.uri_of("t")
@@ -110,7 +110,7 @@ def test_commands_read_what_is_served(capsys, tmp_path):
             assert 6 == sum(batch.num_rows for batch in reader)
         for command in ("validate", "repair"):
             assert 1 == main([command, uri, *["z.arrow"] * (command == "repair")])
-            assert "cat, count, concat and inspect read tables of servers" in "".join(capsys.readouterr())
+            assert "'arrowipc concat URI FILE' writes a server's table into one" in "".join(capsys.readouterr())
 
 
 def test_commands_take_their_token_from_the_environment(capsys, tmp_path, monkeypatch):

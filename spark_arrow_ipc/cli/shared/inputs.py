@@ -117,7 +117,7 @@ class Input:
         """
         if self.is_served:
             raise UnsupportedError(
-                "this command reads files; cat, count, concat and inspect read tables of servers", path=self.path
+                "this command reads files; 'arrowipc concat URI FILE' writes a server's table into one", path=self.path
             )
         if self.file is not None:
             return _open_listed(self.file, self.storage)
