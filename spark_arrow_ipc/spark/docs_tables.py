@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.read.metadata_columns import metadata_table
+from spark_arrow_ipc.spark.read.metadata_only import blocks_table
 from spark_arrow_ipc.spark.types.arrow_to_spark import extensions_table, types_table
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
 
@@ -22,6 +23,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "stream options": lambda: options_table(STREAMING),
     "write options": lambda: options_table(WRITING),
     "metadata columns": metadata_table,
+    "columns of record batches": blocks_table,
     "types": types_table,
     "extension types": extensions_table,
     "written types": written_table,

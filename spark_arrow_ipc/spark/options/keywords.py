@@ -31,9 +31,10 @@ class _ScanKeywords(TypedDict, total=False):
     outputBatchRows: int
     """How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."""
     maxBatchBytes: int | str
-    """How much memory one record batch may need as it is in the file, and one row as Spark gets it, where dictionaries,
-    runs and shared elements are values; all rows of a batch may take 32 times as much, one after the other. All
-    dictionaries of a file together may need as much again. A file that needs more is an error."""
+    """The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value
+    of a dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as
+    much, one after the other, and all dictionaries of a file as much again. A file that needs more is an error
+    ([limits.md](limits.md))."""
     minPartitionNum: int
     """How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."""
     concatenatedStreams: Literal["warn", "read", "error"]
@@ -66,16 +67,16 @@ class _ScanKeywords(TypedDict, total=False):
     pathGlobFilter: str
     """Only files whose names match are read. Names of directories do not matter."""
     modifiedBefore: datetime | str
-    """Only files that were last modified before are read; a time without a zone is in `timeZone`, else in UTC."""
+    """Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
     modifiedAfter: datetime | str
-    """Only files that were last modified after are read; a time without a zone is in `timeZone`, else in UTC."""
+    """Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC."""
     basePath: str | PathLike[str]
     """The directory below which `key=value` directories are columns; without it, the given paths."""
     partitionTypeInference: bool
     """Whether the types of partition columns are inferred from their values; else they are strings."""
     timeZone: str
     """The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes the
-    session's, which only tasks know."""
+    session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`."""
     mergeSchema: bool
     """Whether the schemas of all files are merged: missing columns are null, types widen. Else the schema is that of
     the file that was modified last (of several, the first by path)."""
@@ -104,7 +105,7 @@ class CountKeywords(_ScanKeywords, total=False):
     metadataOnly: bool
     """Whether the result is a table of the files' record batches, made from their headers alone."""
     token: str
-    """What the server of a table wants to know ([dissociated.md](dissociated.md)). No error shows it."""
+    """The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it."""
 
 
 class FunctionKeywords(CountKeywords, total=False):
@@ -137,8 +138,8 @@ class ReadStreamKeywords(_ScanKeywords, total=False):
     maxBytesPerTrigger: int | str
     """How many bytes the files of a batch have at most; it has at least one file. Both limits may be given."""
     startingFrom: Literal["earliest", "latest"] | int
-    """What a new query reads first: all that is there, or only what comes after its start. After a restart it goes on
-    where it was."""
+    """What a new query reads first: all that is there (`earliest`), only what comes after its start (`latest`), or the
+    commits of a data set from the record of this number on. After a restart a query goes on where it was."""
     sourceLog: str | PathLike[str]
     """A directory of this query alone, in which it notes the files of each batch: files may come in any order and at
     any time then. It belongs to the checkpoint."""
@@ -153,8 +154,8 @@ class ReadStreamKeywords(_ScanKeywords, total=False):
     """Whether the path is one stream (`.arrows`) of a local or mounted file system that another process appends to,
     which is read record batch by record batch."""
     lateWindow: timedelta | int | str
-    """How much older than the newest file that was read a file may be when it appears in a directory, 1h without it.
-    Later ones are not read, and named in a warning. Offsets grow with the files of this time."""
+    """How much older than the newest file that was read a file may be when it appears in a directory; without it, 1h. A
+    file that is older is not read, and a warning names it. Offsets grow with the number of files in this time."""
     maxFileAge: timedelta | int | str
     """How much older than the newest file that was read a file may be; without it, files of any age are read."""
     latestFirst: bool
@@ -167,8 +168,8 @@ class ReadStreamKeywords(_ScanKeywords, total=False):
     sourceArchiveDir: str | PathLike[str]
     """Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it."""
     pollInterval: timedelta | int | str
-    """How often a query that waits looks for something new at most: without it 1s, and 10s where storage is remote; and
-    never more than a fifth of the time."""
+    """The pause of a query that waits between two looks for something new: without it 1s, and 10s where storage is
+    remote. It is longer where a look takes long, so that a query looks for at most a fifth of the time."""
 
 
 class WriteStreamKeywords(TypedDict, total=False):
@@ -205,7 +206,8 @@ class WriteStreamKeywords(TypedDict, total=False):
     the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them."""
+    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
+    hold them."""
     schemaCheck: Literal["merge", "exact", "none"]
     """What columns a job may have that keeps files: those of the newest file, where `merge` lets it add columns and
     widen types, and `exact` does not; `none` checks nothing."""
@@ -213,8 +215,8 @@ class WriteStreamKeywords(TypedDict, total=False):
     """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
     `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum
-    after that removes them."""
+    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
+    write or vacuum after that removes them."""
     commitRetention: timedelta | int | str
     """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
     time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
@@ -276,7 +278,8 @@ class RewriteKeywords(FunctionKeywords, total=False):
     the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them."""
+    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
+    hold them."""
     partitionOverwriteMode: Literal["static", "dynamic"]
     """What mode overwrite replaces: `static` everything, `dynamic` only the partitions that are written to."""
     ifExists: Literal["append", "error", "ignore"]
@@ -289,8 +292,8 @@ class RewriteKeywords(FunctionKeywords, total=False):
     """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
     `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum
-    after that removes them."""
+    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
+    write or vacuum after that removes them."""
     commitRetention: timedelta | int | str
     """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
     time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""
@@ -310,9 +313,10 @@ class CompactKeywords(TypedDict, total=False):
     outputBatchRows: int
     """How many rows a batch has at most when it is given to Spark; it is also kept to about 64 MiB."""
     maxBatchBytes: int | str
-    """How much memory one record batch may need as it is in the file, and one row as Spark gets it, where dictionaries,
-    runs and shared elements are values; all rows of a batch may take 32 times as much, one after the other. All
-    dictionaries of a file together may need as much again. A file that needs more is an error."""
+    """The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value
+    of a dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as
+    much, one after the other, and all dictionaries of a file as much again. A file that needs more is an error
+    ([limits.md](limits.md))."""
     concatenatedStreams: Literal["warn", "read", "error"]
     """What is done where another stream begins after the end of a stream, as `cat a.arrows b.arrows` makes it: `warn`
     reads the first one, with a warning, `read` all of them, if their schemas agree; or it is an `error`."""
@@ -327,12 +331,12 @@ class CompactKeywords(TypedDict, total=False):
     pathGlobFilter: str
     """Only files whose names match are read. Names of directories do not matter."""
     modifiedBefore: datetime | str
-    """Only files that were last modified before are read; a time without a zone is in `timeZone`, else in UTC."""
+    """Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC."""
     modifiedAfter: datetime | str
-    """Only files that were last modified after are read; a time without a zone is in `timeZone`, else in UTC."""
+    """Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC."""
     timeZone: str
     """The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes the
-    session's, which only tasks know."""
+    session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`."""
     memoryMap: bool
     """Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."""
     storage: Mapping[str, str]
@@ -358,13 +362,14 @@ class CompactKeywords(TypedDict, total=False):
     the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`.
-    `auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them."""
+    `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
+    hold them."""
     caseSensitive: bool
     """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
     `spark.sql.caseSensitive=true`."""
     keepReplaced: timedelta | int | str
-    """How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum
-    after that removes them."""
+    """How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next
+    write or vacuum after that removes them."""
     commitRetention: timedelta | int | str
     """Keeps the records of commits, from this job on, so that streams can read the data set record by record: for this
     time, and the newest 1,000 however old. It holds for the jobs of all writers until one says otherwise."""

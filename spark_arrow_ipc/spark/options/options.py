@@ -100,9 +100,10 @@ class ReadOptions:
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "How much memory one record batch may need as it is in the file, and one row as Spark gets it, where dictionaries, "
-        "runs and shared elements are values; all rows of a batch may take 32 times as much, one after the other. All "
-        "dictionaries of a file together may need as much again. A file that needs more is an error.",
+        "The most memory that one record batch may need as it is in the file, and one row as Spark gets it, where a value of a "
+        "dictionary, a run or a shared element counts each time that it occurs. All rows of a batch may take 32 times as much, "
+        "one after the other, and all dictionaries of a file as much again. A file that needs more is an error "
+        "([limits.md](limits.md)).",
     )
     min_partition_num: int | None = d.optional_count(
         "200", "How many tasks are aimed at if there is enough to read; without it, one for each CPU of the driver."
@@ -154,10 +155,10 @@ class ReadOptions:
         "Only files whose names match are read. Names of directories do not matter.",
     )
     modified_before: str | None = d.time(
-        "Only files that were last modified before are read; a time without a zone is in `timeZone`, else in UTC.",
+        "Only files that were last modified before this time are read; without a zone it is in `timeZone`, else in UTC.",
     )
     modified_after: str | None = d.time(
-        "Only files that were last modified after are read; a time without a zone is in `timeZone`, else in UTC.",
+        "Only files that were last modified after this time are read; without a zone it is in `timeZone`, else in UTC.",
     )
     base_path: str | None = d.path(
         "/data/flights",
@@ -170,7 +171,7 @@ class ReadOptions:
         "a time zone's name or offset",
         "Europe/Berlin",
         "The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes "
-        "the session's, which only tasks know.",
+        "the session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`.",
     )
     merge_schema: bool = d.flag(
         "false",
@@ -200,7 +201,7 @@ class ReadOptions:
     token: str | None = d.secret(
         "a string",
         "s3cret",
-        "What the server of a table wants to know ([dissociated.md](dissociated.md)). No error shows it.",
+        "The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it.",
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*_STORAGE)
 
@@ -322,7 +323,8 @@ class SparkWriteOptions:
         Statistics.AUTO,
         "id, at",
         "The columns whose null count, least and greatest value of each record batch are noted in the footer, for `where`. "
-        "`auto` takes the first 64 and at most 1 % of the file or 1 MiB. The stream format cannot hold them.",
+        "`auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot "
+        "hold them.",
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
         PartitionOverwriteMode.STATIC,
@@ -346,8 +348,8 @@ class SparkWriteOptions:
     keep_replaced: int = d.duration(
         "0",
         "10m",
-        "How long files that an overwrite replaces live on for reads that were planned before. The next write or vacuum "
-        "after that removes them.",
+        "How long files that an overwrite replaces live on for reads that were planned before; 1h for `compact`. The next "
+        "write or vacuum after that removes them.",
     )
     commit_retention: int | None = d.optional_duration(
         "7d",

@@ -31,8 +31,8 @@ class StreamOptions:
         "earliest",
         "earliest, latest, or the number of a commit record",
         "latest",
-        "What a new query reads first: all that is there, or only what comes after its start. After a restart it goes on "
-        "where it was.",
+        "What a new query reads first: all that is there (`earliest`), only what comes after its start (`latest`), or the "
+        "commits of a data set from the record of this number on. After a restart a query goes on where it was.",
         kind=kinds.integer_or(StartingFrom),
     )
     source_log: str | None = d.path(
@@ -58,8 +58,8 @@ class StreamOptions:
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older than the newest file that was read a file may be when it appears in a directory, 1h without it. "
-        "Later ones are not read, and named in a warning. Offsets grow with the files of this time.",
+        "How much older than the newest file that was read a file may be when it appears in a directory; without it, 1h. "
+        "A file that is older is not read, and a warning names it. Offsets grow with the number of files in this time.",
     )
     max_file_age: int | None = d.optional_duration(
         "7d",
@@ -82,8 +82,8 @@ class StreamOptions:
         parsers.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "How often a query that waits looks for something new at most: without it 1s, and 10s where storage is remote; "
-        "and never more than a fifth of the time.",
+        "The pause of a query that waits between two looks for something new: without it 1s, and 10s where storage is "
+        "remote. It is longer where a look takes long, so that a query looks for at most a fifth of the time.",
         kind=kinds.PAUSE,
     )
 

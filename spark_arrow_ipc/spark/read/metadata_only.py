@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
-__all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader"]
+__all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader", "blocks_table"]
 
 _SUMMARY: Final = s.StructType([
     s.StructField("nulls", s.LongType()), s.StructField("least", s.StringType()), s.StructField("greatest", s.StringType()),
@@ -42,7 +42,20 @@ BLOCK_SCHEMA: Final = s.StructType([
     s.StructField("compression", s.StringType()),
     s.StructField("statistics", s.MapType(s.StringType(), _SUMMARY)),
 ])  # fmt: skip
-"""The columns of the table. `statistics` is a map by column name, null for a file without statistics."""
+"""The columns of the table."""
+
+_MEANINGS: Final[Mapping[str, str]] = {
+    "path": "absolute path of the file",
+    "format": "`file` or `stream`",
+    "block": "number of the record batch in the file, from 0",
+    "byte_offset": "where its message begins in the file",
+    "metadata_bytes": "bytes of its header",
+    "body_bytes": "bytes of its values, as they lie in the file",
+    "rows": "its rows",
+    "compression": "`lz4`, `zstd` or `none`",
+    "statistics": "by column, with dots between the fields of structs; null where the file has none",
+}
+"""Of each column, for the documentation."""
 
 _FILES_A_TASK: Final = 1_000
 _ROWS_A_BATCH: Final = 10_000
@@ -138,6 +151,12 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
         columns = [pa.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def blocks_table() -> str:
+    """Return the Markdown table of the columns, for ``docs/options.md``."""
+    rows = [f"| `{field.name}` | {field.dataType.simpleString()} | {_MEANINGS[field.name]} |" for field in BLOCK_SCHEMA]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
 def _row(file: DataFile, block: FileBlock) -> dict[str, Any]:

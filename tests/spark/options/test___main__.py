@@ -15,7 +15,7 @@ def test_every_option_is_printed_with_its_default(capsys):
     ]
     names = {line[2:].split("=")[0] for line in printed.splitlines() if line[:2] == "  " and line[2] != " "}
     assert {option.name for option in OPTIONS} == names
-    assert "  maxBatchBytes=2g\n      How much memory" in printed
+    assert "  maxBatchBytes=2g\n      The most memory" in printed
 
 
 def test_words_select_options(capsys):
