@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import spark_arrow_ipc
+
 ROOT = Path(__file__).parents[1]
 
 spec = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "site" / "make_pages.py")
@@ -86,6 +88,11 @@ def test_the_words_of_where_are_those_of_its_parser(pages):
     assert [] == [
         word for word in ("`<=>`", "`startswith(column, 'text')`", "`DATE '...'`", "`year(column)`") if word not in text
     ]
+
+
+def test_every_function_for_spark_is_in_the_reference(pages):
+    headings = re.findall(r"heading: spark_arrow_ipc\.(\w+)", (pages / "reference" / "spark.md").read_text())
+    assert set(spark_arrow_ipc.__all__) - {"__version__", "ipc"} == set(headings)
 
 
 @pytest.mark.parametrize("name", ["ipc", "arrow"])

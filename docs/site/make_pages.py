@@ -31,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the checkout's own pages, whichever release is installed
 
+import spark_arrow_ipc  # noqa: E402
 from spark_arrow_ipc import arrow, errors, ipc  # noqa: E402
 from spark_arrow_ipc.cli.main import COMMANDS  # noqa: E402
 from spark_arrow_ipc.dataset.predicate import literals, operands, parser  # noqa: E402
@@ -202,11 +203,31 @@ def api_page(module: ModuleType) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def spark_page() -> str:
+    """Return the page of the functions for Spark, which mkdocstrings reads without importing PySpark."""
+    parts = [
+        "# spark_arrow_ipc",
+        "The functions for Spark. The arguments that they call `options` are in [Options](../options.md).",
+    ]
+    for name, (module, attribute) in sorted(spark_arrow_ipc._LATE.items()):
+        if name == "ipc":  # has a page of its own
+            continue
+        place = module if attribute is None else f"{module}.{attribute}"
+        given = [f"heading: spark_arrow_ipc.{name}", f"toc_label: {name}"]
+        if name == "options":
+            given.append("members: [read, write, read_stream, write_stream]")
+        lines = "\n".join(f"      {each}" for each in given)
+        parts.append(f"::: {place}\n    options:\n{lines}")
+    parts.append("::: spark_arrow_ipc.spark.rewrite.result.RewriteResult\n    options:\n      members: false")
+    return "\n\n".join(parts) + "\n"
+
+
 REFERENCE: Mapping[str, Callable[[], str]] = {
     "arrow.md": lambda: api_page(arrow),
     "commands.md": commands,
     "errors.md": errors_page,
     "ipc.md": lambda: api_page(ipc),
+    "spark.md": spark_page,
     "where.md": where_page,
 }
 """Pages that are made from code, by their names in reference/."""
