@@ -105,15 +105,31 @@ class _Context:
     def __init__(self, functions: _Functions) -> None:
         self._functions = functions
         self._pointer = ctypes.c_void_p()
+        self._is_clean = True
+        """Whether the last frame ended."""
         self._written, self._read = ctypes.c_size_t(), ctypes.c_size_t()
         self._arguments = (ctypes.addressof(self._written), ctypes.addressof(self._read), ctypes.addressof(_STABLE))
-        if functions.is_error(functions.create(ctypes.addressof(self._pointer), _API_VERSION)):
+        self._create()
+
+    def _create(self) -> None:
+        if self._functions.is_error(self._functions.create(ctypes.addressof(self._pointer), _API_VERSION)):
             raise MemoryError("there is no memory for an LZ4 decompression context")
+
+    def _begin(self) -> None:
+        """Forget the frame before."""
+        if not self._is_clean:
+            # Up to LZ4 1.9.4 a reset keeps the number of bytes that a broken frame still promised, and then refuses the
+            # next frame if that promises none.
+            self._functions.free(self._pointer)
+            self._pointer.value = None
+            self._create()
+        self._functions.reset(self._pointer)
+        self._is_clean = False
 
     def decompress_into(self, frame: memoryview, output: memoryview) -> tuple[int, int, bool]:
         """Decompress; return the bytes read, the bytes written, and whether the frame ended."""
         functions, (written, read, options) = self._functions, self._arguments
-        functions.reset(self._pointer)
+        self._begin()
         source, destination = np.asarray(frame).ctypes.data, np.asarray(output).ctypes.data
         consumed = produced = 0
         while True:
@@ -125,6 +141,7 @@ class _Context:
                 _refuse(functions.error_name(left).decode())
             consumed, produced = consumed + self._read.value, produced + self._written.value
             if not left or not (self._read.value or self._written.value):
+                self._is_clean = not left
                 return consumed, produced, not left
 
     def decompress_all(self, frames: tuple[int, Int64s, Int64s], outputs: tuple[int, Int64s, Int64s]) -> bool:
@@ -135,13 +152,13 @@ class _Context:
         """
         source, read = _addresses(*frames)
         destination, written = _addresses(*outputs)
-        self._functions.reset(self._pointer)
+        self._begin()
         lefts = map(
             self._functions.decompress, repeat(self._pointer), destination, _addresses_of(written), source,
             _addresses_of(read), repeat(self._arguments[2]),
         )  # fmt: skip
-        # What is left is a hint of more bytes, or an error.
-        return not any(lefts) and bool((read == frames[2]).all() and (written == outputs[2]).all())
+        self._is_clean = not any(lefts)  # what is left is a hint of more bytes, or an error
+        return self._is_clean and bool((read == frames[2]).all() and (written == outputs[2]).all())
 
     def __del__(self) -> None:
         """Free the library's memory."""

@@ -4,6 +4,7 @@ import lz4.frame
 import numpy as np
 import pytest
 
+from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc import lz4_frame
 from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import CompressionType
@@ -71,6 +72,34 @@ def test_many_frames_are_decompressed_if_all_are_sound(monkeypatch, has_library,
         assert lz4_frame.decompress_all(memoryview(b"".join(changed)), places[0], output.data, places[1]) is is_sound
         if is_sound:
             assert b"".join(contents) == output.tobytes()
+
+
+PROMISING = {
+    "cut off": lambda frame: frame[:-5],
+    "no block": lambda frame: frame[:15],
+    "a broken block": lambda frame: frame[:15] + b"\xff\xff\0\0" + frame[19:],
+}
+"""Frames that say how many bytes they have, and do not have them. The header takes 15 bytes."""
+
+
+@pytest.mark.parametrize("change", PROMISING.values(), ids=PROMISING)
+@pytest.mark.parametrize("has_library", [True, False])
+def test_a_broken_frame_that_promised_bytes_leaves_the_next_one_alone(monkeypatch, has_library, change):
+    """The library's reset kept what the broken frame had promised (LZ4 1.9.4), and a frame without a promise was refused."""
+    if not has_library:
+        monkeypatch.setattr(lz4_frame, "_FUNCTIONS", None)
+    content = CONTENTS["text"]
+    promising, sound = (memoryview(lz4.frame.compress(content, store_size=stores)) for stores in (True, False))
+    broken = memoryview(change(bytes(promising)))
+    output = np.zeros(len(content), np.uint8)
+    to = np.array([[0, len(content)]])
+    for _ in range(2):
+        with pytest.raises(InvalidBodyError):
+            lz4_frame.decompress_into(broken, output.data)
+        lz4_frame.decompress_into(sound, output.data)
+        assert not lz4_frame.decompress_all(broken, np.array([[0, len(broken)]]), output.data, to)
+        assert lz4_frame.decompress_all(sound, np.array([[0, len(sound)]]), output.data, to)
+        assert content == output.tobytes()
 
 
 @pytest.mark.parametrize("nbytes", [1, 65_535, 65_536, 65_537, 1_000_000])
