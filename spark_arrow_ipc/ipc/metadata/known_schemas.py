@@ -6,7 +6,8 @@ The files of a data set have one schema, and to decode it takes a third of the t
 flatbuffer from its end, and the schema of a footer first: its bytes, those of all that it refers to included, are the end
 of the footer. So the end from the schema's table on is made a flatbuffer of its own, which refers to nothing outside of
 itself, because nothing outside of it is there. What such a flatbuffer decodes to is remembered by its bytes. A schema that
-does not lie so, and one that is broken, is decoded where it is.
+does not lie so, one that is broken, and one of many more fields than its bytes can hold without sharing them, is decoded
+where it is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _ROOT: Final = struct.Struct("<II")
 
 _MOST_NBYTES: Final = (1 << 16) - 16
 """Longer schemas are not remembered. Below this, the first bytes of a flatbuffer cannot be taken for a vtable either."""
+
+_LEAST_TABLE_NBYTES: Final = 8
+"""Bytes for each table that is visited; writers need 20. Tables that share bytes could be millions of fields in memory."""
 
 _MOST_KNOWN: Final = 16
 
@@ -56,7 +60,8 @@ def decode_known_schema(view: reader.TableView, limits: Limits, max_depth: int) 
     known = _KNOWN.get(key)
     if known is None:
         try:
-            known = decode_schema(reader.root(alone, tables.SCHEMA, max_depth=max_depth), limits)
+            most = len(alone) // _LEAST_TABLE_NBYTES
+            known = decode_schema(reader.root(alone, tables.SCHEMA, max_tables=most, max_depth=max_depth), limits)
         except (InvalidMetadataError, LimitError, UnsupportedError):
             return decode_schema(view, limits)  # whose errors have the places in the file
         if len(_KNOWN) >= _MOST_KNOWN:

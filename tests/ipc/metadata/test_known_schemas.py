@@ -133,3 +133,19 @@ def test_a_schema_with_a_vtable_before_it_is_decoded_where_it_is():
     moved[at.start + shift : at.start + shift + 4] = (at.start + shift - 16).to_bytes(4, "little")
     known, decoded = both(memoryview(bytes(moved)))
     assert known == decoded == both(memoryview(bytes(footer)))[1]
+
+
+def test_a_schema_of_more_fields_than_bytes_is_not_kept():
+    """Its fields share their bytes: a small file could take any amount of memory for as long as the process lives."""
+    inner = pa.struct([(f"x{i}", pa.null()) for i in range(100)])
+    schema = pa.schema([("s", pa.struct([("a", inner), *((f"b{i}", pa.null()) for i in range(60))]))])
+    footer = bytearray(footer_of_pyarrow(0, schema))
+    (outer,) = reader.root(memoryview(footer), tables.FOOTER).table("schema").tables("fields")
+    _, start, count, *_ = outer.vector_of_tables("children")
+    shared = outer.tables("children")[0].byte_offset
+    for at in range(start, start + 4 * count, 4):
+        footer[at : at + 4] = (shared - at).to_bytes(4, "little")
+    known, decoded = both(memoryview(bytes(footer)))
+    assert known == decoded
+    assert 61 * 100 == sum(len(child.type.fields) for child in known[1][0].type.fields)
+    assert not known_schemas._KNOWN
