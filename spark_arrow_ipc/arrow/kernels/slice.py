@@ -42,13 +42,14 @@ def split_rows(
     *,
     max_rows: int,
     max_nbytes: int,
+    decoded: bool = True,
     max_row_nbytes: int | None = None,
     max_all_nbytes: int | None = None,
     slot_nbytes: Sequence[int] | None = None,
 ) -> Iterator[RecordBatch]:
     """Yield the rows in slices within both budgets; a single row may exceed `max_nbytes`.
 
-    Bytes are those of decoded values: dictionaries and runs count as the values that they stand for, so that
+    By default bytes are those of decoded values: dictionaries and runs count as the values that they stand for, so that
     strings and binary values of a slice, converted in any way, fit 32-bit value offsets if `max_nbytes` does. Memory
     that slots share counts for each, so slices of views and list-views may be smaller than the budget allows, never
     larger. A batch within the budgets is yielded as it is.
@@ -57,6 +58,8 @@ def split_rows(
     ----------
     max_rows, max_nbytes
         The budgets of a slice.
+    decoded
+        Whether bytes are those of decoded values; else those of `batch_nbytes`, where a slot of a dictionary is its index.
     max_row_nbytes
         The budget of a single row; by default it has none.
     max_all_nbytes
@@ -76,7 +79,7 @@ def split_rows(
         raise ValueError(f"expected positive budgets, found {max_rows} rows and {max_nbytes} bytes")
     prices = [0] * len(batch.columns) if slot_nbytes is None else slot_nbytes
     measures = [
-        measure(column, decoded=True, slot_nbytes=price) for column, price in zip(batch.columns, prices, strict=True)
+        measure(column, decoded=decoded, slot_nbytes=price) for column, price in zip(batch.columns, prices, strict=True)
     ]
     if max_all_nbytes is not None and batch.num_rows > 1:
         _check_all(batch, measures, prices, max_all_nbytes)

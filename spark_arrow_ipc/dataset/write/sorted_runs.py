@@ -3,8 +3,9 @@
 Strategy
 --------
 Rows are held until they reach a number of bytes, sorted, and written as files of their own; then the next run begins. A
-batch with more bytes than that is cut between its rows. So a file is sorted as a whole, whatever the task has, and statistics of its record batches say much. Files of one task may
-overlap: nothing is merged, which would cost a second pass over the data.
+batch with more bytes than that is cut between its rows. So a file is sorted as a whole, whatever the task has, and
+statistics of its record batches say much. Files of one task may overlap: nothing is merged, which would cost a second
+pass over the data.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Order:
         Positions of the columns to sort by, the first one first: null before all values, NaN after all numbers, strings
         by their bytes, as Spark sorts.
     nbytes
-        Bytes of the rows that are sorted together, decoded; a single row may have more.
+        Bytes of the rows that are sorted together, uncompressed and without dictionaries; a single row may have more.
     """
 
     columns: tuple[int, ...]
@@ -70,7 +71,8 @@ def sorted_runs(batches: Iterable[RecordBatch], order: Order, *, rows: int) -> I
 def _pieces(batches: Iterable[RecordBatch], nbytes: int) -> Iterator[RecordBatch]:
     """Cut batches that are larger than a run, so that no file has more than it; slices share the batch's memory."""
     for batch in batches:
-        yield from split_rows(batch, max_rows=max(1, batch.num_rows), max_nbytes=nbytes)
+        # By the bytes that runs are counted in: by decoded ones a batch of indices would fall into a piece a row.
+        yield from split_rows(batch, max_rows=max(1, batch.num_rows), max_nbytes=nbytes, decoded=False)
 
 
 def _sorted(batches: Sequence[RecordBatch], order: Order, rows: int) -> Iterator[RecordBatch]:

@@ -4,6 +4,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.write import sorted_runs as sorting
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
@@ -52,6 +53,15 @@ def test_a_batch_that_is_larger_than_a_run_is_cut():
     rows = [[row for part in run for row in part] for run in found]
     assert rows == [sorted(run) for run in rows]
     assert sorted(row for run in rows for row in run) == [*((i, "é") for i in range(1, 1001)), (2000, "y")]
+
+
+def test_a_batch_of_indices_is_not_cut_by_the_values_that_they_stand_for():
+    """A run would hold all pieces again: one for each row took minutes for values of a few hundred KB."""
+    type_ = types.Dictionary(types.int8, types.utf8, ordered=False)
+    whole = batch([*range(500)], ["x" * 10_000] * 500, Schema.of([field("a", types.int64), field("b", type_)]))
+    assert 1 == len(list(sorting._pieces([whole], 10_000)))
+    assert [500] == [sum(map(len, run)) for run in runs(10_000, (0,), rows=1000, batches=[whole])]
+    assert 1 < len(list(sorting._pieces([whole], 1_000)))
 
 
 def test_a_run_ends_where_a_type_changes():
