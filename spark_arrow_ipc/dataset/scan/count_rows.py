@@ -84,8 +84,8 @@ def count_rows(
 
 
 def _is_as_listed(file: DataFile, storage: Storage) -> bool:
-    """Return whether a file that was read is the one that was listed; one that is gone by now was read to its end."""
+    """Return whether a file that was read is the one that was listed. Of one that is gone by now nobody can tell."""
     if file.version or file.staged is not None:  # each read named the version; the other one may be renamed by now
         return True
     status = storage.status(file.path)
-    return status is None or (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns)
+    return status is not None and (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns)

@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from pathlib import Path
 
 import arrow_files
 import corpus
@@ -13,6 +14,8 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_directory, kept_path
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import count_rows as counting
@@ -119,6 +122,16 @@ def test_a_file_that_is_another_one_by_now_is_left_to_tasks(tmp_path, nbytes):
     assert count_rows([file], LOCAL, limits=ipc.Limits()) is None
     with pytest.raises(FileNotFoundError):
         count_rows([DataFile(f"{path}x", file.nbytes + nbytes, file.mtime_ns)], LOCAL, limits=ipc.Limits())
+
+
+def test_a_file_that_is_gone_by_now_is_left_to_tasks(tmp_path):
+    """What is read instead may be a replaced file of the same name that lives on."""
+    path = arrow_files.write(tmp_path / "a.arrow", TABLE)
+    (file,) = list_files([path])
+    kept = kept_path(kept_directory(DatasetDirectory(LOCAL, str(tmp_path)), 1 << 40, "0" * 32), "a.arrow")
+    Path(path).unlink()
+    arrow_files.write(Path(kept), TABLE.slice(0, 7))
+    assert count_rows([file], LOCAL, limits=ipc.Limits()) is None
 
 
 def test_objects_are_counted_by_threads():
