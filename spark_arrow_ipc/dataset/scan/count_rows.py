@@ -2,10 +2,10 @@
 
 Strategy
 --------
-A file takes a quarter of a millisecond: its footer, its first bytes and the header of each record batch are read, with all checks
-of a read and no body. So a thousand files are counted before Spark has planned a job. Where reads wait, 64 files are read
-at once. What is not for headers to say (streams, files that changed meanwhile), and what would take longer than tasks do, is
-not counted here.
+A file takes a quarter of a millisecond: its footer, its first bytes and the header of each record batch are read, and no
+body. Footers are checked as by a read, and headers are compared with their checksums if the file has any. So a thousand
+files are counted before Spark has planned a job. Where reads wait, 64 files are read at once. Not counted here are streams,
+files that changed meanwhile, and what tasks would count sooner.
 """
 
 from __future__ import annotations

@@ -71,11 +71,6 @@ class AggregatePlan:
     key_names: tuple[str, ...]
     totals: tuple[Column, ...]
 
-    @property
-    def counts_rows_alone(self) -> bool:
-        """Whether all that is asked for is the number of all rows."""
-        return not self.keys and all(part.function == "count_all" for part in self.partials.parts)
-
 
 @dataclass(frozen=True, slots=True)
 class _Safe:

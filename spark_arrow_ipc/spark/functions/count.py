@@ -4,10 +4,10 @@ Strategy
 --------
 A job of Spark's takes a planner's process, a task for each part of the files, and the JVM's work on both. The headers of a
 thousand files are read in less. So in a classic session, whose process plans and commits rewrites too, the files are listed
-and counted here, if each option of the read is one of those that this way honours. In all other cases tasks count:
-those of a predicate, of streams and servers, of error policies, of very many files, under Spark Connect, where the client may not see the
-files. Errors are theirs to raise as well: whatever goes wrong here is tried again there, and means the same as it always
-did.
+and counted here, if all options that are given are among those that this way honours (`_HONOURED`). In all other cases
+tasks count: with a predicate, streams, servers, options about errors, very many files, and under Spark Connect, where the
+client may not see the files. Errors are left to them as well: whatever goes wrong here is tried again there, and raises what
+it always did.
 """
 
 from __future__ import annotations
