@@ -78,6 +78,9 @@ class _Template(NamedTuple):
 _recent: dict[str, tuple[Any, ...]] = {}
 """What was laid out last, and of what: one schema and one template, compared by identity."""
 
+_MOST_KEPT_NBYTES: Final = 16 << 20
+"""Bytes of the structures that are kept for the next batch: those of about 170,000 columns."""
+
 
 def struct_field(fields: tuple[t.Field, ...], custom_metadata: t.CustomMetadata) -> t.Field:
     """Return the field that stands for a schema."""
@@ -110,9 +113,11 @@ def export_field(field: t.Field, target: int) -> None:
 def _lay_out(field: t.Field) -> Block:
     """Return a new structure, and all below it."""
     last = _recent.get("template")
-    if last is None or last[0] is not field:
-        last = _recent["template"] = field, _template(field)
-    template: _Template = last[1]
+    template: _Template = last[1] if last is not None and last[0] is field else _template(field)
+    if len(template.memory) > _MOST_KEPT_NBYTES:
+        _recent.clear()  # a process that lent a huge schema once does not hold it for ever
+    else:
+        _recent["template"] = field, template
     memory = bytearray(template.memory)
     block = Block(memory, template.stops)
     np.frombuffer(memory, np.uintp)[template.addresses] += block.base

@@ -65,6 +65,14 @@ def test_a_schema_that_is_lent_again_and_again():
     assert all(tuple(FIELDS.values()) == field.type.children for field in again)
 
 
+def test_a_huge_schema_is_not_held_after_it_was_lent(monkeypatch):
+    monkeypatch.setattr(schemas, "_MOST_KEPT_NBYTES", 1_000)
+    small, huge = (Schema.of([t.field(f"c{i}", t.int8) for i in range(columns)]) for columns in (3, 30))
+    for schema, is_kept in ((small, True), (huge, False), (huge, False), (small, True)):
+        assert schema == Schema.from_arrow(schema)
+        assert is_kept is bool(schemas._recent)
+
+
 def test_types_and_fields_give_themselves():
     assert pa.list_(pa.int32()) == pa.DataType._import_from_c_capsule(t.list_(t.int32).__arrow_c_schema__())
     assert pa.field("a", pa.int32(), nullable=False) == pa.field(FIELDS["required"])
