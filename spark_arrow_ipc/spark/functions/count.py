@@ -5,8 +5,8 @@ Strategy
 A job of Spark's takes a planner's process, a task for each part of the files, and the JVM's work on both. The headers of a
 thousand files are read in less. So in a classic session, whose process plans and commits rewrites too, the files are listed
 and counted here, if all options that are given are among those that this way honours (`_HONOURED`). In all other cases
-tasks count: with a predicate, streams, servers, options about errors, very many files, and under Spark Connect, where the
-client may not see the files. Errors are left to them as well: whatever goes wrong here is tried again there, and raises what
+tasks count: with a predicate, streams, servers, HDFS, options about errors, very many files, and under Spark Connect, where
+the client may not see the files. Errors are left to them as well: whatever goes wrong here is tried again there, and raises what
 it always did.
 """
 
@@ -69,6 +69,7 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
     from spark_arrow_ipc.spark.datasource import read_options
     from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
     from spark_arrow_ipc.storage.local_path import is_relative
+    from spark_arrow_ipc.storage.schemes import Place, place_of
 
     try:
         _ = spark.sparkContext
@@ -78,6 +79,9 @@ def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
         options = read_options(strings)
         # Spark's planners have a working directory of their own.
         if _others_are_given(options) or any(map(is_relative, [*options.paths, *filter(None, [options.base_path])])):
+            return None
+        # Hadoop's client is a JVM, which takes memory and the signals of the process that it is in: this one is the user's.
+        if any(place_of(path) is Place.HADOOP for path in options.paths):
             return None
         files = partition_files(list_dataset(options), options, infer=False).files
         storage = options.opened_storage
