@@ -214,13 +214,14 @@ class ManyTables:
                 yield self.view(int(self._positions[own[0]])), own
                 continue
             demand(nbytes <= _MOST_INLINE_NBYTES)
-            rows = self.memory[self._positions[own, None] + np.arange(4, nbytes)]
-            if 0 not in (rows == rows[0]).tobytes():
+            # An item for each start in the memory: numbers of single bytes would take eight times the memory of the bytes.
+            width = nbytes - 4
+            items = np.ndarray(len(self.memory) - width + 1, f"V{width}", self.memory.data, 0, (1,))
+            rows = items[self._positions[own] + 4]
+            if rows.tobytes() == rows[:1].tobytes() * len(rows):
                 yield self.view(int(self._positions[own[0]])), own
                 continue
-            _, some, like = np.unique(
-                np.ascontiguousarray(rows).view(f"V{nbytes - 4}").ravel(), return_index=True, return_inverse=True
-            )
+            _, some, like = np.unique(rows, return_index=True, return_inverse=True)
             for kind, first in enumerate(some.tolist()):
                 yield self.view(int(self._positions[own[first]])), own[like == kind]
 
