@@ -30,6 +30,9 @@ _MOST_HEADERS: Final = 50_000
 _MOST_WAITING_HEADERS: Final = 5_000
 """The same where the header of each is a request."""
 
+_MOST_HEADER_NBYTES: Final = 256 << 20
+"""Most bytes of all headers, a quarter of a second: one of 10,000 columns has half a megabyte."""
+
 _SLOW_SECONDS: Final = 0.004
 """A file that takes longer is on a slow file system, where threads are worth it, and not only on a busy machine."""
 
@@ -62,14 +65,16 @@ def count_rows(
     shapes = Shapes(limits)
     rows: list[int] = []
     headers_left = _MOST_WAITING_HEADERS if storage.traits.waits else _MOST_HEADERS
+    nbytes_left = _MOST_HEADER_NBYTES
 
     def count(file: DataFile) -> None:
-        nonlocal headers_left
+        nonlocal headers_left, nbytes_left
         with ipc.open(file.open(storage), limits=limits, verify_checksums=verify_checksums) as reader:
             if isinstance(reader, ipc.StreamReader):
                 raise _NotCountedError
             headers_left -= len(reader)
-            if headers_left < 0:
+            nbytes_left -= sum(block.metadata_nbytes for block in reader.blocks)
+            if headers_left < 0 or nbytes_left < 0:
                 raise _NotCountedError
             reader.check_start()
             rows.extend(reader.row_counts(range(len(reader)), shapes, verified=True))

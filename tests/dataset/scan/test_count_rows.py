@@ -109,6 +109,12 @@ def test_what_is_too_much_is_left_to_tasks(tmp_path, monkeypatch):
     assert count(tmp_path) is None
     monkeypatch.setattr(counting, "_MOST_HEADERS", 30)
     assert 3000 == count(tmp_path)
+    with ipc.open(str(tmp_path / "0.arrow")) as reader:
+        nbytes = 3 * sum(block.metadata_nbytes for block in reader.blocks)
+    monkeypatch.setattr(counting, "_MOST_HEADER_NBYTES", nbytes - 1)
+    assert count(tmp_path) is None
+    monkeypatch.setattr(counting, "_MOST_HEADER_NBYTES", nbytes)
+    assert 3000 == count(tmp_path)
     monkeypatch.setattr(counting, "_MOST_FILES", 2)
     assert count(tmp_path) is None
 
