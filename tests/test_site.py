@@ -73,6 +73,7 @@ def test_every_command_has_its_arguments_on_the_page_of_commands(pages):
     assert list(make_pages.COMMANDS) == re.findall(r"^## arrowipc (.+)$", text, re.MULTILINE)
     assert "usage: arrowipc validate" in text
     assert "--values" in text
+    assert "Draw where the bytes of a file lie, as SVG or HTML." in text
 
 
 def test_every_error_says_what_it_means_and_what_to_do(pages):
@@ -86,7 +87,16 @@ def test_every_error_says_what_it_means_and_what_to_do(pages):
 def test_the_words_of_where_are_those_of_its_parser(pages):
     text = (pages / "reference" / "where.md").read_text()
     assert [] == [
-        word for word in ("`<=>`", "`startswith(column, 'text')`", "`DATE '...'`", "`year(column)`") if word not in text
+        word
+        for word in (
+            "`<=>`",
+            "`startswith(column, 'text')`",
+            "`DATE '...'`",
+            "`year(column)`",
+            "`now()`",
+            "`date_add(date, days)`",
+        )
+        if word not in text
     ]
 
 

@@ -134,7 +134,7 @@ def commands() -> str:
     for name, command in COMMANDS.items():
         arguments = argparse.ArgumentParser(
             prog=f"arrowipc {name}",
-            description=f"{command.summary.capitalize()}.",
+            description=command.description,
             formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
         )
         import_module(command.module).add_arguments(arguments)
@@ -174,6 +174,10 @@ def where_page() -> str:
         "other predicates": ["IS [NOT] NULL", "IS NOT DISTINCT FROM", "[NOT] IN", "[NOT] BETWEEN", "[NOT] LIKE"],
         "tests of strings": [f"{name.lower()}(column, 'text')" for name in parser._STRING_TESTS],
         "functions of a column": [f"{name.lower()}(column)" for name in operands._OF_COLUMNS],
+        "functions of constants": [
+            *(f"{name.lower()}()" for name in operands._NOW_CALLS),
+            *(f"{name.lower()}(date, days)" for name in operands._DATE_SUMS),
+        ],
         "words": operands.WORDS,
         "literals with a type": [f"{name} '...'" for name in operands._TYPED],
         "types of `CAST(constant AS type)`": operands._TYPES,

@@ -43,6 +43,11 @@ class Command:
     summary: str
     module: str
 
+    @property
+    def description(self) -> str:
+        """The summary as a sentence. `str.capitalize` would make small letters of SVG and JSON."""
+        return f"{self.summary[:1].upper()}{self.summary[1:]}."
+
 
 COMMANDS: Mapping[str, Command] = {
     "inspect": Command("show the metadata of files, without decoding values", "spark_arrow_ipc.cli.inspect"),
@@ -129,7 +134,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
     group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
     added = {
-        name: group.add_parser(name, help=command.summary, description=f"{command.summary.capitalize()}.")
+        name: group.add_parser(name, help=command.summary, description=command.description)
         for name, command in COMMANDS.items()
     }
     return parser, added

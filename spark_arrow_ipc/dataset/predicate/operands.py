@@ -76,6 +76,8 @@ _TYPE_FUNCTIONS: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FL
 """Types whose name is a function too: ``DATE('...')`` casts."""
 
 _NOW: Final = {"CURRENT_DATE": "CURRENT_DATE", "CURRENT_TIMESTAMP": "CURRENT_TIMESTAMP"}
+_NOW_CALLS: Final = {**_NOW, "NOW": "CURRENT_TIMESTAMP"}
+_DATE_SUMS: Final = {"DATE_ADD": "+", "DATE_SUB": "-"}
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
 _SIGNS: Final = ("+", "-", "*", "/")
 Constant: TypeAlias = Literal | TimestampLiteral | Expression
@@ -194,13 +196,13 @@ def _column(tokens: Tokens) -> Column:
 def _call(tokens: Tokens, expected: str, nesting: int) -> Operand:
     """Parse a cast, ``current_date()``, a function of dates or a function of a column."""
     start, function, key = tokens.start, tokens.token, tokens.key
-    if key not in (*_NOW, "NOW", "CAST", "DATE_ADD", "DATE_SUB", *_OF_COLUMNS) and key not in _TYPE_FUNCTIONS:
+    if key not in (*_NOW_CALLS, "CAST", *_DATE_SUMS, *_OF_COLUMNS) and key not in _TYPE_FUNCTIONS:
         raise tokens.error(expected)
     tokens.advance()
     tokens.take("(")
-    if key in (*_NOW, "NOW"):
+    if key in _NOW_CALLS:
         tokens.take(")")
-        return Expression(_NOW.get(key, "CURRENT_TIMESTAMP"), (), f"{function}()")
+        return Expression(_NOW_CALLS[key], (), f"{function}()")
     if key in _OF_COLUMNS:
         operand = parse_operand(tokens)
         tokens.take(")")
@@ -211,13 +213,13 @@ def _call(tokens: Tokens, expected: str, nesting: int) -> Operand:
     value = (
         parse_constant(tokens, f"a literal in {function}(...)") if not nesting else _inner(tokens, function, nesting)
     )
-    if key in ("DATE_ADD", "DATE_SUB"):
+    if key in _DATE_SUMS:
         tokens.take(",")
         days = _inner(tokens, function, nesting)
         tokens.take(")")
         sql = f"{function}({value}, {days})"
         day = Expression("CAST", (value,), str(value), t.date32)
-        return Expression("+" if key == "DATE_ADD" else "-", (day, days), sql)
+        return Expression(_DATE_SUMS[key], (day, days), sql)
     if key == "CAST":
         tokens.take("AS")
         key = tokens.key
