@@ -46,6 +46,9 @@ _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 _ATTEMPTS: Final = 5
 """How often a conditional request is made again that was refused although nothing is there."""
 
+_UNQUOTED: Final = (StoreKind.MEMORY, StoreKind.HTTP)
+"""The kinds whose ETags are used as they are: the library's memory compares them so, and web servers have no listing."""
+
 _PART_NBYTES: Final = 256 << 10
 """Fewest bytes of a reply that are stored at once."""
 
@@ -383,4 +386,11 @@ class ObjectStorage:
 def _file(path: str, meta: Any) -> Status:
     modified: datetime = meta["last_modified"]
     mtime_ns = int(modified.timestamp()) * 1_000_000_000 + modified.microsecond * 1_000
-    return Status(path, Kind.FILE, meta["size"], mtime_ns, version=meta["e_tag"] or "")
+    return Status(path, Kind.FILE, meta["size"], mtime_ns, version=_version(path, meta["e_tag"] or ""))
+
+
+def _version(path: str, e_tag: str) -> str:
+    """Return an ETag as requests and their answers have it: with quotes, which listings of Azure leave out."""
+    if not e_tag or e_tag.endswith('"') or kind_of(path) in _UNQUOTED:
+        return e_tag
+    return f'"{e_tag}"'

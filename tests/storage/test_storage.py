@@ -254,6 +254,20 @@ def test_publish_gives_a_file_its_name(place):
     assert b"123" == storage.read(join(root, "k=1", "final"), 3)
 
 
+def test_a_listing_says_of_a_file_what_its_status_says(readable):
+    """Old files are deleted by the version that a listing had, also where one is looked for by itself."""
+    storage, root = readable
+    path = join(root, "a.arrow")
+    storage.put(path, b"123")
+    (listed,) = (status for status in storage.list(root) if status.path == path)
+    alone = storage.status(path)
+    assert (alone.nbytes, alone.version) == (listed.nbytes, listed.version)
+    for known in (listed, alone):
+        source = storage.open(path, known=known)
+        assert b"123" == bytes(source.read_at(0, 3))
+        source.close()
+
+
 def test_publish_copies_a_file_where_a_storage_cannot_rename():
     storage = MemoryStorage(renames=False)
     write(storage, f"{ROOT}/staged", b"123")
