@@ -27,6 +27,8 @@ _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 class FileSource(ExactReads):
     """A local file, read with ``pread``."""
 
+    _close = staticmethod(os.close)  # still there when Python ends, when names of modules may be None
+
     def __init__(self, descriptor: int, path: str, nbytes: int) -> None:
         self._descriptor = descriptor
         self.path: str | None = path
@@ -62,7 +64,7 @@ class FileSource(ExactReads):
     def close(self) -> None:
         """Close the file; closing twice does nothing."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            self._close(self._descriptor)
             self._descriptor = -1
 
     def __del__(self) -> None:
@@ -72,6 +74,8 @@ class FileSource(ExactReads):
 
 class MappedSource(ExactReads):
     """A local file, mapped into memory. `open_mapped` documents the risk."""
+
+    _close = staticmethod(os.close)  # as in FileSource
 
     def __init__(self, descriptor: int, path: str, data: memoryview) -> None:
         self._descriptor = descriptor
@@ -95,7 +99,7 @@ class MappedSource(ExactReads):
     def close(self) -> None:
         """Close the file; closing twice does nothing. Pages with views stay mapped."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            self._close(self._descriptor)
             self._descriptor = -1
             self._data = memoryview(b"")
 

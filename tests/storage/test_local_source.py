@@ -84,3 +84,13 @@ def test_batches_of_a_mapped_file_outlive_its_reader():
     with ipc.open(open_mapped(str(FILE))) as reader:
         batches = list(reader)
     assert expected == [batch.to_pylist() for batch in batches]
+
+
+@pytest.mark.parametrize("opened", [FileSource.open, open_mapped])
+def test_a_file_that_is_still_open_is_closed_when_python_ends(path, monkeypatch, opened):
+    source = opened(path)
+    descriptor = source._descriptor
+    monkeypatch.setattr(module, "os", None)  # as names of modules are set when Python ends
+    source.__del__()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
