@@ -4,8 +4,9 @@
 themselves. `-m "not slow"` leaves what a change of the codec, of plans or of commits is tried with every few minutes.
 
 `exhaustive` is said of slow tests that start clusters and environments of their own for a way of running what other
-tests run in the shared session: each way of docs/deploy.md, copies of a task, the benchmarks. They are left out
-unless `-m exhaustive` asks for them, as .ci/run does.
+tests run in the shared session: each way of docs/deploy.md, copies of a task. They are left out unless `-m exhaustive`
+asks for them, as .ci/run does. `nightly` is said of those that are longer yet, as the loops that kill jobs and the
+benchmarks; `-m nightly` asks for them, as .ci/nightly does.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import quick_spark
 from object_stores import SERVERS
 
 # No test asks the address where a machine of a cloud finds the credentials of its role, in any process.
@@ -37,6 +39,9 @@ def pytest_cmdline_main(config):
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     # A worker runs this hook with the same arguments, and would start workers of its own without end.
     is_worker = "PYTEST_XDIST_WORKER" in os.environ or hasattr(config, "workerinput")
+    if whole and not is_worker and "not slow" not in config.option.markexpr:
+        quick_spark.make()
+    quick_spark.use()
     if is_worker or not whole or not config.pluginmanager.hasplugin("xdist"):
         return
     option = config.option
@@ -54,7 +59,7 @@ def pytest_collection_modifyitems(config, items):
     """
     counted = tests_of_measured_packages(config)
     for item in items:
-        if "spark" in item.fixturenames or item.get_closest_marker("exhaustive"):
+        if "spark" in item.fixturenames or item.get_closest_marker("exhaustive") or item.get_closest_marker("nightly"):
             item.add_marker("slow")
         if item.get_closest_marker("slow") or not any(item.path.is_relative_to(folder) for folder in counted):
             item.add_marker("no_cover")

@@ -1,8 +1,19 @@
 """Options of the JVMs that tests start: one that lives for minutes need not compile well, which saves half of its CPU time."""
 
 import shlex
+from pathlib import Path
 
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+BUILD = Path(__file__).parents[1] / "build"
+
+CLASSES = BUILD / "spark-classes.jsa"
+"""The archive of Spark's classes that `quick_spark` makes; a JVM that cannot use it goes on without a word."""
+
+PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+
+SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Says nothing of classes that an archive cannot hold, and of archives that do not fit."""
+
+OPTIONS = f"{PLAIN} -XX:SharedArchiveFile={CLASSES} {SILENT}"
 
 SUBMIT_ARGS = shlex.join([
     "--driver-java-options", OPTIONS, "--conf", f"spark.executor.extraJavaOptions={OPTIONS}",

@@ -158,7 +158,7 @@ class Driver:
         python.chmod(0o755)
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)
-        hidden = ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", failpoint.VARIABLE)
+        hidden = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", failpoint.VARIABLE)
         environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
             "KILL_LOOP_FOLDER": str(folder), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python),
             "PYTHONPATH": f"{HERE.parents[2]}", "SPARK_LOCAL_DIRS": str(scratch),

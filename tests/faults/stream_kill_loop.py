@@ -97,7 +97,7 @@ class Driver:
             if not (offsets / "0").exists():  # Spark refuses what is left of a file whose writing was killed
                 shutil.rmtree(offsets)
         order = json.dumps({"folder": str(folder), "queries": queries, "drains": drains})
-        hidden = ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+        hidden = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
         environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
             "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{HERE.parents[2]}",

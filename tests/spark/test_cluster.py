@@ -1,7 +1,6 @@
 """Several executors, each a process of its own: what the driver sends must arrive there, and what they write, here."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import quick_jvm
+import quick_spark
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ def test_a_cluster_reads_aggregates_writes_and_reads_back(tmp_path):
         })  # fmt: skip
         with pa.ipc.new_file(str(tmp_path / "in" / f"{number}.arrow"), table.schema) as writer:
             writer.write_table(table, max_chunksize=5_000)
-    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")}  # fmt: skip
+    environment = quick_spark.environment()
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     environment["PYSPARK_SUBMIT_ARGS"] = quick_jvm.SUBMIT_ARGS
     done = subprocess.run(

@@ -11,6 +11,7 @@ import mistakes
 import pyarrow as pa
 import pytest
 import quick_jvm
+import quick_spark
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of pyspark")
 
@@ -77,7 +78,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     arrow_files.write(
         tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
     )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment = quick_spark.environment()
     environment |= {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

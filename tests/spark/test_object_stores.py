@@ -5,7 +5,6 @@ written is read by pyarrow, polars and boto3.
 """
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -15,9 +14,9 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyspark
 import pytest
 import quick_jvm
+import quick_spark
 from object_stores import BUCKET, SECRET, boto_client
 from pyarrow import fs
 from pyspark.errors import PySparkException
@@ -322,7 +321,7 @@ appender.file.layout.pattern = %p %c{1}: %m%n%ex
 
 
 def test_a_cluster_reads_and_writes_and_shows_no_secret(lake, tmp_path):
-    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")}  # fmt: skip
+    environment = quick_spark.environment()
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     (tmp_path / "log4j2.properties").write_text(LOGGING)
     java = shlex.quote(f"{quick_jvm.OPTIONS} -Dlog4j2.configurationFile={tmp_path / 'log4j2.properties'}")
@@ -339,7 +338,7 @@ def test_a_cluster_reads_and_writes_and_shows_no_secret(lake, tmp_path):
     assert {"executors": 2, "back": [2_900, sum(expected), 2 * sum(expected), 3]} == found
     assert list(expected) == ids(lake, "out")
     assert 2_900 == sum(lake.polars("totals/*.arrow")["rows"].to_list())
-    executors = Path(pyspark.__file__).parent / "work" / application
+    executors = quick_spark.spark_home() / "work" / application
     logs = [path.read_text(errors="replace") for path in (tmp_path / "driver.log", *executors.glob("*/stderr"))]
     assert [True] * 3 == ["INFO" in text for text in logs]
     assert not any(SECRET in text for text in (done.stdout, done.stderr, *logs))

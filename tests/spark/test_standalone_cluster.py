@@ -20,13 +20,13 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
-import pyspark
 import pytest
 import quick_jvm
+import quick_spark
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf" / "standalone.conf"
-SPARK_HOME = Path(pyspark.__file__).parent
+SPARK_HOME = quick_spark.spark_home()
 SECONDS = 120
 ROWS = 20_000
 WORDS = ["red", "green", "blue"]
@@ -132,7 +132,7 @@ def test_two_workers_read_write_and_stream(tmp_path):
     write_input(tmp_path)
     (tmp_path / "job.py").write_text(PROGRAM)
     mark = uuid.uuid4().hex
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    inherited = quick_spark.environment()
     environment = inherited | {
         MARK: mark, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -1,7 +1,6 @@
 """Functions, aggregates and counts under Spark Connect, where a class travels to a server."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import arrow_files
 import pyarrow as pa
 import pytest
 import quick_jvm
+import quick_spark
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of pyspark")
 
@@ -82,7 +82,7 @@ def test_a_connect_client_runs_functions_and_aggregates(tmp_path):
         "at": pa.array([0] * 4, pa.timestamp("us", "UTC")), "v": pa.array([[i, 0.5] for i in range(4)], pa.list_(pa.float32(), 2)),
     })  # fmt: skip
     path = arrow_files.write(tmp_path / "in" / "1.arrow", table, rows=2)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment = quick_spark.environment()
     environment |= {
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
         "PYSPARK_SUBMIT_ARGS": quick_jvm.SUBMIT_ARGS, "SPARK_TESTING": "1",

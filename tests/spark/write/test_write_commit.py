@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import quick_jvm
+import quick_spark
 from commit_jobs import last_summary
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -277,8 +278,7 @@ def cluster(tmp_path_factory):
     """Run PROGRAM and return its folder."""
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "dying_source.py").write_text(DYING)
-    hidden = ("SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-    environment = {name: value for name, value in os.environ.items() if name not in hidden} | {
+    environment = quick_spark.environment() | {
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "PYSPARK_SUBMIT_ARGS": quick_jvm.SUBMIT_ARGS,
     }  # fmt: skip
