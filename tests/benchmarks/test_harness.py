@@ -67,7 +67,7 @@ def compared(both):
     return both[0], both[2]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_every_contender_is_measured(scan):
     """Python sources have workers; Parquet has none, and nobody else's are counted as its."""
     _, values = scan
@@ -78,7 +78,7 @@ def test_every_contender_is_measured(scan):
         assert (name != "parquet") == (cost["peak_nbytes"] > 0)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_the_bars_are_printed(scan):
     printed, _ = scan
     assert "worker CPU s a GB above null: " in printed
@@ -86,7 +86,7 @@ def test_the_bars_are_printed(scan):
     assert "8 record batches, 8 tasks" in printed
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["fixed", *COMPARED])
 def test_each_contender_of_a_case_is_measured_or_says_why_not(compared, name):
     """An option that is not there yet is a reason; an error is none."""
@@ -98,7 +98,7 @@ def test_each_contender_of_a_case_is_measured_or_says_why_not(compared, name):
     assert all(cost["wall"] > 0 for costs in measured.values() for cost in costs)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", COMPARED)
 def test_each_bar_of_a_case_is_judged_or_lacks_a_contender(compared, name):
     printed, values = compared
@@ -107,7 +107,7 @@ def test_each_bar_of_a_case_is_judged_or_lacks_a_contender(compared, name):
         assert bar["found"] is not None or values[name]["unable"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_projection_reads_less(compared):
     """The bytes that workers read are counted."""
     _, values = compared
@@ -128,7 +128,7 @@ def test_an_unknown_case_is_named():
     assert "there is no case scna" in done.stderr
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_imports_are_ours_alone():
     """A worker's first task imports this package, and what others import is not counted."""
     printed = finished(str(RUN), "imports", "--processes", "1")
@@ -137,7 +137,7 @@ def test_imports_are_ours_alone():
     assert not any(line.startswith(("pyspark", "pyarrow", "numpy", "pandas")) for line in printed.splitlines())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_setting_runs_both_jobs(both):
     costs = json.loads(both[0].splitlines()[-1])
     assert list(costs) == ["scan", "write"]
@@ -167,7 +167,7 @@ def test_shares_of_stages_are_the_whole(tmp_path, capsys):
     assert all(seconds >= 0 for seconds in found.values())
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_servers_of_tables_are_measured():
     pytest.importorskip("pyarrow.flight", reason="the benchmark compares with Arrow Flight")
     printed = finished(RUN.parent / "dissociated.py", "--mib", "4", "--turns", "1")
@@ -175,7 +175,7 @@ def test_servers_of_tables_are_measured():
     assert "shared memory (memfd)" in printed
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_spark_on_a_server_is_measured():
     printed = finished(RUN.parent / "served.py", "--rows", "300000", "--turns", "1")
     for name in ("the file", "shared memory", "shared memory, structural", "TCP, kept"):

@@ -46,7 +46,7 @@ def many(folder):
     return folder
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", outcomes.COMMANDS)
 def test_a_terminal_a_closed_pipe_and_many_files_are_as_the_page_says(many, command, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])

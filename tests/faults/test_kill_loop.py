@@ -27,7 +27,7 @@ def run(*arguments, folder):
     ("publishing", "points"),
     [
         pytest.param((), len(POINTS) - len(OF_COPIES), id="renames", marks=pytest.mark.slow),
-        pytest.param(("--copies",), len(POINTS), id="copies", marks=pytest.mark.exhaustive),
+        pytest.param(("--copies",), len(POINTS), id="copies", marks=pytest.mark.nightly),
     ],
 )
 def test_killed_at_every_step_in_every_mode(tmp_path, publishing, points):
@@ -39,7 +39,7 @@ def test_killed_at_every_step_in_every_mode(tmp_path, publishing, points):
 
 @pytest.mark.parametrize(
     ("publishing", "jobs"),
-    [pytest.param((), 15, id="renames"), pytest.param(("--copies",), 20, id="copies", marks=pytest.mark.exhaustive)],
+    [pytest.param((), 15, id="renames"), pytest.param(("--copies",), 20, id="copies", marks=pytest.mark.nightly)],
 )
 def test_killed_at_random_moments(tmp_path, publishing, jobs):
     found = run("--random", str(jobs), *publishing, folder=tmp_path)["random"]

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
-    ("mode", "kills"), [("kills", 3), pytest.param("spark", 2, marks=pytest.mark.exhaustive)], ids=["forks", "Spark"]
+    ("mode", "kills"), [("kills", 3), pytest.param("spark", 2, marks=pytest.mark.nightly)], ids=["forks", "Spark"]
 )
 def test_drivers_that_are_killed_lose_and_double_nothing(tmp_path, mode, kills):
     answer = subprocess.run(

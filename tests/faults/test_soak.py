@@ -18,7 +18,7 @@ import soak  # noqa: E402 - found by the path above
     "how",
     [
         pytest.param(("0.03",), id="renames", marks=pytest.mark.slow),
-        pytest.param(("0.2", "--kills", "--copies"), id="copies and kills", marks=pytest.mark.exhaustive),
+        pytest.param(("0.2", "--kills", "--copies"), id="copies and kills", marks=pytest.mark.nightly),
     ],
 )
 def test_four_writers_two_readers_and_a_vacuum_at_once(tmp_path, how):

@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(tmp_path):
     answer = subprocess.run(
         [sys.executable, str(HERE / "stream_kill_loop.py"), "--runs", "2"],

@@ -9,7 +9,7 @@ import pytest
 SCHEMA = "id bigint, name string, at timestamp, day date"
 ROUNDS, FILES = 3, 8
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.nightly
 
 
 def drop(directory, rng, number):

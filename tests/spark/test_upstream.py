@@ -7,7 +7,7 @@ import pytest
 PAGE = page_programs.DOCS / "upstream.md"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not pyspark.__version__.startswith("4.3."), reason="the page is about 4.3; others may have mended it"
 )
