@@ -20,7 +20,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
@@ -337,7 +337,7 @@ class ObjectStorage:
 
         def fetch(start: int, into: memoryview) -> None:
             filled = 0
-            with self._errors(path):
+            with self._errors_of_version(store, path, key):
                 reply = obstore.get(store, key, options={"range": (start, start + len(into)), **if_match})
                 found = reply.meta["size"]
                 # Whole, the library would hold the parts of the reply and the bytes that it makes of them at once.
@@ -381,6 +381,25 @@ class ObjectStorage:
 
     def _errors(self, path: str) -> AbstractContextManager[None]:
         return object_errors(path, self.options)
+
+    @contextmanager
+    def _errors_of_version(self, store: ObjectStore, path: str, key: str) -> Iterator[None]:
+        """Raise errors as `_errors`, of a request that names a version. One more request if the answer is no to that."""
+        try:
+            with self._errors(path):
+                yield
+        except FileChangedError:
+            # HTTP's standard has one answer (412) for another version and for none; Azure keeps to it.
+            if self._is_gone(store, path, key):
+                raise missing(path) from None
+            raise
+
+    def _is_gone(self, store: ObjectStore, path: str, key: str) -> bool:
+        """Return whether an object is not there; False if the store does not say."""
+        try:
+            return self._file_status(store, path, key) is None
+        except OSError:
+            return False
 
 
 def _file(path: str, meta: Any) -> Status:

@@ -53,6 +53,23 @@ def test_a_version_is_the_same_in_listings_and_answers(url, monkeypatch):
     assert ObjectStorage().status(f"{url}/t/a.arrow").version == status.version == '"0x8D"'
 
 
+def test_an_answer_of_no_such_version_may_mean_that_nothing_is_there(place, monkeypatch):
+    """Azure answers 412 to both, as the standard says; a request for the object tells them apart."""
+    storage, root = place
+    storage.put(f"{root}/a", b"123")
+    known = storage.status(f"{root}/a")
+
+    def get(*_, **__):
+        raise obstore.exceptions.PreconditionError("status code: 412")
+
+    monkeypatch.setattr(obstore, "get", get)
+    with pytest.raises(FileChangedError, match="replaced after it was listed"):
+        storage.open(f"{root}/a", known=known).read_at(0, 3)
+    storage.delete(f"{root}/a")
+    with pytest.raises(FileNotFoundError):
+        storage.open(f"{root}/a", known=known).read_at(0, 3)
+
+
 def test_a_folder_that_a_console_made_is_no_file(place):
     storage, root = place
     storage.put(f"{root}/k=1/a", b"1")

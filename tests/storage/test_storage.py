@@ -268,6 +268,17 @@ def test_a_listing_says_of_a_file_what_its_status_says(readable):
         source.close()
 
 
+def test_a_file_that_is_gone_is_not_taken_for_another_version(place):
+    """A read that was planned before looks elsewhere then, or skips it."""
+    storage, root = place
+    path = join(root, "a.arrow")
+    storage.put(path, b"123")
+    (listed,) = (status for status in storage.list(root) if status.path == path)
+    storage.delete(path)
+    with pytest.raises(FileNotFoundError):
+        storage.open(path, known=listed).read_at(0, 3)
+
+
 def test_publish_copies_a_file_where_a_storage_cannot_rename():
     storage = MemoryStorage(renames=False)
     write(storage, f"{ROOT}/staged", b"123")
