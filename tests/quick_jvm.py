@@ -1,12 +1,23 @@
 """Options of the JVMs that tests start: one that lives for minutes need not compile well, which saves half of its CPU time."""
 
+import importlib.metadata
 import shlex
+import sys
 from pathlib import Path
 
-BUILD = Path(__file__).parents[1] / "build"
 
-CLASSES = BUILD / "spark-classes.jsa"
-"""The archive of Spark's classes that `quick_spark` makes; a JVM that cannot use it goes on without a word."""
+def _version():
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+HOME = Path(__file__).parents[1] / "build" / f"spark-{_version()}-{sys.implementation.cache_tag}"
+"""Where `quick_spark` makes a Spark home for the PySpark and the Python that run."""
+
+CLASSES = HOME / "classes.jsa"
+"""Its archive of Spark's classes. A JVM that cannot use it goes on without a word."""
 
 PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 

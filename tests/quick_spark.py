@@ -8,7 +8,8 @@ maps into memory (Java's class data sharing). A session that has them takes half
 JVM ignores an archive that was made by another Java or for other jars, and without either of the two tests run as before.
 """
 
-import importlib.metadata
+import contextlib
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -22,18 +23,13 @@ import quick_jvm
 _PROGRAM = Path(__file__).with_name("quick_spark_program.py")
 
 
-def home():
-    """Return the folder of the Spark home for the PySpark that is installed; it may not be made yet."""
-    return quick_jvm.BUILD / f"spark-{importlib.metadata.version('pyspark')}-{sys.implementation.cache_tag}"
-
-
 def use():
     """Let all sessions of this process and its programs start from the home, where `make` has made one.
 
     Somebody's own ``SPARK_HOME`` is left as it is.
     """
-    if "SPARK_HOME" not in os.environ and _installed() is not None and _is_made():
-        os.environ["SPARK_HOME"] = str(home())
+    if "SPARK_HOME" not in os.environ and _is_made():
+        os.environ["SPARK_HOME"] = str(quick_jvm.HOME)
         os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm.OPTIONS)  # beside those that a program gives its driver
 
 
@@ -53,41 +49,52 @@ def make():
     """Make the home and the archive of classes, if they are not there yet."""
     if "SPARK_HOME" in os.environ or _installed() is None or _is_made():
         return
-    made = home()
-    shutil.rmtree(made, ignore_errors=True)
-    _link(_installed(), made, but="python")
-    _link(_installed() / "python", made / "python", but="lib")
-    _link(_installed() / "python" / "lib", made / "python" / "lib", but="pyspark.zip")
-    with zipfile.ZipFile(_installed() / "python" / "lib" / "pyspark.zip") as archive:
-        archive.extractall(made / "python" / "lib" / "pyspark.zip")
-    _archive_classes(made)
+    # A checkout that may not be written to, or a Spark that does not start here: tests go on without it.
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        quick_jvm.HOME.parent.mkdir(exist_ok=True)
+        with Path(f"{quick_jvm.HOME}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _is_made():
+                _make(_installed(), quick_jvm.HOME)
 
 
-def _archive_classes(made):
-    """Run a session, which leaves the bytecode of what Spark's Python processes import, and its classes when it ends."""
+def _make(installed, home):
+    shutil.rmtree(home, ignore_errors=True)
+    _link(installed, home, but="python")
+    _link(installed / "python", home / "python", but="lib")
+    _link(installed / "python" / "lib", home / "python" / "lib", but="pyspark.zip")
+    with zipfile.ZipFile(installed / "python" / "lib" / "pyspark.zip") as archive:
+        archive.extractall(home / "python" / "lib" / "pyspark.zip")
+    # A session leaves the bytecode of what Spark's Python processes import, and when it ends, its classes.
     new = quick_jvm.CLASSES.with_suffix(".new")
-    arguments = (
-        f"--driver-java-options '{quick_jvm.PLAIN} -XX:ArchiveClassesAtExit={new} {quick_jvm.SILENT}' pyspark-shell"
-    )
     environment = os.environ | {
-        "SPARK_HOME": str(made), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_SUBMIT_ARGS": arguments,
+        "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_SUBMIT_ARGS":
+        f"--driver-java-options '{quick_jvm.PLAIN} -XX:ArchiveClassesAtExit={new} {quick_jvm.SILENT}' pyspark-shell",
     }  # fmt: skip
-    with (made / "log").open("wb") as log:
-        done = subprocess.run([sys.executable, str(_PROGRAM)], env=environment, stdout=log, stderr=log, cwd=made)
+    with (home / "log.new").open("wb") as log:
+        done = subprocess.run(
+            [sys.executable, str(_PROGRAM)], env=environment, stdout=log, stderr=log, cwd=home, timeout=300
+        )
     if done.returncode == 0 and new.exists():
         new.rename(quick_jvm.CLASSES)
+    (home / "log.new").rename(home / "log")  # by which the home is made
 
 
 def _installed():
-    """Return the folder of the installed PySpark, or None."""
+    """Return the folder of the installed Spark, or None: PySpark is absent, or is a client alone."""
     spec = importlib.util.find_spec("pyspark")
-    return None if spec is None else Path(spec.origin).parent
+    if spec is None:
+        return None
+    folder = Path(spec.origin).parent
+    return folder if (folder / "python" / "lib" / "pyspark.zip").is_file() else None
 
 
 def _is_made():
-    jars = home() / "jars"
-    return (home() / "log").exists() and jars.is_symlink() and jars.readlink() == _installed() / "jars"
+    jars, installed = quick_jvm.HOME / "jars", _installed()
+    if installed is None or not (quick_jvm.HOME / "log").exists():
+        return False
+    return jars.is_symlink() and jars.readlink() == installed / "jars"
 
 
 def _link(own, made, *, but):
