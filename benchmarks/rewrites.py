@@ -84,7 +84,7 @@ def summary(lake: Lake, target: str) -> tuple[object, ...]:
     """Return what is compared of the rows that were written."""
     is_parquet = any(Path(target).rglob("*.parquet"))
     frame: DataFrame = lake.spark.read.format("parquet" if is_parquet else "arrowipc").load(target)
-    sums = [f.sum("id"), f.sum("k"), f.sum("amount"), f.sum(f.crc32("name")), f.sum(f.unix_micros("at"))]
+    sums = [f.sum("id"), f.sum("k"), f.sum("amount"), f.sum(f.crc32("name")), f.sum(f.unix_seconds("at"))]
     return tuple(frame.agg(f.count("*"), *sums).first())
 
 
