@@ -84,8 +84,8 @@ def rewrite(
         Names of columns: the rows of each file are in their order, null first, as Spark sorts. Files are not sorted among
         each other.
     sort_bytes
-        Bytes of the rows that are sorted together, decoded, from 1m to 1g; a file has at most so many. A task needs about
-        twice as much, and a record batch of the source.
+        Bytes of the rows that are sorted together, uncompressed and without dictionaries, from 1m to 1g; a file has at
+        most so many. A task needs about twice as much, and a record batch of the source.
     **options
         Those of a read and of a write: ``where="year = 2024"``, ``compression="zstd"``, ``partitionBy=["year"]``. One that
         both have (``storage.*``, ``vectors``) holds for both.

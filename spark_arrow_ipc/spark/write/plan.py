@@ -113,7 +113,7 @@ class WritePlan:
         names
             Of the columns, the first one first.
         nbytes
-            Bytes of the rows that are sorted together: a file has at most so many, decoded.
+            Bytes of the rows that are sorted together: uncompressed and without dictionaries; a file has at most so many.
 
         Raises
         ------
