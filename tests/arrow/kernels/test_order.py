@@ -61,6 +61,35 @@ def test_rows_are_sorted_and_distinct_as_python_does(array, key):
     assert sorted(set(others), key=key) == distinct(ours).to_pylist()
 
 
+HUGE = [-(2**63), 2**63 - 1, -1, 0, 1]
+SEVERAL = {
+    "few bits": [NUMBERS, NUMBERS[::-1]],
+    "one value": [[5] * 99, [None, 7, 7] * 33],
+    "64 bits with the position": [with_nulls(range(2**54)[:: 2**46][:256]), [0, 1] * 128],
+    "a bit more": [with_nulls(range(2**55)[:: 2**47][:256]), [0, 1] * 128],
+    "all bits": [HUGE * 20, with_nulls(HUGE * 20)],
+    "no rows": [[], []],
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("columns", SEVERAL.values(), ids=SEVERAL)
+def test_rows_equal_in_all_columns_keep_their_order(columns, descending):
+    def key(i):
+        return [(values[i] is not None, values[i] or 0) for values in columns]
+
+    # Python keeps the order of equal items in reverse, too.
+    expected = sorted(range(len(columns[0])), key=key, reverse=descending)
+    ours = [bridge.from_pyarrow(pa.array(values, pa.int64())) for values in columns]
+    assert expected == sorted_rows(ours, descending=descending).tolist()
+
+
+def test_what_lies_under_a_null_is_not_compared():
+    bitmap = pa.py_buffer(bytes([0b01001]))
+    array = pa.Array.from_buffers(pa.int64(), 4, [bitmap, pa.py_buffer(np.array([3, 9, 1, 2]))])
+    assert [1, 2, 3, 0] == sorted_rows([bridge.from_pyarrow(array)]).tolist()
+
+
 @pytest.mark.parametrize("width", [2, 4, 8])
 def test_floats_are_in_sparks_order(width):
     values = np.array([np.nan, -0.0, 0.0, -1.5, np.inf, -np.inf, 3, -np.nan], f"f{width}")
