@@ -134,12 +134,12 @@ def test_what_has_no_fast_way_is_left_to_the_slow_one():
 
 
 @pytest.mark.parametrize("column", ["tiny", "l", "d", "dec", "s", "b", "date", "ts", "ntz"])
-def test_half_a_million_items_take_less_than_two_seconds(column):
-    """Two fifths of them in two fifths of the time, as the option holds no more of the longest."""
+def test_a_list_is_bound_as_a_whole(column):
+    """200,000 items, as many of the longest as the option holds, take half a second of an idle core; one by one it was eight."""
     items = list(map(FORMS[column], range(200_000)))
     start = time.process_time()
     bind(parse(f"{column} IN ({', '.join(items)})"), FIELDS, UNKNOWN_ZONE)
-    assert time.process_time() - start < 0.8
+    assert time.process_time() - start < 2
 
 
 FORMS = {
