@@ -18,8 +18,10 @@ Run it by::
 
     python benchmarks/first_query.py first --turns 3 --contenders zip directory
     python benchmarks/first_query.py first --master 'local-cluster[1,2,1024]' --contenders zip directory
-    python benchmarks/first_query.py warm --turns 20
+    python benchmarks/first_query.py warm --turns 20 --contenders zip directory
 
+``warm`` sets a Python source of one row and no options, which does nothing else, beside ours and the JVM's formats: what it
+costs no Python source can avoid.
 ``--package`` names another checkout of this package, for a comparison with an earlier state.
 """
 
@@ -38,15 +40,20 @@ import threading
 import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 HOMES = ("zip", "directory", "bytecode", "none")
 FORMATS = ("arrowipc", "parquet", "csv")
+ONE_ROW = "one row"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAUSE_SECONDS = 0.01
 _PROC = Path("/proc")
@@ -180,19 +187,53 @@ def first(path: str, master: str) -> Mapping[str, object]:
     return {"phases": phases, "cpu": cpu, "cpu of load": {k: round(v - before.get(k, 0), 2) for k, v in loaded.items()}}
 
 
-def warm(paths: Mapping[str, str], turns: int) -> Mapping[str, list[float]]:
-    """Return the seconds of load and first row in a session that has done it before, in turns."""
+def one_row() -> type[DataSource]:
+    """Return a data source that does as little as one can: a row, no options, one partition."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class OneRowReader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(0)]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int, str]]:
+            yield 1, "n1"
+
+    class OneRow(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return ONE_ROW
+
+        def schema(self) -> str:
+            return "id bigint, name string"
+
+        def reader(self, schema: object) -> DataSourceReader:
+            return OneRowReader()
+
+    return OneRow
+
+
+def warm(paths: Mapping[str, str], turns: int) -> Mapping[str, Mapping[str, list[float]]]:
+    """Return seconds of load and first row, and CPU seconds by process, in a session that has done it before, in turns."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    found: dict[str, list[float]] = {name: [] for name in paths}
+    spark.dataSource.register(one_row())
+    processes = Processes(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    found: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (*paths, ONE_ROW)}
     for turn in range(-5, turns):
-        for name, path in paths.items():
-            start = time.perf_counter()
+        for name, kept in found.items():
+            before, start = processes.seconds(), time.perf_counter()
             reader = spark.read.option("header", "true") if name == "csv" else spark.read
-            reader.format(name).load(path).limit(1).collect()
+            frame = reader.format(name).load(paths.get(name, ""))
+            loaded = time.perf_counter()
+            frame.limit(1).collect()
+            end = time.perf_counter()
             if turn >= 0:
-                found[name].append(time.perf_counter() - start)
+                kept["all, wall"].append(end - start)
+                kept["load, wall"].append(loaded - start)
+                kept["first row, wall"].append(end - loaded)
+                for process, seconds in processes.seconds().items():
+                    kept[f"{process}, CPU"].append(seconds - before.get(process, 0.0))
     spark.stop()
     return found
 
@@ -233,6 +274,15 @@ def in_process(arguments: list[str], home: Path, package: Path) -> dict[str, obj
     return made
 
 
+def print_warm(found: Mapping[str, Mapping[str, list[float]]]) -> None:
+    """Print medians and least values by phase, and of CPU by process."""
+    names = list(dict.fromkeys(name for kept in found.values() for name in kept))
+    print(f"| seconds: median (least) | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
+    for name in names:
+        cells = [kept.get(name, [0.0]) for kept in found.values()]
+        print(f"| {name} | {' | '.join(f'{median(each):.3f} ({min(each):.3f})' for each in cells)} |")
+
+
 def print_first(found: Mapping[str, list[dict[str, dict[str, float]]]]) -> None:
     """Print medians and least values by phase, and of CPU by process."""
     turns = len(next(iter(found.values())))
@@ -267,10 +317,10 @@ def main() -> None:
         homes = {kind: spark_home(kind, Path(temporary)) for kind in given.contenders}
         if given.what == "warm":
             arguments = ["_warm", *paths.values(), "--turns", str(given.turns)]
-            seconds = in_process(arguments, homes[given.contenders[0]], packages[given.package[0].name])
-            for name, values in seconds.items():
-                assert isinstance(values, list)
-                print(f"| {name} | {median(values):.3f} ({min(values):.3f}) |")
+            for kind, home in homes.items():
+                for own, package in packages.items():
+                    print(f"\n{kind}, {own}: {given.turns} turns, load {os.getloadavg()[0]:.1f}")
+                    print_warm(in_process(arguments, home, package))  # type: ignore[arg-type]
             return
         found: dict[str, list[dict[str, dict[str, float]]]] = defaultdict(list)
         for _ in range(given.turns):
