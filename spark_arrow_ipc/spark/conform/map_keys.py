@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_arrow_ipc.errors import SchemaMismatchError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.options.enums import MapKeys
 
 Longs: TypeAlias = npt.NDArray[np.int64]
@@ -118,7 +119,7 @@ def _normal_floats(keys: pa.Array) -> pa.Array:
     """Return floats with one zero and one NaN, as integers of the same bits."""
     values = keys.to_numpy(zero_copy_only=False) + 0.0
     values = np.where(np.isnan(values), np.nan, values).astype(values.dtype)
-    return pa.array(values.view(f"i{values.dtype.itemsize}"))
+    return pyarrow_values.numbers(values.view(f"i{values.dtype.itemsize}"))
 
 
 def _nested_codes(keys: pa.Array) -> tuple[Longs, int]:

@@ -21,6 +21,7 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
@@ -180,4 +181,4 @@ def _decimal_strings(array: Array, type_: t.Decimal) -> pa.Array:
         start = (array.offset + int(i)) * width
         value = int.from_bytes(buffer[start : start + width], "little", signed=True)
         strings[i] = f"{PyDecimal(value).scaleb(-type_.scale, exact):f}"
-    return pa.array(strings, pa.string())
+    return pyarrow_values.array(strings, pa.string())

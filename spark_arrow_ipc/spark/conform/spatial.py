@@ -22,6 +22,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Numbers, Site, seen, validity
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.types.spatial_columns import SpatialColumn
@@ -72,7 +73,7 @@ def spatial(field: t.Field, column: SpatialColumn, target: s.DataType, site: Sit
             seen(array, live),
             site.path,
         )
-        srids = pa.array(np.full(array.length, column.srid, np.int32))
+        srids = pyarrow_values.numbers(np.full(array.length, column.srid, np.int32))
         # The fields of the struct cannot be null, so its validity is that of the column.
         wkb = pa.Array.from_buffers(pa.binary(), array.length, [None, offsets, octets], 0, values.offset)
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=[srids, wkb])

@@ -17,6 +17,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
@@ -182,7 +183,7 @@ def _split(to: pa.DataType, layout: np.dtype[np.void]) -> Conversion:
 
     def convert(array: Array, _live: Mask) -> pa.Array:
         packed = data(array, layout)
-        children = [pa.array(np.ascontiguousarray(packed[name])) for name in names]
+        children = [pyarrow_values.numbers(packed[name]) for name in names]
         return pa.Array.from_buffers(to, array.length, [validity(array)], array.null_count, children=children)
 
     return Conversion(convert)

@@ -15,6 +15,7 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Numbers, Site, narrowed, seen, valid, validity
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, SHAPE, TensorColumn, spark_tensor, value_field
@@ -89,7 +90,7 @@ def _fixed(column: TensorColumn, data_type: s.ArrayType, element: Conversion, si
         if permutation is not None and len(values):
             order = np.arange(size).reshape(physical).transpose(permutation).reshape(-1)
             places = np.arange(array.length)[:, None] * size + order
-            values = values.take(pa.array(places.reshape(-1)))
+            values = values.take(pyarrow_values.numbers(places.reshape(-1)))
         rows = np.tile(np.array(logical, np.int32), (array.length, 1))
         return _lists(rows, site.path), _list(to, offsets, values)
 
@@ -136,7 +137,7 @@ def _variable(field: t.Field, column: TensorColumn, data_type: s.ArrayType, elem
             live_below[places] = True
         made = element.convert(child, live_below)
         if len(places) != child.length or not np.array_equal(places, np.arange(child.length)):
-            made = made.take(pa.array(places))
+            made = made.take(pyarrow_values.numbers(places))
         logical = rows if column.permutation is None else rows[:, list(column.permutation)]
         return _lists(np.where(shown[:, None], logical, 0), site.path), _list(to, narrowed(offsets, site.path), made)
 
@@ -184,7 +185,8 @@ def _lists(rows: Numbers, path: str) -> pa.Array:
     """Return the rows of a matrix as lists of int32."""
     count, width = rows.shape
     offsets = narrowed(np.arange(count + 1, dtype=np.int64) * width, path)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.ascontiguousarray(rows.reshape(-1), np.int32)))
+    values = pyarrow_values.numbers(rows.reshape(-1).astype(np.int32))
+    return pa.ListArray.from_arrays(pyarrow_values.numbers(offsets), values)
 
 
 def _list(to: pa.DataType, offsets: Numbers, values: pa.Array) -> pa.Array:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.spark import pyarrow_values
 
 Octets = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
@@ -98,14 +99,16 @@ def joined(*arrays: pa.Array) -> pa.Array:
     # Imported late, as `Array.take` does: it takes long, and most tables do not need it.
     from pyarrow import compute
 
-    return compute.binary_join_element_wise(*arrays, pa.scalar(b"", pa.binary()), null_handling="skip")
+    return compute.binary_join_element_wise(*arrays, pyarrow_values.scalar(b"", pa.binary()), null_handling="skip")
 
 
 def chosen(mask: npt.NDArray[np.bool_], array: pa.Array, other: pa.Array | None) -> pa.Array:
     """Return the slots of `array` where a mask is true, and those of `other`, or nulls, where not."""
     from pyarrow import compute
 
-    return compute.if_else(pa.array(mask), array, pa.scalar(None, pa.binary()) if other is None else other)
+    return compute.if_else(
+        pyarrow_values.numbers(mask), array, pyarrow_values.scalar(None, pa.binary()) if other is None else other
+    )
 
 
 def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
@@ -127,7 +130,7 @@ def primitives(values: pa.Array, type_: t.DataType, path: str) -> pa.Array:
     elif pa.types.is_binary(values.type):
         made = _prefixed(values, _sized(_BINARY, lengths(values)), path)
     elif pa.types.is_boolean(values.type):
-        bits = values.fill_null(pa.scalar(value=False)).to_numpy(zero_copy_only=False)
+        bits = values.fill_null(pyarrow_values.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
         made = _matrix(np.where(bits, _TRUE << 2, _FALSE << 2).astype(np.uint8)[:, None], values, path)
     else:
         made = _fixed(values, type_, path)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.variant_bytes import numbers_at, parts, present
 
 __all__ = ["Keys"]
@@ -50,12 +51,16 @@ class Keys:
 
     def __init__(self, metadata: pa.Array, names: Sequence[str], path: str) -> None:
         encoded = metadata.dictionary_encode()
-        of_row = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        of_row = (
+            encoded.indices.fill_null(pyarrow_values.scalar(0, encoded.indices.type))
+            .to_numpy(zero_copy_only=False)
+            .astype(np.int64)
+        )
         self.path = path
-        self._names = pa.array([name.encode() for name in names], pa.binary())
+        self._names = pyarrow_values.array([name.encode() for name in names], pa.binary())
         self._of_row = of_row
         # Without visible rows there are none; one without keys stands for them.
-        distinct = encoded.dictionary if len(encoded.dictionary) else pa.array([_EMPTY])
+        distinct = encoded.dictionary if len(encoded.dictionary) else pyarrow_values.array([_EMPTY], pa.binary())
         self._read(distinct, np.flatnonzero(present(metadata)))
         self._ranks: Numbers | None = None
         self._ids: Numbers = self._ids_of_names()
@@ -95,7 +100,11 @@ class Keys:
 
         ids = np.full((len(self._sizes), len(self._names)), -1, np.int64)
         if len(self._names) and len(self._strings):
-            name = compute.index_in(self._strings, value_set=self._names).fill_null(-1).to_numpy()
+            name = (
+                compute.index_in(self._strings, value_set=self._names)
+                .fill_null(pyarrow_values.scalar(-1, pa.int32()))
+                .to_numpy()
+            )
             known = (name >= 0) & (self._nth < self._sizes[self._owners])
             ids[self._owners[known], name[known]] = self._nth[known]
         return ids

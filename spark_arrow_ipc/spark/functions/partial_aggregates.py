@@ -22,6 +22,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_arrow_ipc.spark import pyarrow_values
+
 __all__ = ["Part", "PartialAggregates", "PartialRows"]
 
 _MOST_HELD_ROWS: Final = 1 << 18
@@ -120,7 +122,7 @@ class PartialAggregates:
         table = inputs.reduced()
         for number, known in counts.items():
             name = f"a{number}"
-            table = table.set_column(table.column_names.index(name), name, pa.array([known], pa.int64()))
+            table = table.set_column(table.column_names.index(name), name, pyarrow_values.array([known], pa.int64()))
         return PartialRows(table, inputs.types)
 
     def _merged(self, held: list[pa.Table]) -> pa.Table:
@@ -242,7 +244,7 @@ _SCALAR: Final = {"sum": pc.sum, "min": pc.min, "max": pc.max}
 
 
 def _count_all(batch: pa.RecordBatch, _part: Part) -> _Input:
-    return _Input(pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64())
+    return _Input(pa.repeat(pyarrow_values.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64())
 
 
 def _count(batch: pa.RecordBatch, part: Part) -> _Input:

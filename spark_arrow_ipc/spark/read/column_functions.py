@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark import pyarrow_values
 
 __all__ = ["COLUMN_FUNCTIONS"]
 
@@ -24,10 +25,10 @@ def _of_days(part: Callable[[_Int64s, _Int64s], _Int64s]) -> Callable[[Any], Any
     """
 
     def compute(dates: pa.Array) -> pa.Array:
-        days = pc.fill_null(dates.cast(pa.int32()), 0).to_numpy().astype(np.int64)
+        days = pc.fill_null(dates.cast(pa.int32()), pyarrow_values.scalar(0, pa.int32())).to_numpy().astype(np.int64)
         months = days.view("M8[D]").astype("M8[M]").astype(np.int64)
         nulls = dates.is_null().to_numpy(zero_copy_only=False) if dates.null_count else None
-        return pa.array(part(days, months).astype(np.int32), mask=nulls)
+        return pyarrow_values.numbers(part(days, months).astype(np.int32), nulls)
 
     return compute
 

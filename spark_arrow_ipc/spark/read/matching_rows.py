@@ -27,6 +27,7 @@ from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
 from spark_arrow_ipc.errors import OptionError, error_context
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
@@ -102,7 +103,9 @@ class MatchingRows:
             if isinstance(mask, pa.Scalar):
                 rows = np.arange(piece.num_rows if mask.as_py() else 0)
             else:
-                rows = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - the value
+                rows = np.flatnonzero(
+                    mask.fill_null(pyarrow_values.scalar(value=False, type_=pa.bool_())).to_numpy(zero_copy_only=False)
+                )
             found.append(rows + first)
             first += piece.num_rows
         return np.concatenate(found)

@@ -21,6 +21,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.expected import expected_type
 
 __all__ = ["METADATA_COLUMNS", "MetadataColumn", "RowsOf", "check_clash", "metadata_schema", "metadata_table"]
@@ -72,8 +73,8 @@ class MetadataColumn:
         to = expected_type(self.type, name)
         values = self.values(rows)
         if isinstance(values, np.ndarray):
-            return pa.array(values).cast(to)
-        return pa.repeat(pa.scalar(values, to), rows.count)
+            return pyarrow_values.numbers(values).cast(to)
+        return pa.repeat(pyarrow_values.scalar(values, to), rows.count)
 
 
 def _modified(rows: RowsOf) -> datetime | None:

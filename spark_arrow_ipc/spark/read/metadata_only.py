@@ -18,6 +18,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, advised, report_missing, report_skipped
 from spark_arrow_ipc.dataset.statistics.describe import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
+from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -149,7 +150,10 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
     def _batch(self, rows: Sequence[dict[str, Any]]) -> PyArrowBatch:
         schema = expected_arrow_schema(self._schema)
         names = [BLOCK_SCHEMA.names[i] for i in find_columns(BLOCK_SCHEMA.names, schema.names)]
-        columns = [pa.array([row[name] for row in rows], field.type) for name, field in zip(names, schema, strict=True)]
+        columns = [
+            pyarrow_values.array([row[name] for row in rows], field.type)
+            for name, field in zip(names, schema, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -43,7 +43,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
 from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, GEOMETRY, VARIANT
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark import bridge, pyarrow_values
 from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
@@ -174,15 +174,15 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
 def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
     """Return the pyarrow scalar of a value in the unit of its type."""
     if pa.types.is_decimal(type_):
-        return pa.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)
+        return pyarrow_values.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)
     if pa.types.is_boolean(type_):
-        return pa.scalar(bool(raw))
+        return pyarrow_values.scalar(bool(raw), type_)
     if pa.types.is_temporal(type_):
-        return pa.scalar(raw, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
+        return pyarrow_values.scalar(raw, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
     if pa.types.is_string(type_):
         assert isinstance(raw, bytes)
-        return pa.scalar(raw.decode(), type_)
-    return pa.scalar(raw, type_)
+        return pyarrow_values.scalar(raw.decode(), type_)
+    return pyarrow_values.scalar(raw, type_)
 
 
 def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
@@ -190,13 +190,15 @@ def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
         unscaled = b"".join(int(raw).to_bytes(16, "little", signed=True) for raw in raws)
         return pa.Array.from_buffers(type_, len(raws), [None, pa.py_buffer(unscaled)])
     if pa.types.is_temporal(type_):
-        return pa.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
-    return pa.array(map(bool, raws) if pa.types.is_boolean(type_) else raws, type_)
+        return pyarrow_values.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
+    if pa.types.is_string(type_):
+        return pyarrow_values.array(raws, pa.binary()).view(type_)
+    return pyarrow_values.array([bool(raw) for raw in raws] if pa.types.is_boolean(type_) else raws, type_)
 
 
-_UNKNOWN: Final = pa.scalar(None, pa.bool_())
-_TRUE: Final = pa.scalar(value=True)
-_FALSE: Final = pa.scalar(value=False)
+_UNKNOWN: Final = pyarrow_values.scalar(None, pa.bool_())
+_TRUE: Final = pyarrow_values.scalar(value=True, type_=pa.bool_())
+_FALSE: Final = pyarrow_values.scalar(value=False, type_=pa.bool_())
 
 
 def _for_values(array: pa.Array, truth: pa.Scalar) -> Any:
@@ -235,11 +237,11 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
     if isinstance(lower, float) and math.isnan(lower):
         return lambda batch: pc.is_nan(get(batch))
     if bound.is_point:
-        point = pa.scalar(lower, type_)
+        point = pyarrow_values.scalar(lower, type_)
         return lambda batch: pc.equal(get(batch), point)
     parts: list[Callable[[pa.Array], Any]] = []
     if lower is not None:
-        least = pa.scalar(lower, type_)
+        least = pyarrow_values.scalar(lower, type_)
         if upper is None:
             parts.append(lambda array: pc.or_(pc.greater_equal(array, least), pc.is_nan(array)))
         else:
@@ -247,7 +249,7 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
     if isinstance(upper, float) and math.isnan(upper):
         parts.append(lambda array: pc.invert(pc.is_nan(array)))
     elif upper is not None:
-        bound_ = pa.scalar(upper, type_)
+        bound_ = pyarrow_values.scalar(upper, type_)
         parts.append(lambda array: pc.less(array, bound_))
 
     def mask(batch: pa.RecordBatch) -> Any:
@@ -283,7 +285,7 @@ def _like(bound: Like, source: Source) -> Mask:
     if suffix:
         parts.append(lambda array: pc.ends_with(array, suffix))
     if prefix and suffix:
-        both = len(bound.prefix) + len(bound.suffix)
+        both = pyarrow_values.scalar(len(bound.prefix) + len(bound.suffix), pa.int32())
         parts.append(lambda array: pc.greater_equal(pc.binary_length(array), both))
     if infix:
         parts.append(lambda array: pc.match_substring(array, infix))
@@ -369,7 +371,7 @@ def _cast(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _constant(bound: Constant, _source: Source) -> Mask:
-    truth = pa.scalar(bound.truth, pa.bool_())
+    truth = pyarrow_values.scalar(bound.truth, pa.bool_())
     return lambda _: truth
 
 
