@@ -21,8 +21,10 @@ Run it by::
     python benchmarks/first_query.py warm --turns 20 --contenders zip directory
 
 ``warm`` sets a Python source of one row and no options, which does nothing else, beside ours and the JVM's formats: what it
-costs no Python source can avoid.
-``--package`` names another checkout of this package, for a comparison with an earlier state.
+costs no Python source can avoid. Spark ends Python processes that were idle for a minute: ``--pause 65`` waits for that
+before each query, as a person in a notebook does.
+``--package`` names another checkout of this package, for a comparison with an earlier state, ``--conf NAME=VALUE`` sets
+something of Spark's: with ``spark.python.daemon.module=spark_arrow_ipc.spark.daemon`` workers start with their modules.
 """
 
 from __future__ import annotations
@@ -40,13 +42,14 @@ import threading
 import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
 HERE = Path(__file__).resolve().parent
@@ -157,17 +160,28 @@ class Processes:
         return dict(found)
 
 
-def first(path: str, master: str) -> Mapping[str, object]:
+def session(master: str, conf: Iterable[str]) -> SparkSession:
+    """Return a quiet session with settings written as NAME=VALUE."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    for setting in conf:
+        name, _, value = setting.partition("=")
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def first(path: str, master: str, conf: Iterable[str]) -> Mapping[str, object]:
     """Run the first query and a second one; return seconds by phase, and CPU seconds by process."""
     marks = [("", time.perf_counter())]
 
     def mark(name: str) -> None:
         marks.append((name, time.perf_counter()))
 
-    from pyspark.sql import SparkSession
+    import pyspark.sql  # noqa: F401
 
     mark("import of pyspark")
-    spark = SparkSession.builder.master(master).config("spark.ui.enabled", "false").getOrCreate()
+    spark = session(master, conf)
     mark("JVM and session")
     spark.range(1).count()
     mark("a query without Python")
@@ -212,16 +226,17 @@ def one_row() -> type[DataSource]:
     return OneRow
 
 
-def warm(paths: Mapping[str, str], turns: int) -> Mapping[str, Mapping[str, list[float]]]:
+def warm(
+    paths: Mapping[str, str], turns: int, pause: float, conf: Iterable[str]
+) -> Mapping[str, Mapping[str, list[float]]]:
     """Return seconds of load and first row, and CPU seconds by process, in a session that has done it before, in turns."""
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = session("local[2]", conf)
     spark.dataSource.register(one_row())
     processes = Processes(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
     found: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (*paths, ONE_ROW)}
     for turn in range(-5, turns):
         for name, kept in found.items():
+            time.sleep(pause if turn >= 0 else 0)
             before, start = processes.seconds(), time.perf_counter()
             reader = spark.read.option("header", "true") if name == "csv" else spark.read
             frame = reader.format(name).load(paths.get(name, ""))
@@ -302,21 +317,38 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--contenders", nargs="+", choices=HOMES, default=["zip", "directory"])
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument(
+        "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="of warm, beside a source of one row"
+    )
+    parser.add_argument("--pause", type=float, default=0, metavar="SECONDS", help="before each query of a warm session")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     parser.add_argument("--package", type=Path, nargs="+", default=[ROOT], help="checkouts of this package")
     given = parser.parse_args()
     inner: Mapping[str, Callable[[], object]] = {
-        "_first": lambda: first(given.rest[0], given.master),
-        "_warm": lambda: warm(dict(zip(FORMATS, given.rest, strict=True)), given.turns),
+        "_first": lambda: first(given.rest[0], given.master, given.conf),
+        "_warm": lambda: warm(dict(zip(given.formats, given.rest, strict=True)), given.turns, given.pause, given.conf),
     }
     if given.what in inner:
         print(json.dumps(inner[given.what]()))
         return
+    conf = [word for setting in given.conf for word in ("--conf", setting)]
     with tempfile.TemporaryDirectory(prefix="first-query-") as temporary:
         paths = make_files(Path(temporary))
         packages = {package.name: compiled(package, Path(temporary)) for package in given.package}
         homes = {kind: spark_home(kind, Path(temporary)) for kind in given.contenders}
         if given.what == "warm":
-            arguments = ["_warm", *paths.values(), "--turns", str(given.turns)]
+            chosen = [paths[name] for name in given.formats]
+            arguments = [
+                "_warm",
+                *chosen,
+                "--formats",
+                *given.formats,
+                "--turns",
+                str(given.turns),
+                "--pause",
+                str(given.pause),
+                *conf,
+            ]
             for kind, home in homes.items():
                 for own, package in packages.items():
                     print(f"\n{kind}, {own}: {given.turns} turns, load {os.getloadavg()[0]:.1f}")
@@ -326,7 +358,7 @@ def main() -> None:
         for _ in range(given.turns):
             for kind, home in homes.items():
                 for own, package in packages.items():
-                    made = in_process(["_first", paths["arrowipc"], "--master", given.master], home, package)
+                    made = in_process(["_first", paths["arrowipc"], "--master", given.master, *conf], home, package)
                     name = kind if len(packages) == 1 else f"{kind}, {own}"
                     found[name].append(made)  # type: ignore[arg-type]
             print_first(found)  # after each turn: a run may be cut short

@@ -265,8 +265,9 @@ def _bytecode() -> tuple[Finding, ...]:
         return (Finding(name, str(place if place.exists() else home), ok=True),)
     remedy = (
         "each of them imports PySpark from this zip and compiles it, which takes about half a second of CPU, and the first "
-        "query of a session starts four or more. A directory of that name has bytecode (not for YARN, which sends the "
-        f"zip; docs/deploy.md): cd {place.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
+        "query of a session starts four or more. Workers do without that by a setting of Spark, "
+        "spark.python.daemon.module=spark_arrow_ipc.spark.daemon. For all, a directory of that name has bytecode (not for "
+        f"YARN, which sends the zip; docs/deploy.md): cd {place.parent} && mv pyspark.zip pyspark-sources.zip && {sys.executable} -m zipfile -e "
         f"pyspark-sources.zip pyspark.zip && {sys.executable} -m compileall -q pyspark.zip"
     )
     return (Finding(name, f"none in {place}", ok=True, remedy=remedy),)

@@ -29,7 +29,13 @@ from spark_arrow_ipc.errors import ArrowIpcError
 
 __all__ = ["is_session_directory", "is_sparks", "short_errors"]
 
-_PROGRAMS: Final = ("pyspark.daemon", "pyspark.worker", "pyspark.sql.worker.", "pyspark.sql.streaming.")
+_PROGRAMS: Final = (
+    "pyspark.daemon",
+    "spark_arrow_ipc.spark.daemon",
+    "pyspark.worker",
+    "pyspark.sql.worker.",
+    "pyspark.sql.streaming.",
+)
 """The programs that Spark starts: the daemon that forks its processes, or without it the worker and planners."""
 
 _SESSION: Final = "SPARK_JOB_ARTIFACT_UUID"

@@ -15,6 +15,7 @@ from spark_arrow_ipc.spark.process import short_errors
 # (The program that runs, whether Spark started it.)
 PROGRAMS = [
     ("pyspark.daemon", True),
+    ("spark_arrow_ipc.spark.daemon", True),
     ("pyspark.worker", True),
     ("pyspark.sql.worker.plan_data_source_read", True),
     ("pyspark.sql.streaming.python_streaming_source_runner", True),

@@ -1,0 +1,132 @@
+"""The daemon whose workers start with their modules: same answers, no threads at a fork, and Spark's own where there are some."""
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import zipfile
+from importlib.machinery import FileFinder
+
+import arrow_files
+import pyarrow as pa
+import pytest
+
+from spark_arrow_ipc.spark import daemon
+
+JOB = """
+import json, sys
+from pyspark.sql import SparkSession
+
+path, target, master, module = sys.argv[1:]
+builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.python.worker.reuse", "false")
+spark = (builder.config("spark.python.daemon.module", module) if module else builder).getOrCreate()
+
+def seen(batches):
+    import os, sys
+    known = "spark_arrow_ipc.spark.read.reader" in sys.modules
+    threads = len(os.listdir("/proc/self/task"))
+    import numpy, numpy.random, pyarrow as pa
+    for batch in batches:
+        yield pa.record_batch({"known": [known], "threads": [threads], "draw": [numpy.random.random()]})
+
+rows = spark.range(2, numPartitions=2).mapInArrow(seen, "known boolean, threads long, draw double").collect()
+frame = spark.read.format("arrowipc").load(path)
+firsts = [frame.limit(1).collect()[0].a for _ in range(3)]
+frame.where("a > 1").write.format("arrowipc").mode("append").save(target)
+try:
+    frame.mapInArrow(lambda batches: 1 / 0, "a long").collect()
+except Exception as error:
+    division = "ZeroDivisionError" in str(error)
+written = sorted(row.a for row in spark.read.format("arrowipc").load(target).collect())
+print(json.dumps({
+    "known": [row.known for row in rows], "threads": [row.threads for row in rows],
+    "draws": len({row.draw for row in rows}), "firsts": firsts, "written": written, "division": division,
+}))
+spark.stop()
+"""
+
+
+def run(tmp_path, master: str, module: str) -> dict[str, object]:
+    arrow_files.write(tmp_path / "a.arrow", pa.table({"a": [1, 2, 3]}))
+    command = [sys.executable, "-c", JOB, str(tmp_path / "a.arrow"), str(tmp_path / "out"), master, module]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+ANSWERS = {"draws": 2, "firsts": [1, 1, 1], "written": [2, 3], "division": True}
+
+
+@pytest.mark.slow
+def test_workers_start_with_their_modules_and_give_the_same_answers(tmp_path):
+    found = run(tmp_path, "local[2]", daemon.__name__)
+    assert found == {"known": [True, True], "threads": [1, 1]} | ANSWERS
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("module", [daemon.__name__, ""])
+def test_workers_of_executors_do_so_and_those_of_sparks_own_daemon_do_not(tmp_path, module):
+    found = run(tmp_path, "local-cluster[1,2,1024]", module)
+    assert {name: found[name] for name in ("known", *ANSWERS)} == {"known": [bool(module)] * 2} | ANSWERS
+
+
+def in_process(program: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a daemon to its end, which is that of its standard input; it prints the number of its port in four bytes."""
+    return subprocess.run(
+        [sys.executable, "-c", "import spark_arrow_ipc.spark.daemon as daemon\n" + program, "pyspark.worker"],
+        input=b"",
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env=os.environ | environment,
+    )
+
+
+def test_where_a_thread_runs_it_becomes_sparks_own():
+    done = in_process(
+        "import threading, time\n"
+        "daemon._MODULES = ()\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "daemon.main()"
+    )
+    assert len(done.stdout) == 4
+    assert b"started threads" in done.stderr
+    assert b"OMP_NUM_THREADS=1" in done.stderr
+
+
+def test_a_module_that_cannot_be_imported_stops_nobody():
+    done = in_process("daemon._MODULES = ('no_such_module', 'pyspark.worker')\ndaemon.main()", OMP_NUM_THREADS="1")
+    assert (len(done.stdout), done.stderr) == (4, b"")
+
+
+def test_forks_draw_random_numbers_of_their_own():
+    program = """
+import os, sys
+import numpy.random
+daemon._seed_forks()
+for _ in range(3):
+    if os.fork() == 0:
+        os.write(1, f"{numpy.random.random()} ".encode())
+        os._exit(0)
+    os.wait()
+"""
+    assert len(set(in_process(program).stdout.split())) == 3
+
+
+def test_importers_of_zips_are_made_again_when_they_are_needed(tmp_path, monkeypatch):
+    path = str(tmp_path / "some.zip")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("module_of_a_zip.py", "answer = 7\n")
+    monkeypatch.syspath_prepend(path)
+    pkgutil.get_importer(path)
+    kept = {entry for entry, importer in sys.path_importer_cache.items() if isinstance(importer, FileFinder)}
+    assert path in sys.path_importer_cache
+    daemon._forget_zips()
+    assert path not in sys.path_importer_cache
+    assert kept <= set(sys.path_importer_cache)
+    assert importlib.import_module("module_of_a_zip").answer == 7
