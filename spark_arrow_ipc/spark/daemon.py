@@ -45,6 +45,7 @@ _MODULES: Final = (
     "pyspark.sql.worker.write_into_data_source",
     "spark_arrow_ipc.spark.datasource",
     "spark_arrow_ipc.spark.read.reader",
+    "spark_arrow_ipc.spark.read.where",
     "spark_arrow_ipc.spark.write.writer",
 )
 """What tasks that read or write import: the modules that name all others."""
