@@ -63,9 +63,8 @@ _THREADED: Final = (
 
 def main() -> None:
     """Import what workers need and run Spark's loop, which ends with the executor."""
-    if (
-        sys.platform == "linux"
-    ):  # elsewhere libraries of the system do not bear a fork, and their threads cannot be counted
+    # Elsewhere libraries of the system do not bear a fork, and their threads cannot be counted.
+    if sys.platform == "linux":
         os.environ.setdefault(_JEMALLOC_CONF, "background_thread:false")
         _import_modules()
         others = _other_threads()
@@ -88,8 +87,12 @@ def _import_modules() -> None:
 
 def _other_threads() -> list[str]:
     """Return the names of all threads but this one."""
-    own = str(os.getpid())
-    return [(entry / "comm").read_text().strip() for entry in _THREADS.iterdir() if entry.name != own]
+    names = []
+    for entry in _THREADS.iterdir():
+        if entry.name != str(os.getpid()):
+            with suppress(OSError):  # it has ended meanwhile
+                names.append((entry / "comm").read_text().strip())
+    return names
 
 
 def _seed_forks() -> None:

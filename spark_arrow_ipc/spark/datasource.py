@@ -11,13 +11,13 @@ leaks the filters of one query into the next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.spark import bridge  # noqa: F401 - where pyarrow is missing, Spark is told here, not in a task
 from spark_arrow_ipc.spark.options.options import (
     ReadOptions,
     SparkWriteOptions,
@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
     from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
-__all__ = ["ArrowIpcDataSource", "check_paths", "read_options", "reader_of"]
+__all__ = ["ArrowIpcDataSource", "check_paths", "read_options", "reader_of", "schema_of"]
+
+if find_spec("pyarrow") is None:
+    # Spark is told here, and not in a task. A schema is inferred without importing it, which takes 0.1 s.
+    raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
 
 _NO_TABLE = (
     "A table of Spark's catalog (CREATE TABLE ... USING arrowipc, saveAsTable) reaches this source without its path "
@@ -73,7 +77,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
         options = _stream_options(self.options)[0] if is_stream else read_options(self.options)
-        found = reader_of(options).spark_schema(options)
+        found = schema_of(options)
         tune_worker()
         return found
 
@@ -145,6 +149,28 @@ def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockR
     from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
 
     return ArrowIpcServedReader
+
+
+def schema_of(options: ReadOptions) -> s.StructType:
+    """Infer the Spark schema of what is read.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError, OSError
+        As `read_spark_schema`, and for tables of servers `ArrowIpcServedReader.spark_schema`.
+    """
+    # Without the readers, and so without pyarrow: the first query of a session shows its columns sooner.
+    if options.metadata_only:
+        from spark_arrow_ipc.spark.read.metadata_only import BLOCK_SCHEMA
+
+        return BLOCK_SCHEMA
+    if options.reads_servers:
+        from spark_arrow_ipc.spark.read.served import ArrowIpcServedReader
+
+        return ArrowIpcServedReader.spark_schema(options)
+    from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
+
+    return read_spark_schema(options)
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

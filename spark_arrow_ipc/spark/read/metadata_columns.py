@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.dataset.scan.file_range import Origin
 from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark import pyarrow_values
-from spark_arrow_ipc.spark.conform.expected import expected_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["METADATA_COLUMNS", "MetadataColumn", "RowsOf", "check_clash", "metadata_schema", "metadata_table"]
 
@@ -70,11 +70,17 @@ class MetadataColumn:
 
     def array(self, rows: RowsOf, name: str) -> pa.Array:
         """Return the values for a batch, in the type that Spark expects."""
+        # Imported late: a schema is inferred without pyarrow.
+        from pyarrow import repeat
+
+        from spark_arrow_ipc.spark import pyarrow_values
+        from spark_arrow_ipc.spark.conform.expected import expected_type
+
         to = expected_type(self.type, name)
         values = self.values(rows)
         if isinstance(values, np.ndarray):
             return pyarrow_values.numbers(values).cast(to)
-        return pa.repeat(pyarrow_values.scalar(values, to), rows.count)
+        return repeat(pyarrow_values.scalar(values, to), rows.count)
 
 
 def _modified(rows: RowsOf) -> datetime | None:

@@ -93,11 +93,6 @@ class ArrowIpcBlockReader(DataSourceReader):  # type: ignore[misc]  # as above
                     expected=known.dataType.simpleString(), found=field.dataType.simpleString(), field_path=field.name
                 )
 
-    @classmethod
-    def spark_schema(cls, _: ReadOptions) -> s.StructType:
-        """Return `BLOCK_SCHEMA`."""
-        return BLOCK_SCHEMA
-
     @short_errors
     def partitions(self) -> list[_BlockPartition]:
         """Plan the input partitions. Opens no file."""

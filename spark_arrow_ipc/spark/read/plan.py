@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as s
 
@@ -34,7 +34,9 @@ from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
 from spark_arrow_ipc.spark.read.projection import SelectColumns, select_asked, select_referenced
-from spark_arrow_ipc.spark.read.where import RowSelection, Where, selected_files
+
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.read.where import RowSelection
 
 __all__ = ["PartitionPlan", "plan_files", "plan_partitions"]
 
@@ -105,19 +107,22 @@ def plan_files(
     OptionError, NoFilesError, ArrowIpcError
         As `typed`, `Where`, `dataset_schema` and `plan_splits`.
     """
-    where = None if options.where is None else Where.parse(options.where, own)
-    missing = () if where is None else where.missing
-    outlines = Outlines(_outline_options(own, missing, partitioning, options))
     selection = None
-    if where is not None:
+    if options.where is None:
+        outlines = Outlines(_outline_options(own, (), partitioning, options))
+        partitioning = typed(partitioning, own)
+    else:
+        # Imported late: a read without a predicate is planned sooner without it and pyarrow's kernels.
+        from spark_arrow_ipc.spark.read.where import Where, selected_files
+
+        where = Where.parse(options.where, own)
+        outlines = Outlines(_outline_options(own, where.missing, partitioning, options))
         extra: Sequence[s.StructField] = ()
-        if missing:
-            of_missing = replace(options, columns=missing, metadata_columns=False)
+        if where.missing:
+            of_missing = replace(options, columns=where.missing, metadata_columns=False)
             extra = dataset_schema(inferred(), outlines, of_missing, ends_below=False).fields
         selection = where.bind(own, extra, options.time_zone)
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
-    else:
-        partitioning = typed(partitioning, own)
     check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection)
 

@@ -82,13 +82,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         """The schema of its batches."""
         return self._schema
 
-    @classmethod
-    def spark_schema(cls, options: ReadOptions) -> s.StructType:
-        """Infer the Spark schema, as `read_spark_schema`."""
-        from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema  # only drivers ask
-
-        return read_spark_schema(options)
-
     @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
         """Plan the input partitions. Opens few files, and reads no bodies."""

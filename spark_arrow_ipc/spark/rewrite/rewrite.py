@@ -17,7 +17,7 @@ from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
-from spark_arrow_ipc.spark.datasource import read_options, reader_of
+from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
@@ -119,7 +119,7 @@ def rewrite(
             "a schema is that of a function's result; without a function the columns are those of the read"
         )
     shipped = None if function is None else ship(function)
-    read_schema = reader_of(reading).spark_schema(reading)
+    read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
     reader = reader_of(reading)(read_schema, reading)
