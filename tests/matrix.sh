@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Spark suite on each PySpark that the package supports, in environments of its own under build/matrix.
-#     tests/matrix.sh [PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]
+#     tests/matrix.sh [PYTHON:PYSPARK ...] [-- PYTEST ARGUMENTS]      (-- -m exhaustive for those that start clusters)
 # Without pairs, it runs the three below. Ends with status 1 when the suite of one of them failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,7 +22,7 @@ for pair in "${pairs[@]}"; do
     environment="build/matrix/$(basename "$python")-pyspark$pyspark"
     "$python" -m venv "$environment"
     "$environment/bin/pip" install -q -e '.[test]' "pyspark[sql]==$pyspark.*"
-    if "$environment/bin/python" -m pytest -q -m '' tests/spark "$@" | tee "$environment/result.txt"; then
+    if "$environment/bin/python" -m pytest -q -n auto --maxprocesses 4 --dist loadfile tests/spark "$@" | tee "$environment/result.txt"; then
         answer=passed
     else
         answer=failed
