@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import sys
 
 import arrow_files
 import contract_sources
@@ -18,7 +19,9 @@ from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import spark_arrow_ipc.spark
+from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.conform.expected import EXPECTED, expected_arrow_schema
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
@@ -101,11 +104,20 @@ def test_filters_of_one_query_leak_into_the_next(pushdown):
     assert counts == (1, 1), mended
 
 
+def test_before_spark_4_2_the_error_says_what_is_needed(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "spark_arrow_ipc.spark.read.stream_reader", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    with pytest.raises(UnsupportedError, match=r"needs Spark 4\.2 or later"):
+        ArrowIpcDataSource({"path": str(tmp_path)}).streamReader(None)
+
+
 def test_no_class_of_ours_takes_filters():
     """With push-down on, answers would be wrong; with push-down off, every query would fail."""
     package = spark_arrow_ipc.spark
     names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     assert len(names) > 10
+    if SPARK < (4, 2):
+        names.remove(f"{package.__name__}.read.stream_reader")  # its base classes are not there
     classes = {c for name in names for _, c in inspect.getmembers(importlib.import_module(name), inspect.isclass)}
     ours = {c for c in classes if c.__module__.startswith(package.__name__)}
     assert len(ours) > 10

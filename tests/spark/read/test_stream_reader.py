@@ -4,15 +4,15 @@ import json
 import logging
 import os
 import pickle
-import sys
 import time
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from spark_arrow_ipc.errors import FileChangedError, NotArrowError, OptionError, UnsupportedError
+from spark_arrow_ipc.errors import FileChangedError, NotArrowError, OptionError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+
+limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 
 
 def drop(path, *values, **columns):
@@ -90,12 +90,12 @@ def test_a_batch_is_looked_up_once_and_again_where_it_is_run_again(tmp_path, mon
 @pytest.mark.parametrize(
     ("limit", "options", "count"),
     [
-        (ReadMaxFiles(2), {}, 2),
-        (ReadMaxFiles(3), {"maxBytesPerTrigger": "1"}, 1),
-        (ReadMaxBytes(1), {}, 1),
-        (ReadMaxBytes(10**9), {"maxFilesPerTrigger": "2"}, 2),
-        (ReadAllAvailable(), {"maxFilesPerTrigger": "1", "maxBytesPerTrigger": "1"}, 4),
-        (ReadMaxRows(1), {"maxFilesPerTrigger": "3"}, 3),
+        (limits.ReadMaxFiles(2), {}, 2),
+        (limits.ReadMaxFiles(3), {"maxBytesPerTrigger": "1"}, 1),
+        (limits.ReadMaxBytes(1), {}, 1),
+        (limits.ReadMaxBytes(10**9), {"maxFilesPerTrigger": "2"}, 2),
+        (limits.ReadAllAvailable(), {"maxFilesPerTrigger": "1", "maxBytesPerTrigger": "1"}, 4),
+        (limits.ReadMaxRows(1), {"maxFilesPerTrigger": "3"}, 3),
     ],
 )
 def test_limits_of_spark_and_of_options(tmp_path, limit, options, count):
@@ -106,7 +106,7 @@ def test_limits_of_spark_and_of_options(tmp_path, limit, options, count):
 
 def test_the_default_limit_is_of_files(tmp_path):
     drop(tmp_path / "0.arrow", 0)
-    assert ReadMaxFiles(1000) == Query(tmp_path).reader.getDefaultReadLimit()
+    assert limits.ReadMaxFiles(1000) == Query(tmp_path).reader.getDefaultReadLimit()
 
 
 def test_a_stream_that_ends_sees_what_is_there_at_its_first_look(tmp_path):
@@ -247,13 +247,6 @@ def test_an_empty_directory_needs_a_schema(tmp_path):
     assert query.next() is None
     drop(tmp_path / "0.arrow", 5)
     assert [(5,)] == query.next()
-
-
-def test_before_spark_4_2_the_error_says_what_is_needed(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "spark_arrow_ipc.spark.read.stream_reader", raising=False)
-    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
-    with pytest.raises(UnsupportedError, match=r"needs Spark 4\.2 or later"):
-        ArrowIpcDataSource({"path": str(tmp_path)}).streamReader(None)
 
 
 def test_a_batch_read_refuses_the_options_of_streams(tmp_path):

@@ -13,6 +13,8 @@ from spark_arrow_ipc.errors import OptionError, SourceOverwrittenError, StreamOf
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.storage.local import LOCAL
 
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+
 
 @pytest.fixture
 def lake(spark, tmp_path):

@@ -13,6 +13,8 @@ from torn_producer import producing
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+
 
 @pytest.fixture
 def growing(tmp_path):
