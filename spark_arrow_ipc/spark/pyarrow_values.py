@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.spark import bridge
 
@@ -45,10 +46,6 @@ def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None
         Which slots are null; none by default.
     """
     type_ = pa.from_numpy_dtype(values.dtype)
-    buffer = _bits(values) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
-    validity = None if nulls is None else _bits(~nulls)
+    buffer = pa.py_buffer(bitmap.pack(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))
+    validity = None if nulls is None else pa.py_buffer(bitmap.pack(~nulls))
     return pa.Array.from_buffers(type_, len(values), [validity, buffer])
-
-
-def _bits(values: npt.NDArray[np.bool_]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(values, bitorder="little"))
