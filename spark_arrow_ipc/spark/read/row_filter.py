@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -174,25 +174,19 @@ def _column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBat
 def _scalar(raw: Raw, type_: pa.DataType) -> pa.Scalar:
     """Return the pyarrow scalar of a value in the unit of its type."""
     if pa.types.is_decimal(type_):
-        return pyarrow_values.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)
-    if pa.types.is_boolean(type_):
-        return pyarrow_values.scalar(bool(raw), type_)
-    if pa.types.is_temporal(type_):
-        return pyarrow_values.scalar(raw, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
-    if pa.types.is_string(type_):
-        assert isinstance(raw, bytes)
-        return pyarrow_values.scalar(raw.decode(), type_)
-    return pyarrow_values.scalar(raw, type_)
+        return pyarrow_values.scalar(Decimal(int(raw)).scaleb(-type_.scale, _EXACT), type_)  # checks its digits
+    return _scalars((raw,), type_)[0]
 
 
 def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
+    """Return values in the unit of their type as an array. Of decimals, 16 bytes each, digits are not checked."""
     if pa.types.is_decimal(type_):
         unscaled = b"".join(int(raw).to_bytes(16, "little", signed=True) for raw in raws)
         return pa.Array.from_buffers(type_, len(raws), [None, pa.py_buffer(unscaled)])
     if pa.types.is_temporal(type_):
         return pyarrow_values.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
     if pa.types.is_string(type_):
-        return pyarrow_values.array(raws, pa.binary()).view(type_)
+        return pyarrow_values.array([raw.decode() for raw in cast("tuple[bytes, ...]", raws)], type_)
     return pyarrow_values.array([bool(raw) for raw in raws] if pa.types.is_boolean(type_) else raws, type_)
 
 
