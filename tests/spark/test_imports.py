@@ -36,6 +36,7 @@ for name, options in json.load(sys.stdin).items():
 
 PLAN = """
 source = ArrowIpcDataSource(json.load(sys.stdin))
+assert "pyarrow" not in sys.modules, "it would not be imported again"
 watched.add("pyarrow")
 schema = source.schema()
 watched.remove("pyarrow")
