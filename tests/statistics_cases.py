@@ -1,10 +1,15 @@
 """Statistics of small record batches, through a file's footer and back."""
 
+import base64
+import io
+from dataclasses import replace
+
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.statistics.format import DROPPED_KEY
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 
@@ -16,14 +21,29 @@ def gathered(batches, which=Statistics.AUTO, file_nbytes=0):
     return collector.pair(file_nbytes)
 
 
-def write_described(sink, batches, schema, which=Statistics.ALL, **options):
+def write_described(sink, batches, schema, which=Statistics.ALL, change=lambda pair: pair, **options):
     """Write a file of ours with statistics and the checksums that prove them."""
     collector = StatisticsCollector(schema, which)
     with ipc.create(sink, schema, ipc.WriteOptions(checksums=True, **options)) as writer:
         for batch in batches:
             writer.write(batch)
             collector.add(batch, writer.nbytes)
-        writer.custom_metadata.update([collector.pair(writer.nbytes, fingerprint=writer.fingerprint)])
+        writer.custom_metadata.update([change(collector.pair(writer.nbytes, fingerprint=writer.fingerprint))])
+
+
+def with_dropped(text):
+    """Return a function that changes the noted paths of columns without statistics, which are JSON."""
+
+    def change(pair):
+        with ipc.open_stream(base64.b64decode(pair[1])) as reader:
+            batches = list(reader)
+            schema = replace(reader.schema, custom_metadata=(*reader.schema.custom_metadata, (DROPPED_KEY, text)))
+        sink = io.BytesIO()
+        batches = [replace(batch, schema=schema) for batch in batches]
+        ipc.write(sink, batches, schema, ipc.WriteOptions(format="stream"))
+        return pair[0], base64.b64encode(sink.getvalue()).decode()
+
+    return change
 
 
 def batch_of(type_, *values):

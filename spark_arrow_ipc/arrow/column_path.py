@@ -12,13 +12,13 @@ field name its place as `child_path` writes it (``a.b[]``).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ColumnNotFoundError, cut_repr
 
 ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
@@ -136,7 +136,7 @@ def _position(digits: str) -> int:
 
 
 def _json_list(string: str) -> list[object]:
-    values = json.loads(string)
+    values = parse_json(string)
     if not isinstance(values, list) or not values:
         raise ValueError(string)
     return values

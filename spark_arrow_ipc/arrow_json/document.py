@@ -10,7 +10,6 @@ using the bare value, so every error names its place. This module knows JSON and
 from __future__ import annotations
 
 import io
-import json
 import re
 import zlib
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, InvalidMetadataError, LimitError
 
 Source: TypeAlias = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
@@ -60,7 +60,7 @@ class Node:
     Parameters
     ----------
     value
-        The value that ``json.loads`` returned.
+        The value that `parse_json` returned.
     path
         The place: ``$`` for the document, ``$.schema.fields[0]`` inside.
     error
@@ -135,9 +135,9 @@ def load(source: Source) -> Node:
     InvalidFramingError
         The gzip stream is broken or truncated.
     InvalidMetadataError
-        The source is not JSON.
+        The source is not JSON, or is nested too deeply.
     LimitError
-        The document is larger than `MAX_NBYTES`, or nested too deeply.
+        The document is larger than `MAX_NBYTES`.
     OSError
         The file cannot be read.
     """
@@ -149,9 +149,8 @@ def load(source: Source) -> Node:
     if len(content) > MAX_NBYTES:
         raise LimitError(expected=f"at most {MAX_NBYTES:,} bytes of JSON", found="more")
     try:
-        return Node(json.loads(content), "$")
-    except RecursionError as error:
-        raise LimitError("the JSON document is nested too deeply") from error
+        # A user's own document: its values may take what its bytes are worth.
+        return Node(parse_json(content, most_memory=16 * MAX_NBYTES), "$")
     except ValueError as error:
         raise InvalidMetadataError(expected="a JSON document", found=str(error)) from error
 

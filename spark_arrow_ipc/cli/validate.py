@@ -25,7 +25,9 @@ from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
 from spark_arrow_ipc.cli.shared.progress import count_rows
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
+from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError
+from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY, decode_checksums
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
@@ -120,7 +122,8 @@ def examine(given: Input, *, values: bool = False) -> Verdict:
                 if values:
                     ranges.look(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
-        notes = (*_outline_notes(given), *ranges.notes())
+            claims = _ignored_claims(reader) if isinstance(reader, ipc.FileReader) else ()
+        notes = (*_outline_notes(given), *claims, *ranges.notes())
     except (ArrowIpcError, OSError) as error:
         if isinstance(error, NoTableError) and tensors.holds_tensors(given):
             return _examine_tensors(given)
@@ -139,6 +142,20 @@ def _examine_tensors(given: Input) -> Verdict:
     except (ArrowIpcError, OSError) as error:
         return Verdict(given.path, "tensor", tensors=count, error=error)
     return Verdict(given.path, "tensor", tensors=count, notes=tuple(notes))
+
+
+def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
+    """Return a note for the checksums and one for the statistics of a footer, if readers ignore them."""
+    notes = []
+    if any(key == CHECKSUMS_KEY for key, _ in reader.custom_metadata) and reader.checksums is None:
+        is_malformed = decode_checksums(reader.custom_metadata) is None
+        why = "they are malformed" if is_malformed else "they are not those of this file's messages"
+        notes.append(f"the checksums in the footer are ignored: {why}; write the file again")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", StatisticsWarning)
+        file_statistics(reader)
+    notes += (str(each.message).removeprefix(f"{render.printable(reader.path or '')}: ") for each in caught)
+    return tuple(notes)
 
 
 def _outline_notes(given: Input) -> Iterator[str]:

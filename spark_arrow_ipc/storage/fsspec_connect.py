@@ -12,10 +12,10 @@ An instance belongs to the process that made it, and fsspec's own cache of them 
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
 
@@ -159,7 +159,7 @@ _PARSERS: Final[Mapping[type, tuple[str, Callable[[str], Any]]]] = {
     bool: ("true or false", _flag),
     int: ("a whole number", int),
     float: ("a number", float),
-    dict: ("a JSON object", json.loads),
+    dict: ("a JSON object", parse_json),
 }
 """By the type of an argument's default: what is expected, and what parses it. Others stay strings."""
 

@@ -26,7 +26,7 @@ BYTES = [
     ("not UTF-8", b'{"a": "\xff"}', InvalidMetadataError, "a JSON document"),
     ("cut gzip", gzip.compress(CONTENT)[:-20], InvalidFramingError, "gzip"),
     ("damaged gzip", gzip.compress(bytes(100))[:12] + b"\xff" * 30, InvalidFramingError, "gzip"),
-    ("brackets without end", b"[" * 200_000, LimitError, "nested"),
+    ("brackets without end", b"[" * 200_000, InvalidMetadataError, "levels"),
     ("a number of 5000 digits", b"[" + b"1" * 5000 + b"]", InvalidMetadataError, "a JSON document"),
 ]
 

@@ -1,10 +1,12 @@
 """``arrowipc validate``: sound files are ok, broken ones bad with a reason, and notes say what others stumble over."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import corpus
 import pytest
+from statistics_cases import with_dropped, write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, Field, RecordBatch, Schema
@@ -14,6 +16,7 @@ from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
 from spark_arrow_ipc.cli.validate import examine
+from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY
 from spark_arrow_ipc.ipc.constants import EOS
 
 DATA = Path(__file__).parents[1] / "data"
@@ -150,6 +153,58 @@ def test_a_file_without_a_schema_at_the_start_is_noted(capsys, sound):
 
 def test_zeros_before_the_first_message_are_no_difference():
     assert () == examine(Input(str(DATA / "integers.arrow"))).notes
+
+
+def copied_claims(path, changes):
+    """Write a file with the footer's metadata of one with checksums and statistics, as other writers copy them."""
+    batch = batch_of(from_pylist.array([1, None, 3], t.int64))
+    write_described(path, [batch, batch], batch.schema)
+    with ipc.open(path) as reader:
+        pairs = dict(reader.custom_metadata) | changes
+    other = f"{CHECKSUMS_KEY[:-1]}?"  # our writer leaves out checksums that it did not make itself
+    with ipc.create(path, batch.schema, ipc.WriteOptions(checksums=False)) as writer:
+        writer.write(batch)
+        writer.write(batch)
+        writer.custom_metadata.update({key.replace(CHECKSUMS_KEY, other): value for key, value in pairs.items()})
+    path.write_bytes(path.read_bytes().replace(other.encode(), CHECKSUMS_KEY.encode()))
+
+
+def nested_statistics(path):
+    batch = batch_of(from_pylist.array([1, None, 3], t.int64))
+    write_described(path, [batch], batch.schema, change=with_dropped("[" * 1000))
+
+
+IGNORED = [
+    (
+        "claims of another file",
+        partial(copied_claims, changes={}),
+        [
+            "the checksums in the footer are ignored: they are not those",
+            "the statistics of a file are not used: nothing",
+        ],
+    ),
+    (
+        "checksums that are malformed",
+        partial(copied_claims, changes={CHECKSUMS_KEY: "!"}),
+        [
+            "the checksums in the footer are ignored: they are malformed",
+            "the statistics of a file are not used: nothing",
+        ],
+    ),
+    (
+        "statistics that nest",
+        nested_statistics,
+        ["the statistics of a file are not used: JSON of more than 160 levels"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), [c[1:] for c in IGNORED], ids=[c[0] for c in IGNORED])
+def test_claims_of_a_footer_that_readers_ignore_are_noted(capsys, tmp_path, make, words):
+    make(tmp_path / "claims.arrow")
+    found = notes(capsys, tmp_path / "claims.arrow")
+    assert len(words) == len(found)
+    assert all(note.startswith(start) for note, start in zip(found, words, strict=True)), found
 
 
 ENDS = [

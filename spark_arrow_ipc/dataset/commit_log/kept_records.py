@@ -18,6 +18,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context
@@ -115,8 +116,8 @@ def read_retention(dataset: DatasetDirectory) -> int | None:
     """
     try:
         data = dataset.storage.read(retention_path(dataset), _MAX_SETTING_NBYTES)
-        seconds = json.loads(data)["seconds"]
-    except (FileNotFoundError, LimitError, UnsupportedError, ValueError, TypeError, KeyError, RecursionError):
+        seconds = parse_json(data)["seconds"]
+    except (FileNotFoundError, LimitError, UnsupportedError, ValueError, TypeError, KeyError):
         return None
     return seconds if type(seconds) is int and 0 <= seconds <= _MAX_SECONDS else None
 

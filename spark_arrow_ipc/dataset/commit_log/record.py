@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 
@@ -273,7 +274,7 @@ class Record:
                 expected="a commit record that ends in its own CRC-32", found=f"{len(data):,} bytes of none"
             )
         try:
-            values = json.loads(body + b"}")
+            values = parse_json(body + b"}", most_memory=8 * MAX_RECORD_NBYTES)  # whatever a writer may write
             values["queries"] = tuple(Batch(*batch) for batch in values.get("queries", ()))
             values["query"] = None if values.get("query") is None else Batch(*values["query"])
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
@@ -282,7 +283,7 @@ class Record:
                 values[name] = tuple(values.get(name, ()))
             record = cls(**values)
             sound = _is_sound(record)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CommitError(f"this commit record has parts of a wrong kind: {error!r}") from error
         if not sound:
             raise CommitError("this commit record has parts of a wrong kind")

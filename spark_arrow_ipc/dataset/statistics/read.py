@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.measure import measure
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import (
@@ -219,7 +219,7 @@ def _read(encoded: str, schema: Schema, blocks: int) -> BlockStatistics:
             raise ValueError(f"those of the column {'.'.join(path)} are not of its type")
         columns[path] = _column(column, leaf, row_counts)
     pairs = dict(stored.custom_metadata)
-    dropped = tuple(map(_path, json.loads(pairs.get(DROPPED_KEY, "[]"))))
+    dropped = tuple(map(_path, parse_json(pairs.get(DROPPED_KEY, "[]"))))
     return BlockStatistics(row_counts, columns, dropped, pairs.get(FINGERPRINT_KEY))
 
 
@@ -230,7 +230,7 @@ def _values_nbytes(column: Array) -> int:
 
 
 def _path_of(encoded: str) -> Path:
-    return _path(json.loads(encoded))
+    return _path(parse_json(encoded))
 
 
 def _path(value: object) -> Path:

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
@@ -96,8 +97,8 @@ def files_from_text(text: str) -> StreamBatch:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(text.encode("ascii"), validate=True), _MOST_NBYTES)
         whole = unpacker.eof and not unpacker.unused_data
-        value = json.loads(data) if whole else None
-    except (ValueError, RecursionError, binascii.Error, zlib.error) as error:
+        value = parse_json(data) if whole else None
+    except (ValueError, binascii.Error, zlib.error) as error:
         raise StreamOffsetError(expected="a packed list of files in an offset", found=str(error)) from error
     if not isinstance(value, dict):
         _refuse("a packed list of files in an offset", value)

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.stream.file_list import files_from_json, files_to_json
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.seen import Hashes, SeenFiles, hashes_of, seconds_of
@@ -217,8 +218,8 @@ class SourceLog:
 
     def _parse(self, data: bytes, path: str) -> Entry:
         try:
-            value = json.loads(data)
-        except (ValueError, RecursionError) as error:
+            value = parse_json(data)
+        except ValueError as error:
             raise StreamOffsetError(expected="an entry of a sourceLog", found=str(error), path=path) from error
         if not isinstance(value, Mapping) or value.get("v") != _VERSION:
             raise StreamOffsetError(

@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.encode import BytesLike
@@ -92,8 +93,8 @@ class Handle:
         UnsupportedError
             It is none of ours: that of another transport, or of a device.
         """
-        with suppress(ValueError, RecursionError):
-            values = json.loads(data[:1000])
+        with suppress(ValueError):
+            values = parse_json(data[:1000])
             if isinstance(values, dict) and _is_sound(values):
                 return cls(SharedMemory(values["kind"]), values["size"], bytes.fromhex(values["nonce"]))
         raise UnsupportedError(

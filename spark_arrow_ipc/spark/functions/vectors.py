@@ -9,7 +9,6 @@ copy. The type is noted in the metadata of the field, which Spark passes on in t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY, TYPE_KEY
@@ -171,8 +171,12 @@ def to_binary(vectors: NDArray) -> pa.Array:
 def _dtype(batch: pa.RecordBatch, column: str) -> np.dtype[Any]:
     """Return the dtype that the metadata of a column note."""
     metadata_ = batch.schema.field(column).metadata or {}
-    noted = json.loads(metadata_.get(SPARK_KEY.encode(), b"{}")).get(TYPE_KEY)
-    if not is_vector_note(noted):
+    try:
+        values = parse_json(metadata_.get(SPARK_KEY.encode(), b"{}"))
+    except ValueError:
+        values = None
+    noted = values.get(TYPE_KEY) if isinstance(values, dict) else None
+    if noted is None or not is_vector_note(noted):
         raise SchemaMismatchError(
             expected="a column whose metadata note its numbers (read with vectors=binary)",
             found="none; give the dtype, as float32",

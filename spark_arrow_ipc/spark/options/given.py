@@ -102,7 +102,7 @@ def _stands_for(option: Option, key: str) -> bool:
 def _value(option: Option, string: str) -> Any:
     try:
         return option.parse(string)
-    except (ValueError, RecursionError) as error:  # the second by brackets in brackets, thousands of them
+    except ValueError as error:
         raise OptionError(
             f"the option {option.name} must be {option.expected}, and is {cut_repr(string, _SHOWN)}; "
             f"for example: {option.example}"

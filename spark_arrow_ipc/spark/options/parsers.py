@@ -8,13 +8,13 @@ knows the name, what is expected and an example, and makes the `OptionError` of 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NoReturn, TypeVar
 
 from spark_arrow_ipc.arrow.column_path import WORDS, ColumnPath, parse_paths
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.spark.options.enums import StartingFrom
 
@@ -116,7 +116,7 @@ def path(string: str) -> tuple[str, ...]:
 
 def paths(string: str) -> tuple[str, ...]:
     """Parse a JSON array of paths, as which Spark passes ``load([a, b])``."""
-    values = json.loads(string)
+    values = parse_json(string)
     sound = isinstance(values, list) and values and all(isinstance(v, str) and v.strip() for v in values)
     return tuple(values) if sound else _refuse(string)
 

@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, storage
 
 PAIRS_KEY = "arrow.custom_metadata"
@@ -86,8 +87,8 @@ def _harmless(string: str | None) -> tuple[dict[str, Any], bool]:
     if string is None:
         return {}, True
     try:
-        values = json.loads(string)
-    except (ValueError, RecursionError):
+        values = parse_json(string)
+    except ValueError:
         return {}, False
     if not isinstance(values, dict):
         return {}, False

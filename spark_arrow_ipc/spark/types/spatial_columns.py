@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
 
@@ -122,8 +123,8 @@ def parse_spatial(text: str, path: str) -> SpatialColumn:
 
 def _json_object(text: str, path: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(text) if len(text) <= _MOST_TEXT else None
-    except (ValueError, RecursionError):
+        values = parse_json(text) if len(text) <= _MOST_TEXT else None
+    except ValueError:
         values = None
     if not isinstance(values, dict):
         raise InvalidMetadataError(

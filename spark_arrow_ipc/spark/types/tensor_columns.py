@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import MOST_DIMENSIONS
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
@@ -163,8 +164,8 @@ def parse_tensor(name: str, text: str, dimensions: int | None, path: str) -> Ten
         It is no JSON object, or its parts contradict each other.
     """
     try:
-        values = json.loads(text) if text and len(text) <= _MOST_TEXT else None if text else {}
-    except (ValueError, RecursionError):
+        values = parse_json(text) if text and len(text) <= _MOST_TEXT else None if text else {}
+    except ValueError:
         values = None
     if not isinstance(values, dict):
         _invalid(path, f"metadata of {name} that are a JSON object", _cut(text))

@@ -7,7 +7,7 @@ import random
 import warnings
 
 import pytest
-from statistics_cases import write_described
+from statistics_cases import batch_of, with_dropped, write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -162,3 +162,21 @@ def test_values_that_share_memory_have_a_budget(monkeypatch):
     assert read_statistics((stream([(5, 0, 1, 9)] * 2),), schema, 2) is not None
     with pytest.warns(StatisticsWarning, match="too much memory"):
         assert read_statistics((stream([(5, 0, 1, 9)] * 20),), schema, 20) is None
+
+
+DROPPED = [
+    ("nested", "[" * 1000),
+    ("nested in sound brackets", "[" * 500 + "]" * 500),
+    ("no list", '{"a": 1}'),
+    ("cut", '["a'),
+]
+
+
+@pytest.mark.parametrize("text", [case[1] for case in DROPPED], ids=[case[0] for case in DROPPED])
+def test_noted_paths_that_are_not_lists_of_names_are_a_warning(text):
+    """Whatever the file says in JSON, however deep it nests."""
+    sink = io.BytesIO()
+    batch = batch_of(t.int32, 1, 2)
+    write_described(sink, [batch], batch.schema, change=with_dropped(text))
+    with ipc.open(sink.getvalue()) as reader, pytest.warns(StatisticsWarning, match="are not used"):
+        assert file_statistics(reader) is None

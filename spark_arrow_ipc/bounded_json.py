@@ -1,0 +1,77 @@
+"""`parse_json`, the one way by which the package reads JSON that it did not make in the same process.
+
+Strategy
+--------
+Footers, schema metadata, commit records, logs of streams, offsets, peers and options say things in JSON, and none of them
+is trusted. Text of few bytes may stand for a hundred times its size as Python objects, and for more levels than Python can
+walk. Both are bounded before or right after parsing, and whatever is wrong is one kind of error: a `ValueError`, which the
+caller turns into its own. What the values mean is for callers to check.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+MOST_LEVELS: Final = 160
+"""Levels of lists and objects: fields nest 64 levels deep at most, each an object in a list, and code recurses over them."""
+
+_MOST_MEMORY: Final = 384 << 20
+"""Bytes that the parsed values may take."""
+
+_OBJECT_NBYTES: Final = 240
+_LIST_NBYTES: Final = 72
+_VALUE_NBYTES: Final = 96
+"""About the bytes of an object with a key, of a list, and of one more value in either (CPython 3.11, measured)."""
+
+
+def parse_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, most_memory: int = _MOST_MEMORY) -> Any:
+    """Return the value of a JSON document of unknown origin.
+
+    Parameters
+    ----------
+    text
+        The document; bytes are UTF-8.
+    most_levels
+        Levels of lists and objects that it may have.
+    most_memory
+        Bytes that the values may take in memory, by a count of brackets and commas.
+
+    Raises
+    ------
+    ValueError
+        The text is not JSON (Python's ``NaN`` and ``Infinity`` are taken), nests too deep, or takes too much memory.
+    """
+    text = text if isinstance(text, str) else text.decode()
+    objects, lists = text.count("{"), text.count("[")
+    memory = 2 * len(text) + _OBJECT_NBYTES * objects + _LIST_NBYTES * lists + _VALUE_NBYTES * text.count(",")
+    if memory > most_memory:
+        raise ValueError(
+            f"{len(text):,} characters of JSON would take {memory:,} bytes of memory, above {most_memory:,}"
+        )
+    try:
+        value = json.loads(text)
+    except RecursionError:  # by brackets in brackets, a thousand or more
+        raise ValueError(f"JSON of more than {most_levels} levels") from None
+    except MemoryError:
+        raise ValueError(f"{len(text):,} characters of JSON take more memory than there is") from None
+    # Fewer brackets than levels cannot nest too deep: most documents are not walked.
+    if objects + lists > most_levels and _is_deeper(value, most_levels):
+        raise ValueError(f"JSON of more than {most_levels} levels")
+    return value
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return True if a value has lists and objects in more than `levels` levels, without recursion."""
+    nested = [value]
+    for _ in range(levels):
+        nested = [
+            child
+            for parent in nested
+            if isinstance(parent, (list, dict))
+            for child in (parent if isinstance(parent, list) else parent.values())
+            if isinstance(child, (list, dict))
+        ]
+        if not nested:
+            return False
+    return True
