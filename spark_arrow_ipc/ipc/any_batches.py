@@ -40,13 +40,23 @@ def record_batches(source: Iterable[AnyBatches] | AnyBatches) -> Iterator[Record
     if isinstance(source, BatchReader | RecordBatchStream):
         return iter(source)
     if hasattr(source, "__arrow_c_stream__"):
-        return RecordBatchStream.from_arrow(source)
+        stream = RecordBatchStream.from_arrow(source)
+        return _with_empty(stream, source) if hasattr(source, "__arrow_c_array__") else stream
     if hasattr(source, "__arrow_c_array__"):
         return iter((RecordBatch.from_arrow(source),))
     if not isinstance(source, Iterable):
         raise TypeError(f"expected record batches, found {type(source).__name__}")
     parts: Iterable[Any] = source
     return chain.from_iterable(map(_parts, parts))
+
+
+def _with_empty(stream: RecordBatchStream, source: Any) -> Iterator[RecordBatch]:
+    """Yield the batches of a source that can also give all its rows as one array."""
+    batch = None
+    for batch in stream:
+        yield batch
+    if batch is None:  # the stream of a pyarrow batch leaves the batch out if it has no rows
+        yield RecordBatch.from_arrow(source)
 
 
 def _parts(source: Any) -> Iterator[RecordBatch]:

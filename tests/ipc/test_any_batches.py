@@ -30,6 +30,7 @@ SOURCES = {
     "pyarrow, a reader": TABLE.to_reader,
     "pyarrow, an array": BATCH.to_struct_array,
     "nanoarrow": lambda: na.Array(TABLE),
+    "nanoarrow, of several chunks": lambda: na.Array(pa.concat_tables([TABLE, TABLE])),
     "some of each": lambda: (part for part in [OURS, BATCH, TABLE]),
 }
 TABLE_OF = TABLE
@@ -67,6 +68,26 @@ def test_a_table_without_batches_has_a_schema():
     sink = io.BytesIO()
     ipc.write(sink, TABLE.slice(0, 0))
     assert TABLE.schema == pa.ipc.open_file(sink.getvalue()).schema
+
+
+EMPTY_BATCHES = {
+    "pyarrow, alone": lambda: BATCH.slice(0, 0),
+    "pyarrow, in a list": lambda: [BATCH.slice(0, 0)],
+    "pyarrow, of no columns": lambda: pa.record_batch({}),
+    "pyarrow, an array": lambda: BATCH.slice(0, 0).to_struct_array(),
+    "nanoarrow": lambda: na.c_array(BATCH.slice(0, 0)),
+    "ours, alone": lambda: OURS.slice(0, 0),
+    "ours, in a list": lambda: [OURS.slice(0, 0)],
+}
+
+
+@pytest.mark.parametrize("make", EMPTY_BATCHES.values(), ids=EMPTY_BATCHES)
+def test_a_batch_without_rows_is_a_batch(make):
+    """Whoever made it: a stream of batches may have empty ones, and they may be all there is."""
+    sink = io.BytesIO()
+    ipc.write(sink, make())
+    reader = pa.ipc.open_file(sink.getvalue())
+    assert [0] == [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
 
 REFUSED = [
