@@ -191,9 +191,12 @@ def _check_types(written: Schema, schemas: Iterable[Schema]) -> None:
     for field in written.fields:
         known = types.get(field.name.lower(), set())
         if len(known) == 1 and field.type not in known:
+            (there,) = known
+            change = f"the type of this column from {there} to {field.type}"
+            if str(there) == str(field.type):  # which leaves out metadata
+                change = f"metadata inside of this column of {there}"
             raise UnsupportedError(
-                f"a compaction would change the type of this column from {next(iter(known))} to {field.type}, because Spark "
-                "has no other for it; nothing is changed",
+                f"a compaction would change {change}, because Spark has no other for it; nothing is changed",
                 field_path=field.name,
             )
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, storage
+from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, noted
 
 PAIRS_KEY = "arrow.custom_metadata"
 """Array of {key, value}: all pairs that are not Arrow's own, in file order; {key, base64} for values that are not UTF-8."""
@@ -62,7 +62,7 @@ def to_spark(field: t.Field, written: t.DataType) -> dict[str, Any]:
             others.append({"key": key, "value": value})
     if others:
         metadata[PAIRS_KEY] = others
-    if field.extension_name is not None or storage(field.type) != storage(written):
+    if field.extension_name is not None or noted(field.type) != noted(written):
         metadata[TYPE_KEY] = note_of(field.type)
     return metadata
 

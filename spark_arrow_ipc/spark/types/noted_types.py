@@ -2,12 +2,11 @@
 
 Strategy
 --------
-A note has what the Spark type lost: widths, signs, units, layouts, dictionaries and their order. The rest (nullability,
-names of list elements, metadata of nested fields) comes from the column when it is written, because a DataFrame may
-have changed it. A map is never noted as sorted, because Spark keeps no order of keys. A union is noted as the struct
-that it is read as. `storage` removes all this from a type, so that two types of the same storage have equal notes.
-
-Notes from before release 0.1.0 are type names: ``text_notes.py`` reads them.
+A note has what the Spark type lost: widths, signs, units, layouts, dictionaries and their order. It also has the names,
+extensions and metadata of the fields that Spark has no fields for: items of lists, keys and values of maps, run ends. The
+rest (nullability, metadata of a struct's fields) comes from the column when it is written, because a DataFrame may have
+changed it. A map is never noted as sorted, because Spark keeps no order of keys. A union is noted as the struct that it is
+read as. `noted` removes from a type what its note leaves out; `storage` removes the fields' names and metadata as well.
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow_json.document import load
 from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.spark.types import text_notes
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
-__all__ = ["is_storage_of", "is_vector_note", "note_of", "noted_type", "readable", "storage"]
+__all__ = ["is_storage_of", "is_vector_note", "note_of", "noted", "noted_type", "readable", "storage"]
 
 
 @lru_cache(maxsize=256)  # a wide schema has many columns of few types
 def note_of(type_: t.DataType) -> str:
     """Return the note of a type."""
-    return json.dumps(type_to_json(storage(type_)), separators=(",", ":"))
+    return json.dumps(type_to_json(noted(type_)), separators=(",", ":"))
 
 
 def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
@@ -51,15 +49,13 @@ def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
     """
     if isinstance(note, t.DataType):
         return _along(note, usual)
-    return _along(_parsed(note), usual) if _is_json(note) else text_notes.noted_type(note, usual)
+    return _along(_parsed(note), usual)
 
 
 def is_storage_of(type_: t.DataType, note: object) -> bool:
     """Return True if a note, which a user may have edited, is that of a type's storage."""
     if not isinstance(note, str):
         return False
-    if not _is_json(note):
-        return note == text_notes.storage_text(type_)
     try:
         return storage(_parsed(note)) == storage(type_)
     except ValueError:
@@ -68,7 +64,7 @@ def is_storage_of(type_: t.DataType, note: object) -> bool:
 
 def is_vector_note(note: object) -> bool:
     """Return True if a note, which a user may have edited, is that of a list of numbers."""
-    if not isinstance(note, str) or not _is_json(note):
+    if not isinstance(note, str):
         return False
     try:
         return vector_element(_parsed(note)) is not None
@@ -79,13 +75,9 @@ def is_vector_note(note: object) -> bool:
 def readable(note: str | t.DataType) -> str:
     """Return the type of a note for an error, or the note itself if it names none."""
     try:
-        return str(_parsed(note)) if isinstance(note, str) and _is_json(note) else str(note)
+        return str(_parsed(note)) if isinstance(note, str) else str(note)
     except ValueError:
         return str(note)
-
-
-def _is_json(note: str) -> bool:
-    return note.startswith("{")
 
 
 def _parsed(note: str) -> t.DataType:
@@ -95,40 +87,69 @@ def _parsed(note: str) -> t.DataType:
         raise ValueError(note) from error
 
 
-def storage(type_: t.DataType) -> t.DataType:
+def noted(type_: t.DataType) -> t.DataType:
     """Return a type without the parts that notes leave out; see the module."""
-    row = _STORAGE.get(type(type_))
-    return type_ if row is None else row(type_)
+    row = _NOTED.get(type(type_))
+    return type_ if row is None else row(type_, _noted_item)
 
 
-def _fields(type_: Any) -> tuple[t.Field, ...]:
-    return tuple(t.Field(field.name, storage(field.type)) for field in type_.fields)
+def storage(type_: t.DataType) -> t.DataType:
+    """Return a type without what its note leaves out, and without names and metadata of items, keys and values."""
+    row = _NOTED.get(type(type_))
+    return type_ if row is None else row(type_, _bare_item)
 
 
-def _list_storage(type_: Any) -> t.DataType:
-    made: t.DataType = replace(type_, value=t.Field("item", storage(type_.value.type)))
+_Item = Callable[[t.Field, str], t.Field]
+"""Returns what is noted of a field that Spark has no field for; takes its usual name."""
+
+
+def _noted_item(field: t.Field, _name: str) -> t.Field:
+    return replace(field, type=noted(field.type), nullable=True)
+
+
+def _bare_item(field: t.Field, name: str) -> t.Field:
+    return t.Field(name, storage(field.type))
+
+
+def _fields(type_: Any, item: _Item) -> tuple[t.Field, ...]:
+    return tuple(t.Field(field.name, item(field, "").type) for field in type_.fields)
+
+
+def _noted_list(type_: Any, item: _Item) -> t.DataType:
+    made: t.DataType = replace(type_, value=item(type_.value, "item"))
     return made
 
 
-def _union_storage(type_: Any) -> t.DataType:
-    made: t.DataType = replace(type_, fields=_fields(type_))
+def _noted_union(type_: Any, item: _Item) -> t.DataType:
+    made: t.DataType = replace(type_, fields=_fields(type_, item))
     return made
 
 
-_STORAGE: Final[Mapping[type[t.DataType], Callable[[Any], t.DataType]]] = {
-    t.List: _list_storage,
-    t.LargeList: _list_storage,
-    t.ListView: _list_storage,
-    t.LargeListView: _list_storage,
-    t.FixedSizeList: _list_storage,
-    t.Struct: lambda type_: t.Struct(_fields(type_)),
-    t.Map: lambda type_: t.map_(storage(type_.key.type), storage(type_.item.type)),
-    t.SparseUnion: _union_storage,
-    t.DenseUnion: _union_storage,
-    t.RunEndEncoded: lambda type_: t.run_end_encoded(type_.run_ends.type, storage(type_.values.type)),
-    t.Dictionary: lambda type_: replace(type_, value=storage(type_.value)),
+def _noted_map(type_: t.Map, item: _Item) -> t.DataType:
+    key, value = replace(item(type_.key, "key"), nullable=False), item(type_.item, "value")
+    entries = replace(type_.entries, type=t.Struct((key, value)), nullable=False)
+    return t.Map(replace(item(entries, "entries"), type=entries.type, nullable=False))
+
+
+def _noted_runs(type_: t.RunEndEncoded, item: _Item) -> t.DataType:
+    run_ends = replace(item(type_.run_ends, "run_ends"), nullable=False)
+    return t.RunEndEncoded(run_ends, item(type_.values, "values"))
+
+
+_NOTED: Final[Mapping[type[t.DataType], Callable[[Any, _Item], t.DataType]]] = {
+    t.List: _noted_list,
+    t.LargeList: _noted_list,
+    t.ListView: _noted_list,
+    t.LargeListView: _noted_list,
+    t.FixedSizeList: _noted_list,
+    t.Struct: lambda type_, item: t.Struct(_fields(type_, item)),
+    t.Map: _noted_map,
+    t.SparseUnion: _noted_union,
+    t.DenseUnion: _noted_union,
+    t.RunEndEncoded: _noted_runs,
+    t.Dictionary: lambda type_, item: replace(type_, value=item(t.Field("", type_.value), "").type),
 }
-"""By type class: the storage of types with children or values. All others are their own storage."""
+"""By type class: what is noted of types with children or values. All others are noted whole."""
 
 
 def _along(noted: t.DataType, usual: t.DataType) -> t.DataType:
@@ -141,7 +162,7 @@ def _list_along(noted: Any, usual: t.DataType) -> t.DataType:
         return noted  # type: ignore[no-any-return]  # a list that was read with vectors=binary
     if not isinstance(usual, t.List):
         raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
-    made: t.DataType = replace(noted, value=_field_along(noted.value, usual.value))
+    made: t.DataType = replace(noted, value=_item_along(noted.value, usual.value))
     return made
 
 
@@ -155,12 +176,24 @@ def _struct_along(noted: Any, usual: t.DataType) -> t.DataType:
 def _map_along(noted: Any, usual: t.DataType) -> t.DataType:
     if not isinstance(usual, t.Map):
         raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
-    entries = t.Struct((_field_along(noted.key, usual.key), _field_along(noted.item, usual.item)))
-    return t.Map(replace(usual.entries, type=entries))
+    entries = t.Struct((_item_along(noted.key, usual.key), _item_along(noted.item, usual.item)))
+    return t.Map(replace(noted.entries, type=entries, nullable=usual.entries.nullable))
+
+
+def _runs_along(noted: t.RunEndEncoded, usual: t.DataType) -> t.DataType:
+    return t.RunEndEncoded(noted.run_ends, replace(noted.values, type=_along(noted.values.type, usual)))
 
 
 def _field_along(noted: t.Field, usual: t.Field) -> t.Field:
     return replace(usual, type=_along(noted.type, usual.type))
+
+
+def _item_along(noted: t.Field, usual: t.Field) -> t.Field:
+    """Return the noted field, with the extension of the column where that has one of its own, such as a variant's."""
+    pairs = noted.custom_metadata
+    if usual.extension_name is not None:
+        pairs = (*(pair for pair in pairs if not pair[0].startswith("ARROW:extension:")), *usual.custom_metadata)
+    return t.Field(noted.name, _along(noted.type, usual.type), usual.nullable, pairs)
 
 
 _ALONG: Final[Mapping[type[t.DataType], Callable[[Any, t.DataType], t.DataType]]] = {
@@ -173,7 +206,7 @@ _ALONG: Final[Mapping[type[t.DataType], Callable[[Any, t.DataType], t.DataType]]
     t.Map: _map_along,
     t.SparseUnion: lambda _, usual: usual,
     t.DenseUnion: lambda _, usual: usual,
-    t.RunEndEncoded: lambda noted, usual: t.run_end_encoded(noted.run_ends.type, _along(noted.values.type, usual)),
+    t.RunEndEncoded: _runs_along,
     t.Dictionary: lambda noted, usual: replace(noted, value=_along(noted.value, usual)),
 }
-"""The classes of `_STORAGE`: completes a noted type with the parts that the column's usual type has."""
+"""The classes of `_NOTED`: completes a noted type with the parts that the column's usual type has."""

@@ -127,6 +127,8 @@ def _can_restore(usual: t.DataType, noted: t.DataType) -> bool:
     if isinstance(usual, t.Struct):
         types = {field.name: field.type for field in usual.fields}
         return all(f.name in types and _can_restore(types[f.name], f.type) for f in noted.children)
+    if isinstance(usual, t.Map) and isinstance(noted, t.Map):  # a file may call its keys and values otherwise
+        return _can_restore(usual.key.type, noted.key.type) and _can_restore(usual.item.type, noted.item.type)
     pairs = zip(usual.children, noted.children, strict=True)
     return all(_can_restore(a.type, b.type) for a, b in pairs)
 

@@ -370,12 +370,11 @@ def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
 def _map(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Map)
     array = compact(array)
-    entries = restoring.below("[]").restored(array.children[0], type_.entries.type)
+    usual, noted = array.children[0], type_.entries.type
+    # A file may call its keys and values otherwise.
+    fields = tuple(replace(a, name=b.name) for a, b in zip(usual.type.children, noted.children, strict=True))
+    entries = restoring.below("[]").restored(replace(usual, type=t.Struct(fields)), noted)
     return replace(array, type=type_, children=(entries,))
-
-
-def _any(_usual: Any, _noted: Any) -> bool:
-    return True
 
 
 def _day_time(usual: t.Struct, _: Any) -> bool:
@@ -400,7 +399,7 @@ class Row:
     """A conversion between type classes, and the check of their parameters."""
 
     restore: Restore
-    fits: Callable[[Any, Any], bool] = _any
+    fits: Callable[[Any, Any], bool] = lambda _usual, _noted: True
     is_whole: bool = False
     """True if `restore` converts the children itself, so that they need no rows of their own."""
 

@@ -116,6 +116,29 @@ def test_a_type_that_would_change_is_refused(tmp_path):
     assert not list(tmp_path.rglob("*.staged"))
 
 
+def test_metadata_of_items_stay(tmp_path):
+    child = pa.field("x", pa.int64(), metadata={"k": "v"})
+    nested = pa.struct([pa.field("s", pa.list_(pa.field("e", pa.struct([child]), metadata={"a": "b"})))])
+    for name in "ab":
+        arrow_files.write(tmp_path / f"{name}.arrow", table([0], c=pa.array([{"s": [{"x": 1}]}], nested)))
+    assert 1 == compact(Tasks(), tmp_path, **AIM).files_written
+    (made,) = tables(tmp_path).values()
+    assert nested.equals(made.schema.field("c").type, check_metadata=True)
+
+
+def test_a_change_of_metadata_is_not_told_as_one_of_types(tmp_path):
+    """The older name of a variant is read, and written as today's."""
+    parts = pa.struct(
+        [pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
+    )
+    older = pa.list_(pa.field("item", parts, metadata={"ARROW:extension:name": "parquet.variant"}))
+    value = [[{"metadata": b"\1\0\0", "value": b"\0"}]]
+    for name in "ab":
+        arrow_files.write(tmp_path / f"{name}.arrow", table([0], c=pa.array(value, older)))
+    with pytest.raises(UnsupportedError, match="a compaction would change metadata inside of this column of list"):
+        compact(Tasks(), tmp_path)
+
+
 def test_columns_are_those_of_all_files_and_of_the_newest(tmp_path):
     arrow_files.write(tmp_path / "a.arrow", pa.table({"id": pa.array([1], pa.int32()), "old": ["x"]}))
     arrow_files.write(tmp_path / "b.arrow", table([2], new=pa.array([0.5])))

@@ -45,7 +45,8 @@ METADATA = {
         )
     },
     "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
-    "names and nullability alone are not noted": (t.field("c", t.list_(t.field("x", t.int8, nullable=False))), {}),
+    "nullability alone is not noted": (t.field("c", t.list_(t.field("item", t.int8, nullable=False))), {}),
+    "another name of an item": (t.field("c", t.list_(t.field("x", t.int8))), {"arrow.type": note_of(t.list_(t.field("x", t.int8)))}),
 }  # fmt: skip
 
 
@@ -64,7 +65,6 @@ PAIRS = [
     ("keys of Spark", {"comment": "x", "spark.watermarkDelayMs": 1, "ml_attr": {"vals": ["a"]}}, t.int8, {"SPARK::metadata::json": '{"comment": "x", "ml_attr": {"vals": ["a"]}}'}),
     ("keys of Spark and others of the file", {"comment": "x", "arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": '{"__a":1}'}, {"key": "a", "value": "b"}]}, t.int8, {"a": "b", "SPARK::metadata::json": '{"comment": "x"}'}),
     ("an extension on its storage", {**EXTENSION, "arrow.type": note_of(UUID)}, UUID, EXTENSION),
-    ("an extension on its storage, by an old note", {**EXTENSION, "arrow.type": "fixed_size_binary[16]"}, UUID, EXTENSION),
     ("an extension on another storage", {**EXTENSION, "arrow.type": note_of(UUID)}, t.utf8, {}),
     ("an extension without a note", EXTENSION, UUID, {}),
     ("another of Arrow's own", {"ARROW:other": "x"}, t.int8, {"ARROW:other": "x"}),

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.types import noted_types
-from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, noted_type, readable, storage
+from spark_arrow_ipc.spark.types.noted_types import is_storage_of, note_of, noted, noted_type, readable, storage
 
 
 def test_a_note_is_integration_json():
@@ -22,20 +22,21 @@ def test_every_type_is_the_storage_of_its_note(type_):
     assert is_storage_of(type_, note)
     assert is_storage_of(storage(type_), note)
     assert storage(type_) == storage(storage(type_))
-    assert str(storage(type_)) == readable(note)
+    assert noted(type_) == noted(noted(type_))
+    assert str(noted(type_)) == readable(note)
 
 
 @given(strategies.types(), strategies.types())
-def test_two_types_have_one_note_only_if_their_storage_is_one(a, b):
-    assert (storage(a) == storage(b)) == (note_of(a) == note_of(b))
+def test_two_types_have_one_note_only_if_all_that_is_noted_is_one(a, b):
+    assert (noted(a) == noted(b)) == (note_of(a) == note_of(b))
 
 
 STRUCT = t.struct([("a", t.int64), ("b", t.utf8)])
 ALONG = [
     ("a width", t.uint8, t.int16, t.uint8),
     ("an ordered dictionary", t.dictionary(t.int8, t.utf8, ordered=True), t.utf8, t.dictionary(t.int8, t.utf8, ordered=True)),
-    ("elements", t.LargeList(t.field("item", t.uint8)), t.List(t.field("e", t.int16, nullable=False)), t.LargeList(t.field("e", t.uint8, nullable=False))),
-    ("elements of a number", t.FixedSizeList(t.field("x", t.uint8), 2), t.list_(t.int16), t.FixedSizeList(t.field("item", t.uint8), 2)),
+    ("elements", t.LargeList(t.field("item", t.uint8)), t.List(t.field("e", t.int16, nullable=False)), t.LargeList(t.field("item", t.uint8, nullable=False))),
+    ("elements of a number", t.FixedSizeList(t.field("x", t.uint8), 2), t.list_(t.int16), t.FixedSizeList(t.field("x", t.uint8), 2)),
     ("fields in another order", t.struct([("b", t.large_utf8), ("a", t.uint8)]), STRUCT, t.struct([("b", t.large_utf8), ("a", t.uint8)])),
     ("fields of misleading names", t.struct([("a: int8, b", t.uint8)]), t.struct([("a: int8, b", t.int16)]), t.struct([("a: int8, b", t.uint8)])),
     ("metadata of a field", t.struct([("a", t.uint8)]), t.struct([t.field("a", t.int16, custom_metadata={"k": "v"})]), t.struct([t.field("a", t.uint8, custom_metadata={"k": "v"})])),
@@ -77,10 +78,5 @@ def test_what_is_no_note_of_a_type_names_no_storage(note):
     assert not is_storage_of(t.uint8, note)
 
 
-def test_an_old_note_names_a_storage():
-    assert is_storage_of(t.uint8, "uint8")
-    assert t.uint8 == noted_type("uint8", t.int16)
-
-
 def test_both_tables_have_every_type_with_children_or_a_value():
-    assert {*strategies.NESTED} == set(noted_types._STORAGE) == set(noted_types._ALONG)
+    assert {*strategies.NESTED} == set(noted_types._NOTED) == set(noted_types._ALONG)

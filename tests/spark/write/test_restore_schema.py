@@ -9,6 +9,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.types import spark_to_arrow
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 S, MS, US, NS = t.TimeUnit
@@ -19,6 +20,35 @@ def test_an_extension_inside_a_struct_comes_back():
     array = from_pylist.array([{"u": value} for value in UUIDS], type_)
     (column,) = written(*spark_column(array)).columns
     assert (type_, array.to_pylist()) == (column.type, column.to_pylist())
+
+
+UUID = {EXTENSION: "arrow.uuid", "k": "v"}
+OF_ITEMS = [
+    ("an extension in a list", t.list_(t.field("item", t.FixedSizeBinary(16), custom_metadata=UUID)), [UUIDS]),
+    ("in a list view", t.ListView(t.field("item", t.FixedSizeBinary(16), custom_metadata=UUID)), [UUIDS]),
+    ("in a list of lists", t.LargeList(t.field("outer", t.list_(t.field("e", t.FixedSizeBinary(16), custom_metadata=UUID)))), [[UUIDS]]),
+    ("of a fixed size", t.FixedSizeList(t.field("x", t.utf8, custom_metadata={EXTENSION: "arrow.json"}), 1), [["{}"]]),
+    ("in a map", t.Map(t.field("all", t.Struct((t.field("k", t.utf8, nullable=False, custom_metadata={"a": "b"}), t.field("v", t.FixedSizeBinary(16), custom_metadata=UUID))), nullable=False, custom_metadata={"m": "n"})), [[("x", UUIDS[0])]]),
+    ("in a struct of a list", t.list_(t.field("e", t.Struct((t.field("u", t.list_(t.field("z", t.FixedSizeBinary(16), custom_metadata=UUID))),)))), [[{"u": UUIDS}]]),
+    ("only a name", t.list_(t.field("element", t.int64)), [[1]]),
+    ("bytes that are not UTF-8", t.list_(t.field("item", t.int64, custom_metadata={"k": b"\xff"})), [[1]]),
+    ("runs", t.RunEndEncoded(t.field("ends", t.int32, nullable=False, custom_metadata={"a": "b"}), t.field("value", t.utf8, custom_metadata={"c": "d"})), ["x", "x"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_", "values"), [case[1:] for case in OF_ITEMS], ids=[case[0] for case in OF_ITEMS])
+def test_names_extensions_and_metadata_of_items_come_back(type_, values):
+    """Spark has no fields for items, keys and values, so the note of the column has theirs."""
+    batch = written(*spark_column(from_pylist.array(values, type_)))
+    (column,) = batch.columns
+    assert (type_, values) == (batch.schema.fields[0].type, column.to_pylist())
+
+
+def test_an_item_that_became_an_extension_of_sparks_own_keeps_its_name():
+    noted_as = t.list_(t.field("e", spark_to_arrow._VARIANT, custom_metadata={EXTENSION: "a.test", "k": "v"}))
+    schema, _ = noted(s.ArrayType(s.VariantType()), noted_as, [], pa.null())
+    (item,) = plan_write(schema, RESTORE).columns.schema.fields[0].type.children
+    assert ("e", "arrow.parquet.variant", "v") == (item.name, item.extension_name, dict(item.custom_metadata)["k"])
 
 
 def test_a_union_stays_the_struct_that_it_became():
@@ -52,7 +82,6 @@ NO_WAY_BACK = [
     ("an impossible type", s.LongType(), '{"type":{"name":"int","bitWidth":9,"isSigned":true},"children":[]}', '"bitWidth":9'),
     ("JSON that is too deep", s.LongType(), '{"type":' * 100_000, "type"),
     ("no characters", s.LongType(), "{\ud800", "again"),
-    ("an old note", s.StringType(), "uint8", "uint8"),
 ]  # fmt: skip
 
 

@@ -5,7 +5,6 @@ No session is needed: the batches are those that the reader gives to Spark, in t
 
 import datetime as dt
 import json
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -18,7 +17,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
-from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata, text_notes
+from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type, storage
 from spark_arrow_ipc.spark.write import restore_values
 from spark_arrow_ipc.spark.write.batches import written_batches
@@ -183,19 +182,6 @@ def test_the_note_of_a_type_is_read_back(type_):
     usual = plan_write(schema, SparkWriteOptions()).columns.usual.fields[0].type
     note = note_of(type_)
     assert note == note_of(noted_type(note, usual))
-    old = text_notes.storage_text(type_)
-    assert old == text_notes.storage_text(noted_type(old, usual))
-
-
-@pytest.mark.parametrize("case", TYPES, ids=[case[0] for case in TYPES])
-def test_an_old_note_is_read_back(case):
-    """All but whether a dictionary is ordered, which it does not say."""
-    _, type_, values = case
-    schema, batches = spark_column(from_pylist.array(values, type_))
-    metadata = {field_metadata.TYPE_KEY: text_notes.storage_text(type_)}
-    schema = s.StructType([s.StructField("c", schema["c"].dataType, metadata=metadata)])
-    (column,) = written(schema, batches).columns
-    assert (replace(type_, ordered=False) if isinstance(type_, t.Dictionary) else type_) == column.type
 
 
 def test_batches_of_one_column_share_their_dictionary():
