@@ -6,9 +6,9 @@ Spark's rules (``PartitioningUtils`` and ``ExternalCatalogUtils``), down to Java
 value is the first of int, long, decimal without a fraction, double, timestamp and date that it parses as, else string.
 Different types of one column are widened only if no digit is lost, else the column is a string.
 
-Three differences from Spark are intended: years outside 1 to 9999, which Python's dates cannot hold, and times of day,
-which only some versions of Spark infer, stay strings; and a timestamp has no time zone unless one is given, because
-the planner does not know the session's.
+Four differences from Spark are intended: years outside 1 to 9999, which Python's dates cannot hold, and times of day,
+which only some versions of Spark infer, stay strings; a timestamp has no time zone unless one is given, because the
+planner does not know the session's; and escapes that are UTF-8, as polars and pyarrow write them, are read as text.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = [
     "PartitionValue",
     "cast",
     "escape_path_name",
+    "exact_number",
     "infer_type",
     "partition_directory",
     "unescape_path_name",
@@ -48,7 +49,8 @@ DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _MAX_PRECISION: Final = 38
 """Digits of Spark's widest decimal."""
 
-_ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+_ESCAPED: Final = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+|%[0-7][0-9A-Fa-f]")
+"""One escape of ASCII, or a run of escapes of other bytes."""
 # Unlike Spark, escape NUL: a path cannot contain it.
 _TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
@@ -74,8 +76,20 @@ def escape_path_name(string: str) -> str:
 
 
 def unescape_path_name(string: str) -> str:
-    """Unescape a name or value; a percent sign without two hexadecimal digits stays."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), string) if "%" in string else string
+    """Unescape a name or value; a percent sign without two hexadecimal digits stays.
+
+    A run of escapes that is UTF-8 is that text, as polars and pyarrow write it. Any other escape is one character, as
+    for Spark, which itself writes only escapes of ASCII.
+    """
+    return _ESCAPED.sub(_unescaped, string) if "%" in string else string
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    data = bytes.fromhex(match[0].replace("%", ""))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def infer_type(raw: str, time_zone: str | None = None) -> t.DataType:
@@ -184,6 +198,12 @@ def cast(raw: str, type_: t.DataType, time_zone: str | None = None) -> Partition
     if function is None:
         raise UnsupportedError(f"a partition column cannot have the type {type_}; read it as a string and convert it")
     return None if raw == DEFAULT_PARTITION else function(raw, type_, time_zone)
+
+
+def exact_number(raw: str) -> Decimal | None:
+    """Return the finite decimal number that a raw value spells, whatever type it would be read as, or None."""
+    string = raw.strip(_JAVA_WHITESPACE).rstrip("fFdD")
+    return Decimal(string) if _DECIMAL.fullmatch(string) and not _UNDECIMAL.search(string) else None
 
 
 def _bool(raw: str, *_: object) -> bool:

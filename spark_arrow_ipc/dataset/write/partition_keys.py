@@ -6,12 +6,14 @@ A key column is converted to one or more columns of 64-bit words that are equal 
 fixed-width value, or eight bytes of a string at a time. `numpy.unique` combines them into one number per row. Python
 code runs once per distinct key, to name its directory; keys with the same name (null and the empty string, two NaNs
 with different bits) are one partition.
+
+Each name is parsed again as a reader parses it, and refused if that gives another value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,9 +23,14 @@ from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import Slots, take
-from spark_arrow_ipc.dataset.listing.partition_values import PartitionValue, partition_directory
+from spark_arrow_ipc.dataset.listing.partition_values import (
+    PartitionValue,
+    cast,
+    partition_directory,
+    unescape_path_name,
+)
 from spark_arrow_ipc.dataset.time_zones import is_certain, zone
-from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, LimitError, OptionError, UnsupportedError, cut_repr, error_context
 
 __all__ = ["MAX_NAME_NBYTES", "PARTITIONABLE", "check_partition_columns", "directories_of", "group_rows"]
 
@@ -105,7 +112,7 @@ def directories_of(
     Raises
     ------
     UnsupportedError
-        A value cannot be formatted, such as a date after the year 9999, or could be read as another instant.
+        A value cannot be formatted, such as a date after the year 9999, or would be read back as another one.
     OptionError
         Python knows no such time zone.
     LimitError
@@ -116,8 +123,9 @@ def directories_of(
         with error_context(field_path=name):
             values.append(_values(take(column, rows), time_zone))
     directories = [partition_directory(names, row) for row in zip(*values, strict=True)]
-    for directory in directories:
-        for name in directory.split("/"):
+    for directory, row in zip(directories, zip(*values, strict=True), strict=True):
+        for column, name, value in zip(columns, directory.split("/"), row, strict=True):
+            _check_read_back(name, value, column.type, time_zone or "UTC")
             if len(name.encode()) > MAX_NAME_NBYTES:
                 raise LimitError(
                     f"a partition's directory would have a name of {len(name.encode())} bytes, and file systems take "
@@ -136,8 +144,8 @@ def _values(column: Array, time_zone: str | None) -> list[PartitionValue | np.ge
         for value in values:
             if isinstance(value, int):
                 raise UnsupportedError(
-                    f"a value of {column.type} outside the years 1 to 9999 (the count {value:,}) cannot name a "
-                    "partition's directory"
+                    f"a value of {column.type} that is outside the years 1 to 9999, outside the day or between two "
+                    f"microseconds (the count {value:,}) cannot name a partition's directory"
                 )
     if isinstance(column.type, t.Timestamp) and column.type.timezone is not None:
         return [_local(value, time_zone or "UTC") if isinstance(value, datetime) else None for value in values]
@@ -145,16 +153,53 @@ def _values(column: Array, time_zone: str | None) -> list[PartitionValue | np.ge
 
 
 def _local(value: datetime, time_zone: str) -> datetime:
-    local = value.astimezone(zone(time_zone))
+    try:
+        local = value.astimezone(zone(time_zone))
+    except OverflowError as error:
+        raise _refused(value, time_zone, "its local time is outside the years 1 to 9999") from error
     assert local.tzinfo is not None
     if not is_certain(local, local.tzinfo):
-        raise UnsupportedError(
-            f"the instant {value:%Y-%m-%d %H:%M:%S%z} cannot name a partition's directory in the time zone {time_zone}, "
-            "because the tables of Python and of Spark's JVM may differ for that time, so that it could be read as "
-            "another instant: set spark.sql.session.timeZone to UTC or to an offset, here and where it is read, or "
-            "partition by a date or a string"
+        reason = "the tables of Python and of Spark's JVM may differ for that time, so that it could be read as another"
+        raise _refused(value, time_zone, reason)
+    if local.fold:
+        # Java reads such a local time as the earlier of its two instants.
+        reason = (
+            f"its local time {local:%Y-%m-%d %H:%M:%S} comes twice when clocks go back, and is read as the earlier one"
         )
+        raise _refused(value, time_zone, reason)
     return local
+
+
+def _refused(instant: datetime, time_zone: str, reason: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the instant {instant:%Y-%m-%d %H:%M:%S%z} cannot name a partition's directory in the time zone {time_zone}, "
+        f"because {reason}: set spark.sql.session.timeZone to UTC or to an offset, here and where it is read, or "
+        "partition by a date or a string"
+    )
+
+
+def _check_read_back(segment: str, value: PartitionValue | np.generic, type_: t.DataType, time_zone: str) -> None:
+    """Raise if a reader that knows the column's type would find another value in the name of a directory."""
+    escaped, _, raw = segment.partition("=")
+    try:
+        found = cast(raw, type_, time_zone)
+    except (ArrowIpcError, ValueError):
+        found = cut_repr(raw)
+    if _is_same(value, found):
+        return
+    raise UnsupportedError(
+        f"the value {cut_repr(value)} of type {type_} cannot name a partition's directory: it would be read back as "
+        f"{'null' if found is None else cut_repr(found)}; change it, or leave this column out of partitionBy",
+        field_path=unescape_path_name(escaped),
+    )
+
+
+def _is_same(value: object, found: object) -> bool:
+    if isinstance(value, datetime) and isinstance(found, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC) == found  # aware times of two zones are never equal where clocks go back
+    if isinstance(value, (float, np.floating)) and isinstance(found, float):
+        return float(value).hex() == found.hex()  # unlike the sign of zero, the bits of NaN do not count
+    return value in ("", b"") if found is None and value is not None else value == found
 
 
 def _validity(column: Array) -> list[Words]:

@@ -1,6 +1,7 @@
 """`PartitionValues`: compare directories of partitions by their values.
 
-Writers spell one value in several ways: ``k=a b`` and ``k=a%20b``, ``k=1`` and ``k=01``. Readers see one partition.
+Writers spell one value in several ways: ``k=a b`` and ``k=a%20b``, ``k=é`` and ``k=%C3%A9``, ``k=1`` and ``k=01`` and
+``k=1.0``. Readers see one partition.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.partition_values import cast, unescape_path_name
+from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
 from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
 from spark_arrow_ipc.errors import ArrowIpcError
 
@@ -58,6 +59,9 @@ class PartitionValues:
                 return _moment(string)
             value = cast(string, type_)
         except (ArrowIpcError, ValueError):
+            number = exact_number(string) if isinstance(type_, (t.Int, t.Decimal)) else None
+            if number is not None:
+                return number  # k=1.0 of another writer is the integer 1
             return "text", unescape_path_name(string)  # another writer's; no value of ours is equal to it
         return _NAN if value != value else value  # noqa: PLR0124 - only NaN differs from itself
 

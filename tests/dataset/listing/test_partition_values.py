@@ -118,6 +118,30 @@ def test_percent_signs_that_escape_nothing_stay(escaped, string):
     assert string == unescape_path_name(escaped)
 
 
+# Polars and pyarrow escape each byte of UTF-8; Spark and Hive escape ASCII alone, and read each escape as one character.
+BYTES_ESCAPED = [
+    ("%C3%A9", "é"),
+    ("%c3%a9t%C3%A9", "été"),
+    ("%E6%97%A5%E6%9C%AC", "日本"),
+    ("%F0%9F%98%80", "😀"),
+    ("%41%C3%A9%25", "Aé%"),
+    ("é%C3%A9", "éé"),
+    ("%25C3%25A9", "%C3%A9"),
+    ("%C3%A9%FF", "Ã©ÿ"),
+    ("%C3A9", "ÃA9"),
+    ("%E4", "ä"),
+    ("%C0%80", "À\x80"),
+    ("%ED%A0%80", "í\xa0\x80"),
+]
+
+
+@pytest.mark.parametrize(("escaped", "string"), BYTES_ESCAPED)
+def test_a_run_of_escapes_that_is_utf8_is_utf8(escaped, string):
+    """Each other escape is one character, as in Spark."""
+    assert string == unescape_path_name(escaped)
+    assert string == unescape_path_name(escape_path_name(string))
+
+
 # As Spark's partitionBy writes them; the doubles are those of Java's Double.toString.
 WRITTEN = [
     (None, NULL),

@@ -10,11 +10,13 @@ MICROSECONDS = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 # (Type of the column k, the directory that is written, directories of the same partition, others.)
 CASES = {
     "escapes": (t.utf8, "k=a b", {"k=a%20b", "K=a b"}, {"k=a%2520b", "k=a+b", "j=a b"}),
+    "bytes of UTF-8": (t.utf8, "k=é", {"k=%C3%A9", "K=%c3%a9"}, {"k=%E9%", "k=%25C3%25A9", "k=Ã©"}),
     "strings of digits": (t.utf8, "k=1", {"k=%31"}, {"k=01", "k=1.0"}),
-    "integers": (t.int32, "k=1", {"k=01", "k=+1"}, {"k=10", "k=1.5", "k=one"}),
+    "integers": (t.int32, "k=1", {"k=01", "k=+1", "k=1.0", "k=1e0", "k=1d"}, {"k=10", "k=1.5", "k=one", "k=1e999999999", "k=NaN"}),
     "floats": (t.float64, "k=1.0", {"k=1", "k=1e0"}, {"k=2", "k=NaN"}),
     "not a number": (t.float64, "k=NaN", {"k=NaN"}, {"k=0.0"}),
-    "decimals": (t.Decimal(5, 2), "k=1.50", {"k=1.5"}, {"k=1.55", "k=1500"}),
+    "decimals": (t.Decimal(5, 2), "k=1.50", {"k=1.5", "k=1.500", "k=1.5f"}, {"k=1.55", "k=1500", "k=1.501"}),
+    "large integers": (t.int64, "k=9007199254740993", {"k=9007199254740993.0"}, {"k=9007199254740992", "k=9007199254740992.0"}),
     "booleans": (t.bool_, "k=true", {"k=TRUE"}, {"k=false", "k=1"}),
     "dates": (t.date32, "k=2024-01-02", {"k=2024-1-2"}, {"k=2024-01-03"}),
     "instants": (MICROSECONDS, "k=2024-01-02 00%3A00%3A00", {"k=2024-01-02 00:00:00", "k=2024-01-02"}, {"k=2024-01-02 00:00:00Z"}),

@@ -1,7 +1,8 @@
 """Listing and hive partitions against what `spark.read.parquet` makes of the same tree: the oracle is Spark itself.
 
 Meant to differ, and tested by name in `test_meant_to_differ`: times of day stay strings, because only some versions of
-Spark infer them; years outside 1 to 9999 stay strings; a timestamp has no zone unless one is given.
+Spark infer them; years outside 1 to 9999 stay strings; a timestamp has no zone unless one is given; escapes of UTF-8 are
+text, as polars and pyarrow write them.
 """
 
 import contextlib
@@ -17,12 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.partition_values import escape_path_name, partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.dataset.write.partition_keys import directories_of
+from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
 from spark_arrow_ipc.storage.local_path import local_path
 
 ZONE = "America/New_York"
@@ -312,12 +315,48 @@ def test_value_in_the_type_that_a_user_asks_for(spark, tmp_path, string, asked, 
     assert expected == actual
 
 
+AUTUMN = datetime(2021, 11, 7, 4, 30, tzinfo=UTC)
+
+# Values in names that a write gives, by Spark's type; of the instants one is refused, at the second 01:30 of its day.
+GIVEN = {
+    "timestamp": (t.Timestamp(t.TimeUnit.MICROSECOND, "UTC"), [AUTUMN + timedelta(hours=n, microseconds=n * 10) for n in range(4)]),
+    "timestamp_ntz": (t.Timestamp(t.TimeUnit.MICROSECOND), [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]),
+    "date": (t.date32, [datetime(1, 1, 1).date(), datetime(1582, 10, 10).date(), datetime(9999, 12, 31).date()]),
+    "double": (t.float64, [0.1, -0.0, 0.0, 5e-324, 1e22, np.inf, -np.inf, np.nan, 9007199254740993.0]),
+    "float": (t.float32, [0.1, -0.0, 1e-45, 3.4028235e38, np.nan, 16777216.0]),
+    "decimal(38,18)": (t.Decimal(38, 18), [Decimal("1.50"), Decimal("-0.000000000000000001"), Decimal(10**19)]),
+    "bigint": (t.int64, [-(2**63), 2**63 - 1, 0]),
+    "boolean": (t.bool_, [True, False]),
+    "string": (t.utf8, ["é", "%C3%A9", " a ", "01", "2020-01-01", "null", "ab   ", ".", "a/b", "true", "x\n\t", "日本😀"]),
+    "binary": (t.binary, ["é".encode(), b"a"]),  # Spark does not unescape the names of binaries
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", GIVEN)
+def test_spark_reads_the_names_that_a_write_gives(spark, tmp_path, asked):
+    """Whoever reads a name finds the value that named it."""
+    type_, values = GIVEN[asked]
+    columns = [RecordBatch.from_pydict({"k": [v]}, Schema.of([t.field("k", type_)])).columns[0] for v in values]
+    expected = []
+    for column in columns:
+        with contextlib.suppress(UnsupportedError):
+            [directory] = directories_of(["k"], [column], np.array([0]), ZONE)
+            plant(tmp_path / "t" / directory, ["0.parquet"])
+            expected += map(comparable, column.to_pylist())
+    assert len(values) - (asked == "timestamp") == len(expected)
+    k = "unix_micros(k)" if asked == "timestamp" else "k"
+    rows = spark.read.schema(f"v int, k {asked}").parquet(f"{tmp_path}/t").selectExpr(k).collect()
+    # Python's Row has a float's bits as a double, and binaries as bytearray.
+    found = [bytes(row[0]) if isinstance(row[0], bytearray) else row[0] for row in rows]
+    assert sorted(expected) == sorted(map(comparable, found))
+
+
 def test_meant_to_differ(tmp_path):
     """Each of these is inferred otherwise by Spark, or by some of its versions; the module says why."""
-    root = plant(tmp_path, [f"a={STAMP}/b=03%3A04%3A05/c=+12020-01-01/d=0000-01-01/0.parquet"])
+    root = plant(tmp_path, [f"a={STAMP}/b=03%3A04%3A05/c=+12020-01-01/d=0000-01-01/e=%C3%A9/0.parquet"])
     found = discover(list_tree([str(root)]))
-    assert ["timestamp_ntz", "string", "string", "string"] == [spark_type(field.type) for field in found.fields]
-    assert (datetime(2020, 1, 2, 3, 4, 5), "03:04:05", "+12020-01-01", "0000-01-01") == found.files[0].partition  # fmt: skip
+    assert ["timestamp_ntz", *["string"] * 4] == [spark_type(field.type) for field in found.fields]
+    assert (datetime(2020, 1, 2, 3, 4, 5), "03:04:05", "+12020-01-01", "0000-01-01", "é") == found.files[0].partition  # fmt: skip
 
 
 # Paths of one tree, and what is read of them by patterns.

@@ -11,6 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
+from spark_arrow_ipc import rewrite
+
 
 def read(spark, *paths, schema=None, **options):
     reader = spark.read.format("arrowipc").options(**options)
@@ -45,6 +47,20 @@ def lake(tmp_path_factory):
 
 
 DAY = dt.date
+
+
+def test_a_lake_of_polars_and_pyarrow_keeps_its_words(spark, tmp_path):
+    """They escape each byte of UTF-8; `where` and a dynamic overwrite find the directory all the same."""
+    for n, value in enumerate(["%C3%A9", "%E6%97%A5", "e"]):
+        write(tmp_path / f"k={value}" / "a.arrow", n)
+    assert rows(read(spark, tmp_path)) == [(0, "é"), (1, "日"), (2, "e")]
+    assert rows(read(spark, tmp_path, where="k = 'é' OR k LIKE '日%'")) == [(0, "é"), (1, "日")]
+    writer = spark.createDataFrame([(7, "é"), (8, "日")], "n int, k string").write.format("arrowipc")
+    writer = writer.options(partitionBy="k", partitionOverwriteMode="dynamic").mode("overwrite")
+    writer.save(str(tmp_path))
+    assert rows(read(spark, tmp_path)) == [(2, "e"), (7, "é"), (8, "日")]
+    rewrite(spark, str(tmp_path), str(tmp_path), mode="overwrite", partitionBy="k")
+    assert rows(read(spark, tmp_path)) == [(2, "e"), (7, "é"), (8, "日")]
 
 
 def test_partitions_are_columns_after_the_files(spark, lake):

@@ -56,6 +56,19 @@ def test_partitions_that_are_written_are_replaced(spark, tmp_path):
     assert rows(spark, tmp_path) == [(100, 1)]
 
 
+def test_an_instant_whose_local_time_comes_twice_is_refused_before_anything_is_replaced(spark, tmp_path):
+    """Its directory would be that of the instant an hour before, and readers would find that one."""
+    save(numbers(spark, 1), tmp_path)
+    late = "'2023-11-05 05:30:00Z', '2023-11-05 06:30:00Z'"
+    frame = spark.sql(f"SELECT 1 AS n, timestamp(at) AS at FROM (SELECT explode(array({late})) AS at)")
+    text = raised(lambda: save(frame, tmp_path, "overwrite", partitionBy="at"))
+    assert (
+        "the instant 2023-11-05 06:30:00+0000 cannot name a partition's directory in the time zone America/New_York"
+        in text
+    )
+    assert rows(spark, tmp_path) == [(1,)]
+
+
 def test_an_overwrite_replaces_partitioned_files_by_others(spark, tmp_path):
     save(spark.range(10).selectExpr("id", "id % 3 AS k"), tmp_path, partitionBy="k")
     save(numbers(spark, 1), tmp_path, "overwrite")
