@@ -10,6 +10,7 @@ from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, M
 __all__ = [
     "BODY_ALIGNMENT",
     "CONTINUATION",
+    "ENDINGS",
     "EOS",
     "EXPERIMENTAL_COMPRESSION_KEY",
     "FILE_HEADER",
@@ -58,6 +59,9 @@ RAW_BUFFER: Final = -1
 
 MOST_DIMENSIONS: Final = 64
 """The most dimensions of a tensor: as many as a numpy array can have."""
+
+ENDINGS: Final = frozenset({"arrow", "arrows", "feather", "ipc", "stream"})
+"""Endings of the names that writers of Arrow give, in lower case. They prove nothing."""
 
 NO_BYTES: Final = memoryview(b"")
 """A buffer without bytes."""

@@ -17,12 +17,10 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised
 from spark_arrow_ipc.dataset.scan.outline import Outlines
 from spark_arrow_ipc.errors import NotArrowError
+from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.storage.paths import name_of
 
 __all__ = ["check_no_foreign_files"]
-
-_ENDINGS: Final = frozenset({"arrow", "arrows", "feather", "ipc", "stream"})
-"""Endings of the names that writers of Arrow give."""
 
 _MOST_OPENED: Final = 8
 """Most files that are opened. Names such as ``part.0``, ``part.1`` have an ending each."""
@@ -41,7 +39,7 @@ def check_no_foreign_files(files: Sequence[DataFile], outlines: Outlines, policy
     unusual: dict[str, DataFile] = {}
     for file in files:
         _, dot, ending = name_of(file.path).rpartition(".")
-        if ending.lower() not in _ENDINGS or not dot:
+        if ending.lower() not in ENDINGS or not dot:
             unusual.setdefault(ending if dot else "", file)
     opened = list(islice(unusual.values(), _MOST_OPENED))
     outlines.read_all(opened)

@@ -48,9 +48,9 @@ def may_stay(
     """
     if fits is None or partition_by is None or len(added) > _MOST_OPENED:
         return False
-    names = [field.name.lower() for field in partition_by]
+    names = tuple(field.name for field in partition_by)
     return all(
-        [name.lower() for name in partition_columns(parent(file.path))] == names
+        partition_columns(parent(file.path)) == names
         and fits(DataFile(dataset.path(file.path), file.nbytes, file.mtime_ns))
         for file in added
     )

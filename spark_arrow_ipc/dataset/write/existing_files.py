@@ -4,7 +4,8 @@ Strategy
 --------
 Readers take the columns of partitions from the names of directories, and refuse or skip files that lie otherwise. So a
 job that keeps existing files must write to the same partition columns. The newest commit record names files, so that
-our own datasets are not listed; a dataset without records is listed once.
+our own datasets are not listed; a dataset without records is listed once, and files whose names end as those of Arrow
+come first.
 
 A file without rows that lies in the dataset's directory is a placeholder for the schema: an empty dataset. A partitioned
 job replaces it.
@@ -26,10 +27,19 @@ from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
-from spark_arrow_ipc.errors import FileChangedError, NoFilesError, OptionError, error_context
-from spark_arrow_ipc.storage.paths import parent, relative
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    FileChangedError,
+    NoFilesError,
+    NotArrowError,
+    OptionError,
+    error_context,
+)
+from spark_arrow_ipc.ipc.constants import ENDINGS
+from spark_arrow_ipc.ipc.sniff import read_head, sniff
+from spark_arrow_ipc.storage.paths import name_of, parent, relative
 
-__all__ = ["ExistingFile", "check_partition_columns_there", "existing_file", "partition_columns"]
+__all__ = ["ExistingFile", "check_is_arrow", "check_partition_columns_there", "existing_file", "partition_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +111,38 @@ def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
     files = [file for directory in read for file in tree.leaves.get(directory, ())]
     if not files:
         return None
-    newest = next(newest_first(files))
+    newest = next(newest_first([file for file in files if _is_named_as_arrow(file)] or files))
     return ExistingFile(
         newest, relative(newest.path, dataset.root), columns.get(parent(newest.path), ()), len(files) == 1
     )
+
+
+def _is_named_as_arrow(file: DataFile) -> bool:
+    return name_of(file.path).rpartition(".")[2].lower() in ENDINGS
+
+
+def check_is_arrow(existing: ExistingFile, dataset: DatasetDirectory) -> None:
+    """Raise if a listed file is of another format: new files beside it would make the directory unreadable.
+
+    Raises
+    ------
+    OptionError
+        It is not Arrow by its first bytes. Other errors are left to those who read it.
+    """
+    if existing.rows is not None:  # from a commit record
+        return
+    try:
+        with closing(existing.file.open(dataset.storage)) as source:
+            sniff(read_head(source), source.nbytes)
+    except NotArrowError as error:
+        raise OptionError(
+            f"the directory holds files of another format: {existing.path} ({error.found}). A job that keeps them would "
+            "leave a directory that no reader can read: write to another directory, replace everything by mode "
+            "overwrite, or set schemaCheck=none and read with pathGlobFilter. Nothing is written",
+            path=dataset.root,
+        ) from error
+    except (ArrowIpcError, OSError):
+        return
 
 
 def partition_columns(directory: str) -> tuple[str, ...]:
@@ -133,8 +171,16 @@ def check_partition_columns_there(
         The partition columns differ, so that no reader would see all rows.
     """
     names = tuple(field.name for field in partition_by)
-    if existing is None or tuple(map(str.lower, existing.columns)) == tuple(map(str.lower, names)):
+    if existing is None or existing.columns == names:
         return None
+    if tuple(map(str.lower, existing.columns)) == tuple(map(str.lower, names)):
+        raise OptionError(
+            f"the directory is partitioned by {', '.join(existing.columns)} ({existing.path}), and this job by "
+            f"{', '.join(names)}: names that differ only in case are one column for Spark and two for pyarrow and polars. "
+            "Rename the columns of the DataFrame as those of the directory, or write to another directory. Nothing is "
+            "written",
+            path=dataset.root,
+        )
     if not existing.columns and existing.is_alone and not _count_rows(existing, dataset):
         return existing
     if not existing.columns:

@@ -18,7 +18,11 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
+from spark_arrow_ipc.dataset.write.existing_files import (
+    check_is_arrow,
+    check_partition_columns_there,
+    existing_file,
+)
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
@@ -294,6 +298,8 @@ def _check_existing(
     existing = existing_file(dataset, newest_record(dataset)[1])
     if existing is None:
         return
+    if check_existing is not None:
+        check_is_arrow(existing, dataset)
     if partition_by is not None and check_partition_columns_there(existing, partition_by, dataset) is not None:
         return  # a placeholder without rows, which is replaced
     if check_existing is not None:

@@ -65,6 +65,14 @@ def test_a_foreign_dataset_is_listed(tmp_path):
     assert ("k=2/new", ("k",), False) == (found.path, found.columns, found.is_alone)
 
 
+def test_of_a_foreign_dataset_files_that_are_named_as_arrow_files_come_first(tmp_path):
+    """A newer `manifest.csv` says nothing of the columns."""
+    for name, age in (("a.ARROW", 10), ("b.feather", 20), ("manifest.csv", 30)):
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (age, age))
+    assert "b.feather" == newest(tmp_path).path
+
+
 def test_a_file_that_somebody_removed_makes_it_list(tmp_path):
     save(tmp_path, APPEND, "a")
     save(tmp_path, APPEND, "k=1:b")
@@ -76,7 +84,8 @@ def test_a_file_that_somebody_removed_makes_it_list(tmp_path):
 LAYOUTS = {
     "flat to flat": ("a", FLAT, None),
     "partitioned as before": ("k=1:a", BY_K, None),
-    "another case": ("K=1:a", BY_K, None),
+    "another case": ("K=1:a", BY_K, r"partitioned by K .*this job by k: .*two for pyarrow and polars.*Rename"),
+    "another case of one of two": ("j=1/K=1:a", BY_J_K, "partitioned by j, K .*this job by j, k: "),
     "partitioned to flat": ("a", BY_K, "is not partitioned .*this job has partitionBy=k.*leave partitionBy out"),
     "flat to partitioned": ("k=1:a", FLAT, "is partitioned by k .*no partitionBy.*write with partitionBy=k"),
     "coarser": ("j=1/k=1:a", BY_K, "is partitioned by j, k .*write with partitionBy=j,k"),

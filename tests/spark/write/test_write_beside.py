@@ -30,6 +30,36 @@ def test_no_append_hides_rows(spark, tmp_path, first, then):
     assert 1010 == load(spark, tmp_path).count()
 
 
+@pytest.mark.parametrize("other", ["parquet", "csv", "json", "orc"])
+@pytest.mark.parametrize("partition", [{}, {"partitionBy": "k"}], ids=["flat", "partitioned"])
+def test_an_append_beside_files_of_another_format_is_refused(spark, tmp_path, other, partition):
+    """No reader could read the directory any more."""
+    writer = numbers(spark, 10).write.format(other)
+    (writer.partitionBy("k") if partition else writer).save(f"{tmp_path}/t")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PySparkException, match=rf"holds files of another format: .*\.{other}.*Nothing is written"):
+        save(numbers(spark, 10), tmp_path / "t", **partition)
+    assert before == sorted(tmp_path.rglob("*"))
+    save(numbers(spark, 1), tmp_path / "t", "overwrite", **partition)
+    assert 1 == load(spark, tmp_path / "t").count()
+
+
+def test_files_of_another_format_may_lie_beside_arrow_files(spark, tmp_path):
+    """Readers leave them out by `pathGlobFilter`, before an append and after it."""
+    save(numbers(spark, 10), tmp_path)
+    (tmp_path / "manifest.csv").write_text("a,b\n1,2\n")
+    save(numbers(spark, 5), tmp_path)
+    assert 15 == load(spark, tmp_path, pathGlobFilter="*.arrow").count()
+
+
+def test_a_user_may_append_beside_files_of_another_format(spark, tmp_path):
+    (tmp_path / "README.md").write_text("# A lake of numbers\n")
+    with pytest.raises(PySparkException, match=r"README.md.*what looks like text"):
+        save(numbers(spark, 5), tmp_path)
+    save(numbers(spark, 5), tmp_path, schemaCheck="none")
+    assert 5 == load(spark, tmp_path, pathGlobFilter="*.arrow").count()
+
+
 def test_a_coarser_dynamic_overwrite_is_refused_and_leaves_what_was(spark, tmp_path):
     frame = numbers(spark, 10).selectExpr("id", "k AS a", "id % 2 AS b")
     save(frame, tmp_path, partitionBy="a,b")
