@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -185,8 +185,6 @@ def _scalars(raws: tuple[Raw, ...], type_: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(type_, len(raws), [None, pa.py_buffer(unscaled)])
     if pa.types.is_temporal(type_):
         return pyarrow_values.array(raws, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
-    if pa.types.is_string(type_):
-        return pyarrow_values.array([raw.decode() for raw in cast("tuple[bytes, ...]", raws)], type_)
     return pyarrow_values.array([bool(raw) for raw in raws] if pa.types.is_boolean(type_) else raws, type_)
 
 
@@ -200,8 +198,19 @@ def _for_values(array: pa.Array, truth: pa.Scalar) -> Any:
     return pc.if_else(array.is_valid(), truth, _UNKNOWN) if array.null_count else truth
 
 
+def _values(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
+    """Return a callback that returns a column of a batch, and its type; strings as bytes, which order as they do.
+
+    A literal X'FF' beside a string is not UTF-8, and no string array holds it.
+    """
+    get, type_ = _column(column, source)
+    if not pa.types.is_string(type_):
+        return get, type_
+    return lambda batch: get(batch).cast(pa.binary()), pa.binary()
+
+
 def _range(bound: Range, source: Source) -> Mask:
-    get, type_ = _column(bound.column, source)
+    get, type_ = _values(bound.column, source)
     if is_empty(bound):
         return lambda batch: _for_values(get(batch), _FALSE)
     if bound.lower is None and bound.upper is None:
@@ -255,7 +264,7 @@ def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_:
 
 
 def _one_of(bound: OneOf, source: Source) -> Mask:
-    get, type_ = _column(bound.column, source)
+    get, type_ = _values(bound.column, source)
     values = bound.values
     if pa.types.is_floating(type_) and 0.0 in values:
         # The kernel hashes bits, so the two zeros are not equal to it.
