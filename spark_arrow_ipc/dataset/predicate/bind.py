@@ -10,7 +10,7 @@ analyzer or optimizer, against SQL, says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Final, TypeAlias
@@ -94,6 +94,7 @@ class _Binder:
         self._fields = fields
         self._session = session
         self._zone = session.zone
+        self._columns: dict[p.Column, BoundColumn] = {}
 
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
         try:
@@ -104,10 +105,20 @@ class _Binder:
             raise
 
     def all_of(self, predicate: p.And) -> BoundPredicate:
-        return All(tuple(map(self.predicate, predicate.parts)))
+        # a <> 1 AND a <> 2 is NOT (a = 1 OR a = 2), for nulls too.
+        unequal: list[BoundPredicate] = []
+        parts: list[BoundPredicate] = []
+        for part in map(self.predicate, predicate.parts):
+            if isinstance(part, Negated) and isinstance(part.part, Range | OneOf):
+                unequal.append(part.part)
+            else:
+                parts.append(part)
+        parts += map(Negated, _united(unequal))
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
 
     def any_of(self, predicate: p.Or) -> BoundPredicate:
-        return Any_(tuple(map(self.predicate, predicate.parts)))
+        parts = _united(map(self.predicate, predicate.parts))
+        return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
     def negated(self, predicate: p.Not) -> BoundPredicate:
         return Negated(self.predicate(predicate.part))
@@ -243,25 +254,22 @@ class _Binder:
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
             return self._literal_in(operand, list(_each(options)), common)
         parts: list[BoundPredicate] = []
-        points: dict[Raw, None] = {}
         singles: list[p.Literal | p.Run] = []
         for one in options:
             found = long_lists.points(operand.type, common, one, self._zone) if isinstance(one, p.Run) else None
             if found is None:
                 singles.append(one)
             else:
-                points.update(dict.fromkeys(found.values))
+                parts += [OneOf(operand, tuple(sorted(set(found.values))))] if found.values else []
                 parts += [self._in_doubt(Operator.EQ, operand, doubt) for doubt in found.doubts]
         for option in _each(singles):
             equal: BoundPredicate = Constant(None)
             if option.value is not None:
                 equal = self._by_place(Operator.EQ, operand, option, common)
-            if isinstance(equal, Range) and equal.is_point and equal.lower is not None and not _is_nan(equal.lower):
-                points[equal.lower] = None
-            elif not (isinstance(equal, Range) and is_empty(equal)):
-                parts.append(equal)
-        if points or not parts:
-            parts.append(OneOf(operand, tuple(sorted(points))) if points else Range(operand, *_EMPTY))
+            if not (isinstance(equal, Range) and is_empty(equal)):
+                values = _points(equal)
+                parts.append(OneOf(operand, values) if values else equal)
+        parts = _united(parts) or [Range(operand, *_EMPTY)]
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
     def _folded(
@@ -294,8 +302,11 @@ class _Binder:
         return replace(column, type=result, function=call.function)
 
     def _column(self, column: p.Column) -> BoundColumn:
-        fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
-        return BoundColumn(tuple(field.name for field in fields), fields[-1].type)
+        known = self._columns.get(column)
+        if known is None:
+            fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
+            known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
+        return known
 
 
 _BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {
@@ -323,7 +334,31 @@ def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundP
     return Constant(COMPARE[operator](order_key(left), order_key(right)))
 
 
-def _is_nan(value: Raw) -> bool:
+def _united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
+    """Return the parts of an OR, with all that ask whether a column is one of some values as one."""
+    of_columns: dict[BoundColumn, list[BoundPredicate]] = {}
+    others: list[BoundPredicate] = []
+    for part in parts:
+        if _points(part):
+            assert isinstance(part, Range | OneOf)
+            of_columns.setdefault(part.column, []).append(part)
+        else:
+            others.append(part)
+    for column, same in of_columns.items():
+        values = dict.fromkeys(value for part in same for value in _points(part))
+        others.append(same[0] if len(same) == 1 else OneOf(column, tuple(sorted(values))))
+    return others
+
+
+def _points(part: BoundPredicate) -> tuple[Raw, ...]:
+    """Return the values that alone make a part true; none where it is no list of them."""
+    if isinstance(part, OneOf):
+        return part.values
+    is_point = isinstance(part, Range) and part.is_point and part.lower is not None and not _is_nan(part.lower)
+    return (part.lower,) if is_point else ()  # type: ignore[union-attr, return-value]  # a range with a value
+
+
+def _is_nan(value: Raw | None) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
