@@ -433,7 +433,8 @@ def literal(value, kind, r):
     if kind == "boolean":
         return r.choice([str(value).upper(), str(value).lower(), f"'{value}'", "'t'", "'0'", "' no '"])
     if kind == "string":
-        return text_literal(value, r)
+        octets_beside = value.encode()[: r.randint(0, 3)] + r.choice([b"", b"\xff", b"\xc3", b"\xed\xa0\x80"])
+        return text_literal(value, r) if r.random() < 0.85 else f"X'{octets_beside.hex()}'"
     if kind == "binary":
         return r.choice(
             [f"X'{value.hex()}'", f"x'{value.hex().upper()}'", f"'{value.decode()}'"]
@@ -494,7 +495,7 @@ NUMBERS = (
     "decimal(38,38)",
     "decimal(38,0)",
 )
-OPERATORS = (*COMPARISONS, "IN", "NOT IN", "BETWEEN", "IS NULL", "IS NOT NULL", "column")
+OPERATORS = (*COMPARISONS, "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "equalities", "IN", "NOT IN", "BETWEEN", "IS NULL", "IS NOT NULL", "column")
 
 
 def like_pattern(value, r):
@@ -554,7 +555,10 @@ def condition(r, table, columns, path, operator, tally):
         return literal(r.choice(values), kind, r)
 
     tally[operator, kind] += 1
-    if operator in COMPARISONS:
+    if operator == "equalities":
+        several = [f"{name} = {one()}" for _ in range(r.randint(2, 6))]
+        return f"({' OR '.join(several)})" if r.random() < 0.5 else f"({' AND '.join(several).replace(' = ', ' <> ')})"
+    if operator in COMPARISONS or "DISTINCT" in operator:
         sides = (name, one())
         spelled = {"=": r.choice(["=", "=="]), "<>": r.choice(["<>", "!="])}.get(operator, operator)
         return f" {spelled} ".join(sides if r.random() < 0.85 else sides[::-1])

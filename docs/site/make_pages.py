@@ -171,7 +171,7 @@ def where_page() -> str:
     rows = {
         "comparisons": parser._OPERATORS,
         "connectors": ["NOT", *parser._CONNECTORS],
-        "other predicates": ["IS [NOT] NULL", "IS NOT DISTINCT FROM", "[NOT] IN", "[NOT] BETWEEN", "[NOT] LIKE"],
+        "other predicates": ["IS [NOT] NULL", "IS [NOT] DISTINCT FROM", "[NOT] IN", "[NOT] BETWEEN", "[NOT] LIKE"],
         "tests of strings": [f"{name.lower()}(column, 'text')" for name in parser._STRING_TESTS],
         "functions of a column": [f"{name.lower()}(column)" for name in operands._OF_COLUMNS],
         "functions of constants": [

@@ -10,7 +10,7 @@ can be understood in part.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -150,15 +150,18 @@ class Expression:
     operands
         Literals, or other expressions.
     sql
-        The expression in words.
+        The expression as written, shortened.
     to
         The type of a cast.
+    depth
+        The levels of expressions, this one included.
     """
 
     operation: str
     operands: tuple[Literal | TimestampLiteral | Expression, ...]
     sql: str
     to: t.DataType | None = None
+    depth: int = field(default=1, compare=False)
 
     def __str__(self) -> str:
         return self.sql

@@ -28,9 +28,6 @@ from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["WORDS", "Constant", "parse_constant", "parse_operand"]
 
-_MAX_NESTING: Final = 50
-"""Parentheses and signs around each other, and operations in a row."""
-
 _NO_NAMES: Final = ("AND", "OR", "NOT", "BETWEEN", "LIKE", "CASE", "SELECT", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")  # fmt: skip
 """Words that begin no path of a column without backticks. Spark takes its other keywords as names too."""
 
@@ -79,7 +76,9 @@ _NOW: Final = {"CURRENT_DATE": "CURRENT_DATE", "CURRENT_TIMESTAMP": "CURRENT_TIM
 _NOW_CALLS: Final = {**_NOW, "NOW": "CURRENT_TIMESTAMP"}
 _DATE_SUMS: Final = {"DATE_ADD": "+", "DATE_SUB": "-"}
 _OF_COLUMNS: Final = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY", "UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER"}  # fmt: skip
-_SIGNS: Final = ("+", "-", "*", "/")
+_BINDING: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
+"""How tightly a sign binds."""
+
 Constant: TypeAlias = Literal | TimestampLiteral | Expression
 
 _Made = TypeVar("_Made")
@@ -94,44 +93,34 @@ def parse_constant(tokens: Tokens, expected: str = "a literal") -> Constant:
     return operand
 
 
-def parse_operand(tokens: Tokens, expected: str = "a column or a literal", nesting: int = 0) -> Operand:
-    """Parse a column, or literals with signs, ``*`` and ``/`` before ``+`` and ``-``."""
-    return _chain(tokens, expected, nesting, ("+", "-"), _product)
-
-
-def _product(tokens: Tokens, expected: str, nesting: int) -> Operand:
-    return _chain(tokens, expected, nesting, ("*", "/"), _factor)
-
-
-def _chain(
-    tokens: Tokens,
-    expected: str,
-    nesting: int,
-    signs: tuple[str, ...],
-    parse_side: Callable[[Tokens, str, int], Operand],
-) -> Operand:
+def parse_operand(tokens: Tokens, expected: str = "a column or a literal", precedence: int = 1) -> Operand:
+    """Parse a column, or literals with signs; `precedence` is that of the weakest sign taken."""
     start = tokens.start
-    left = parse_side(tokens, expected, nesting)
-    length = 0
-    while tokens.key in signs:
-        sign, length = tokens.key, length + 1
-        if length > _MAX_NESTING:
-            raise tokens.error(f"at most {_MAX_NESTING} operations in a row", "one more")
+    left = _factor(tokens, expected)
+    while (binding := _BINDING.get(tokens.key, 0)) >= precedence:
+        sign = tokens.key
         tokens.advance()
-        right = parse_side(tokens, expected, nesting)
+        right = parse_operand(tokens, expected, binding + 1)
         for side in (left, right):
             if isinstance(side, Column | ColumnCall):
                 raise tokens.error("arithmetic on literals alone", f"the column {side}", start)
         assert not isinstance(left, Column | ColumnCall)
         assert not isinstance(right, Column | ColumnCall)
-        left = Expression(sign, (left, right), f"{left} {sign} {right}")
+        left = _expression(tokens, start, sign, (left, right))
     return left
 
 
-def _factor(tokens: Tokens, expected: str, nesting: int) -> Operand:
+def _expression(
+    tokens: Tokens, start: int, operation: str, operands: tuple[Constant, ...], to: t.DataType | None = None
+) -> Expression:
+    """Make an expression that was written from `start` on."""
+    depth = 1 + max((operand.depth for operand in operands if isinstance(operand, Expression)), default=0)
+    tokens.check_nesting(depth)
+    return Expression(operation, operands, tokens.written(start), to, depth)
+
+
+def _factor(tokens: Tokens, expected: str) -> Operand:
     kind, token = tokens.kind, tokens.token
-    if nesting > _MAX_NESTING:
-        raise tokens.error(f"at most {_MAX_NESTING} parentheses and signs around each other", "one more")
     if kind == "number":
         return _number(tokens, "")
     if kind in STRINGS:
@@ -141,22 +130,19 @@ def _factor(tokens: Tokens, expected: str, nesting: int) -> Operand:
     if kind == "name":
         return _column(tokens)
     if kind == "word":
-        return _word(tokens, expected, nesting)
+        return _word(tokens, expected)
     if tokens.key in ("+", "-"):
-        return _signed(tokens, expected, nesting)
+        return _signed(tokens, expected)
     if tokens.skip("("):
-        return _closed(tokens, parse_operand(tokens, expected, nesting + 1))
+        tokens.enter()
+        operand = parse_operand(tokens, expected)
+        tokens.leave()
+        tokens.take(")")
+        return operand
     raise tokens.error(expected)
 
 
-def _closed(tokens: Tokens, operand: Operand) -> Operand:
-    tokens.take(")")
-    if isinstance(operand, Expression):
-        return replace(operand, sql=f"({operand.sql})")
-    return operand
-
-
-def _word(tokens: Tokens, expected: str, nesting: int) -> Operand:
+def _word(tokens: Tokens, expected: str) -> Operand:
     """Parse what begins with a word: a typed literal, a call, NULL, TRUE, FALSE, or a column."""
     key, start = tokens.key, tokens.start
     kind, following = tokens.following()
@@ -166,13 +152,13 @@ def _word(tokens: Tokens, expected: str, nesting: int) -> Operand:
     if key == "INTERVAL" and (kind in (*STRINGS, "number") or following in ("+", "-")):
         return _interval(tokens, "")
     if following == "(":
-        return _call(tokens, expected, nesting)
+        return _call(tokens, expected)
     if kind in STRINGS:
         typed = ", ".join(_TYPED)
         raise tokens.error(f"{expected} (typed ones: {typed} and INTERVAL)", f"{tokens.token} {following}")
     if key in _NOW:
         tokens.advance()
-        return Expression(key, (), key.lower())
+        return _expression(tokens, start, key, ())
     if key in _NO_NAMES:
         raise tokens.error(f"{expected} (a column of this name stands in backticks)", tokens.token)
     if key in WORDS:
@@ -186,6 +172,7 @@ def _column(tokens: Tokens) -> Column:
     path = []
     while True:
         path.append(tokens.token if tokens.kind == "word" else tokens.token[1:-1].replace("``", "`"))
+        tokens.check_nesting(len(path))
         tokens.advance()
         if not tokens.skip("."):
             return Column(tuple(path))
@@ -193,33 +180,38 @@ def _column(tokens: Tokens) -> Column:
             raise tokens.error("the name of a field after the dot")
 
 
-def _call(tokens: Tokens, expected: str, nesting: int) -> Operand:
+def _call(tokens: Tokens, expected: str) -> Operand:
     """Parse a cast, ``current_date()``, a function of dates or a function of a column."""
     start, function, key = tokens.start, tokens.token, tokens.key
     if key not in (*_NOW_CALLS, "CAST", *_DATE_SUMS, *_OF_COLUMNS) and key not in _TYPE_FUNCTIONS:
         raise tokens.error(expected)
     tokens.advance()
     tokens.take("(")
+    tokens.enter()
+    made = _called(tokens, start, function, key)
+    tokens.leave()
+    return made
+
+
+def _called(tokens: Tokens, start: int, function: str, key: str) -> Operand:
+    """Parse the arguments of a call and its closing parenthesis."""
     if key in _NOW_CALLS:
         tokens.take(")")
-        return Expression(_NOW_CALLS[key], (), f"{function}()")
+        return _expression(tokens, start, _NOW_CALLS[key], ())
     if key in _OF_COLUMNS:
         operand = parse_operand(tokens)
         tokens.take(")")
         if not isinstance(operand, Column):
             raise tokens.error(f"a column in {function}(...)", str(operand), start)
         return ColumnCall(_OF_COLUMNS[key], operand)
-    string = tokens.kind in STRINGS
-    value = (
-        parse_constant(tokens, f"a literal in {function}(...)") if not nesting else _inner(tokens, function, nesting)
-    )
+    string, inside = tokens.kind in STRINGS, tokens.start
+    value = parse_constant(tokens, f"a literal in {function}(...)")
     if key in _DATE_SUMS:
+        day = _expression(tokens, inside, "CAST", (value,), t.date32)
         tokens.take(",")
-        days = _inner(tokens, function, nesting)
+        days = parse_constant(tokens, f"a literal in {function}(...)")
         tokens.take(")")
-        sql = f"{function}({value}, {days})"
-        day = Expression("CAST", (value,), str(value), t.date32)
-        return Expression(_DATE_SUMS[key], (day, days), sql)
+        return _expression(tokens, start, _DATE_SUMS[key], (day, days))
     if key == "CAST":
         tokens.take("AS")
         key = tokens.key
@@ -227,19 +219,10 @@ def _call(tokens: Tokens, expected: str, nesting: int) -> Operand:
     else:
         to = _TYPES[key]
     tokens.take(")")
-    sql = f"CAST({value} AS {key})" if function.upper() == "CAST" else f"{function}({value})"
     if key in _TYPED and string and isinstance(value, Literal):
         assert isinstance(value.value, bytes)
         return _located(tokens, start, _TYPED[key], value.value.decode())
-    return Expression("CAST", (value,), sql, to)
-
-
-def _inner(tokens: Tokens, function: str, nesting: int) -> Constant:
-    start = tokens.start
-    operand = parse_operand(tokens, f"a literal in {function}(...)", nesting + 1)
-    if isinstance(operand, Column | ColumnCall):
-        raise tokens.error(f"a literal in {function}(...)", f"the column {operand}", start)
-    return operand
+    return _expression(tokens, start, "CAST", (value,), to)
 
 
 def _type(tokens: Tokens) -> t.DataType:
@@ -268,7 +251,8 @@ def _digits(tokens: Tokens) -> int:
     return int(digits)
 
 
-def _signed(tokens: Tokens, expected: str, nesting: int) -> Operand:
+def _signed(tokens: Tokens, expected: str) -> Operand:
+    first = tokens.start
     while tokens.skip("+"):
         pass
     sign = "-" if tokens.skip("-") else ""
@@ -281,10 +265,12 @@ def _signed(tokens: Tokens, expected: str, nesting: int) -> Operand:
         raise tokens.error(
             "a number, an interval or a parenthesis after a sign, as where does no arithmetic on columns"
         )
-    operand = _factor(tokens, expected, nesting + 1)
+    tokens.enter()
+    operand = _factor(tokens, expected)
+    tokens.leave()
     if isinstance(operand, Column | ColumnCall):
         raise tokens.error("arithmetic on literals alone", f"the column {operand}", start)
-    return Expression("NEGATE", (operand,), f"-{operand}") if sign else operand
+    return _expression(tokens, first, "NEGATE", (operand,)) if sign else operand
 
 
 def _number(tokens: Tokens, sign: str) -> Literal:

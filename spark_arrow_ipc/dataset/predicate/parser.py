@@ -34,14 +34,12 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
 )
 from spark_arrow_ipc.dataset.predicate.long_lists import runs
 from spark_arrow_ipc.dataset.predicate.operands import WORDS, Constant, parse_constant, parse_operand
-from spark_arrow_ipc.dataset.predicate.tokens import Tokens
+from spark_arrow_ipc.dataset.predicate.tokens import COMPUTED, CONDITIONS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["parse"]
 
 _MAX_CHARACTERS: Final = 1 << 23
-_MAX_NESTING: Final = 100
-"""Parentheses and NOTs around each other. Pickling takes about six frames of the stack for each."""
 
 _OPERATORS: Final[Mapping[str, Operator]] = {
     **{operator.value: operator for operator in Operator},
@@ -76,36 +74,38 @@ def parse(sql: str) -> Predicate:
     if len(sql) > _MAX_CHARACTERS:
         raise OptionError(f"the option where: expected at most {_MAX_CHARACTERS:,} characters, found {len(sql):,}")
     tokens = Tokens(sql)
-    predicate = _condition(tokens, 0)
+    predicate = _condition(tokens)
     if tokens.kind != "end":
         raise tokens.error("AND, OR or the end")
     return predicate
 
 
-def _condition(tokens: Tokens, nesting: int, precedence: int = 1) -> Predicate:
+def _condition(tokens: Tokens, precedence: int = 1) -> Predicate:
     """Parse a condition and all connectors that bind at least as tightly as `precedence`."""
-    left = _negation(tokens, nesting)
+    left = _negation(tokens)
     while (key := tokens.key) in _CONNECTORS:
         binding, connect = _CONNECTORS[key]
         if binding < precedence:
             break
         parts = [left]
         while tokens.skip(key):
-            parts.append(_condition(tokens, nesting, binding + 1))
+            parts.append(_condition(tokens, binding + 1))
         left = connect(tuple(parts))
     return left
 
 
-def _negation(tokens: Tokens, nesting: int) -> Predicate:
+def _negation(tokens: Tokens) -> Predicate:
     """Parse ``NOT a``, ``(a)`` or a predicate."""
     if tokens.key not in ("NOT", "!", "("):
         return _predicate(tokens)
-    if nesting == _MAX_NESTING:
-        raise tokens.error(f"at most {_MAX_NESTING} parentheses and NOTs around each other", "one more")
+    tokens.enter()
     if not tokens.skip("("):
         tokens.advance()
-        return Not(_negation(tokens, nesting + 1))
-    inner = _condition(tokens, nesting + 1)
+        inner: Predicate = Not(_negation(tokens))
+        tokens.leave()
+        return inner
+    inner = _condition(tokens)
+    tokens.leave()
     tokens.take(")", "AND, OR or )")
     if tokens.key in _PREDICATES:
         raise tokens.error("AND, OR or the end after a condition in parentheses (operands stand without)")
@@ -115,6 +115,7 @@ def _negation(tokens: Tokens, nesting: int) -> Predicate:
 def _predicate(tokens: Tokens) -> Predicate:
     """Parse ``a = 1``, ``a IS NULL``, ``a IN (1)``, ``a BETWEEN 1 AND 2``, ``a LIKE 'b%'`` or ``a``."""
     start = tokens.start
+    tokens.count(CONDITIONS)
     if tokens.key in _STRING_TESTS and tokens.following()[1] == "(":
         return _string_test(tokens)
     operand = parse_operand(tokens)
@@ -160,12 +161,11 @@ def _is(tokens: Tokens, operand: Operand) -> Predicate:
     if tokens.skip("NULL"):
         return Not(IsNull(operand)) if is_not else IsNull(operand)
     if tokens.key != "DISTINCT":
-        raise tokens.error("NULL or NOT NULL after IS")
-    if not is_not:
-        raise tokens.error("IS NOT DISTINCT FROM, or NOT (a <=> b)", "IS DISTINCT FROM")
+        raise tokens.error("NULL, NOT NULL or [NOT] DISTINCT FROM after IS")
     tokens.advance()
     tokens.take("FROM")
-    return Comparison(Operator.NULL_SAFE_EQ, operand, parse_operand(tokens))
+    is_same = Comparison(Operator.NULL_SAFE_EQ, operand, parse_operand(tokens))
+    return is_same if is_not else Not(is_same)
 
 
 def _in_between_like(tokens: Tokens, operand: Operand, start: int) -> Predicate:
@@ -195,6 +195,7 @@ def _list(tokens: Tokens) -> tuple[Constant | Run | TimestampRun, ...]:
                 options += plain
                 tokens.go_past(items[1])
         tokens.advance()
+        tokens.count(COMPUTED)
         options.append(parse_constant(tokens))
         if tokens.key != ",":
             break

@@ -15,7 +15,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.predicate.time_lists import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["STRINGS", "Tokens"]
+__all__ = ["COMPUTED", "CONDITIONS", "STRINGS", "Tokens"]
 
 _ALLOWED: Final = (
     "where takes comparisons, IN, BETWEEN, LIKE, startswith, endswith, contains and IS [NOT] NULL, with AND, OR and NOT, "
@@ -23,6 +23,17 @@ _ALLOWED: Final = (
 )
 _EXCERPT: Final = 20
 """Characters shown on each side of a mistake."""
+
+_MAX_NESTING: Final = 100
+"""Levels of everything that nests. Parsing takes at most six frames of Python's stack for each, and pickling, too."""
+
+CONDITIONS: Final = "conditions (many values of one column are one of them as IN (...); with more, join the DataFrame)"
+COMPUTED: Final = "options of IN with calls, escapes or signs (plain literals are not counted)"
+_MOST: Final = {CONDITIONS: 20_000, COMPUTED: 50_000}
+"""A condition or option takes about 50 microseconds to parse and to bind, and each task binds again."""
+
+_MOST_WRITTEN: Final = 200
+"""Characters of an expression that errors and plans repeat."""
 
 _BLANKS: Final = " \t\n\f\r\v\u00a0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000"
 """``WS`` of Spark's lexer."""
@@ -90,13 +101,17 @@ class Tokens:
         A symbol, or a word in capitals; empty for all other kinds, so that a name in backticks is no keyword.
     start, stop
         Its range in the string.
+    before
+        The end of the token before it.
     """
 
-    __slots__ = ("_sql", "key", "kind", "start", "stop", "token")
+    __slots__ = ("_counts", "_nesting", "_sql", "before", "key", "kind", "start", "stop", "token")
 
     def __init__(self, sql: str) -> None:
         self._sql = sql
-        self.start = self.stop = 0
+        self._nesting = 0
+        self._counts = dict.fromkeys(_MOST, 0)
+        self.before = self.start = self.stop = 0
         if (surrogate := _SURROGATE.search(sql)) is not None:
             self._sql = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", sql)
             raise self.error("characters of Unicode", f"{surrogate[0]!a}, half of one", surrogate.start())
@@ -108,6 +123,7 @@ class Tokens:
         assert match is not None
         assert match.lastgroup is not None
         self.kind = kind = match.lastgroup
+        self.before = self.stop
         self.start, self.stop = match.span(kind)
         self.token = match[kind]
         self.key = self.token if kind == "symbol" else self.token.upper() if kind == "word" else ""
@@ -134,6 +150,38 @@ class Tokens:
     def go_past(self, items: str) -> None:
         """Go past plain literals."""
         self.stop += len(items)
+
+    def enter(self) -> None:
+        """Go one level deeper; `leave` goes back.
+
+        All productions that nest count here, so that neither the parser nor what walks its result meets the end of the stack.
+        """
+        self._nesting += 1
+        self.check_nesting()
+
+    def leave(self) -> None:
+        """Go one level back."""
+        self._nesting -= 1
+
+    def check_nesting(self, below: int = 0) -> None:
+        """Refuse a value that nests too deep here, with its own levels."""
+        if self._nesting + below > _MAX_NESTING:
+            expected = (
+                f"at most {_MAX_NESTING} levels of parentheses, NOTs, calls, fields, signs and operations in a row"
+            )
+            raise self.error(expected, "one more")
+
+    def count(self, what: str) -> None:
+        """Count one of the things that `_MOST` bounds."""
+        self._counts[what] += 1
+        if self._counts[what] > _MOST[what]:
+            raise self.error(f"at most {_MOST[what]:,} {what}", "more")
+
+    def written(self, start: int) -> str:
+        """Return what is written from a place to the end of the token before this one, shortened."""
+        if self.before - start <= _MOST_WRITTEN:
+            return self._sql[start : self.before]
+        return f"{self._sql[start : start + _MOST_WRITTEN]}..."
 
     def skip(self, key: str) -> bool:
         """Go past a keyword or symbol if it is next; returns whether it was."""

@@ -20,9 +20,9 @@ def test_signs_bind_as_in_arithmetic(sql, expected):
     assert expected == fold(parse_constant(Tokens(sql)), Session(None)).value
 
 
-def test_an_expression_says_what_it_is():
+def test_an_expression_says_how_it_was_written():
     found = parse_operand(Tokens("-(1 + 2) * CAST('3' AS bigint) - date_add('2024-01-01', 1)"))
-    assert "-(1 + 2) * CAST('3' AS BIGINT) - date_add('2024-01-01', 1)" == str(found)
+    assert "-(1 + 2) * CAST('3' AS bigint) - date_add('2024-01-01', 1)" == str(found)
 
 
 @pytest.mark.parametrize(
