@@ -495,7 +495,18 @@ NUMBERS = (
     "decimal(38,38)",
     "decimal(38,0)",
 )
-OPERATORS = (*COMPARISONS, "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "equalities", "IN", "NOT IN", "BETWEEN", "IS NULL", "IS NOT NULL", "column")
+OPERATORS = (
+    *COMPARISONS,
+    "IS DISTINCT FROM",
+    "IS NOT DISTINCT FROM",
+    "equalities",
+    "IN",
+    "NOT IN",
+    "BETWEEN",
+    "IS NULL",
+    "IS NOT NULL",
+    "column",
+)
 
 
 def like_pattern(value, r):
