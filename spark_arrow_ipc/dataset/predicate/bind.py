@@ -10,7 +10,7 @@ analyzer or optimizer, against SQL, says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Final, TypeAlias
@@ -37,6 +37,8 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Range,
     Unsure,
     is_empty,
+    points_of,
+    united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
     Cut,
@@ -113,11 +115,11 @@ class _Binder:
                 unequal.append(part.part)
             else:
                 parts.append(part)
-        parts += map(Negated, _united(unequal))
+        parts += map(Negated, united(unequal))
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
     def any_of(self, predicate: p.Or) -> BoundPredicate:
-        parts = _united(map(self.predicate, predicate.parts))
+        parts = united(map(self.predicate, predicate.parts))
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
     def negated(self, predicate: p.Not) -> BoundPredicate:
@@ -267,9 +269,9 @@ class _Binder:
             if option.value is not None:
                 equal = self._by_place(Operator.EQ, operand, option, common)
             if not (isinstance(equal, Range) and is_empty(equal)):
-                values = _points(equal)
+                values = points_of(equal)
                 parts.append(OneOf(operand, values) if values else equal)
-        parts = _united(parts) or [Range(operand, *_EMPTY)]
+        parts = united(parts) or [Range(operand, *_EMPTY)]
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
     def _folded(
@@ -332,30 +334,6 @@ def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundP
         is_safe = operator is Operator.NULL_SAFE_EQ
         return Constant((left is None and right is None) if is_safe else None)
     return Constant(COMPARE[operator](order_key(left), order_key(right)))
-
-
-def _united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
-    """Return the parts of an OR, with all that ask whether a column is one of some values as one."""
-    of_columns: dict[BoundColumn, list[BoundPredicate]] = {}
-    others: list[BoundPredicate] = []
-    for part in parts:
-        if _points(part):
-            assert isinstance(part, Range | OneOf)
-            of_columns.setdefault(part.column, []).append(part)
-        else:
-            others.append(part)
-    for column, same in of_columns.items():
-        values = dict.fromkeys(value for part in same for value in _points(part))
-        others.append(same[0] if len(same) == 1 else OneOf(column, tuple(sorted(values))))
-    return others
-
-
-def _points(part: BoundPredicate) -> tuple[Raw, ...]:
-    """Return the values that alone make a part true; none where it is no list of them."""
-    if isinstance(part, OneOf):
-        return part.values
-    is_point = isinstance(part, Range) and part.is_point and part.lower is not None and not _is_nan(part.lower)
-    return (part.lower,) if is_point else ()  # type: ignore[union-attr, return-value]  # a range with a value
 
 
 def _is_nan(value: Raw | None) -> bool:

@@ -11,7 +11,7 @@ Truth is three-valued as in SQL: true, false, unknown. A leaf over a null is unk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -39,6 +39,8 @@ __all__ = [
     "bound_columns",
     "has_doubt",
     "is_empty",
+    "points_of",
+    "united",
 ]
 
 
@@ -201,6 +203,32 @@ def is_empty(bound: Range) -> bool:
     if bound.lower is None or bound.upper is None:
         return False
     return bool(order_key(bound.lower) == order_key(bound.upper))
+
+
+def points_of(part: BoundPredicate) -> tuple[Raw, ...]:
+    """Return the values that alone make a part true; none where it is not a list of values."""
+    if isinstance(part, OneOf):
+        return part.values
+    if not isinstance(part, Range) or not part.is_point or part.lower is None:
+        return ()
+    is_nan = part.lower != part.lower  # noqa: PLR0124
+    return () if is_nan else (part.lower,)
+
+
+def united(parts: Iterable[BoundPredicate]) -> list[BoundPredicate]:
+    """Return the parts of an OR, with all that ask whether a column is one of some values as one."""
+    of_columns: dict[BoundColumn, list[BoundPredicate]] = {}
+    others: list[BoundPredicate] = []
+    for part in parts:
+        if points_of(part):
+            assert isinstance(part, Range | OneOf)
+            of_columns.setdefault(part.column, []).append(part)
+        else:
+            others.append(part)
+    for column, same in of_columns.items():
+        values = dict.fromkeys(value for part in same for value in points_of(part))
+        others.append(same[0] if len(same) == 1 else OneOf(column, tuple(sorted(values))))
+    return others
 
 
 def has_doubt(bound: BoundPredicate) -> bool:
