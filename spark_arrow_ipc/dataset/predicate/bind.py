@@ -9,7 +9,6 @@ analyzer or optimizer, against SQL, says so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -22,6 +21,8 @@ from spark_arrow_ipc.dataset.predicate import folding, long_lists
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
     COMPARE,
+    DOUBTS,
+    EMPTY,
     All,
     Any_,
     BoundColumn,
@@ -36,12 +37,12 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Pair,
     Range,
     Unsure,
+    compared,
     is_empty,
     points_of,
     united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
-    Cut,
     common_type,
     cut,
     is_comparable,
@@ -242,10 +243,10 @@ class _Binder:
         place = cut(column.type, common, value, self._zone)
         if place is None:
             raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
-        return _RANGES[operator](column, place)
+        return compared(operator, column, place)
 
     def _in_doubt(self, operator: Operator, column: BoundColumn, doubt: Doubt) -> BoundPredicate:
-        return Doubtful(column, doubt.earliest, doubt.latest + 1, *_DOUBTS[operator], doubt.why)
+        return Doubtful(column, doubt.earliest, doubt.latest + 1, *DOUBTS[operator], doubt.why)
 
     def in_list(self, predicate: p.In) -> BoundPredicate:
         operand = self._operand(predicate.operand)
@@ -271,7 +272,7 @@ class _Binder:
             if not (isinstance(equal, Range) and is_empty(equal)):
                 values = points_of(equal)
                 parts.append(OneOf(operand, values) if values else equal)
-        parts = united(parts) or [Range(operand, *_EMPTY)]
+        parts = united(parts) or [Range(operand, *EMPTY)]
         return parts[0] if len(parts) == 1 else Any_(tuple(parts))
 
     def _folded(
@@ -336,10 +337,6 @@ def _constant(operator: Operator, left: Raw | None, right: Raw | None) -> BoundP
     return Constant(COMPARE[operator](order_key(left), order_key(right)))
 
 
-def _is_nan(value: Raw | None) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
 def _narrowest(operand: _Known, other: _Known) -> t.DataType:
     """Return the type of an operand; beside a decimal, a literal's is `narrowest_type`."""
     if isinstance(operand, p.Literal) and isinstance(other.type, t.Decimal):
@@ -392,66 +389,3 @@ def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
 def _incomparable(predicate: p.Predicate, *operands: _Known | p.Run) -> OptionError:
     types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
     return OptionError(f"the option where: expected values of types that are compared, found {types} in {predicate}")
-
-
-def _below(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
-    if lower is None:
-        return Range(column, None, None)
-    return Negated(Range(column, None, None)) if is_least else Range(column, None, lower)
-
-
-def _from(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
-    if lower is None:
-        return Negated(Range(column, None, None))
-    return Range(column, None if is_least else lower, None)
-
-
-def _equal(column: BoundColumn, place: Cut) -> Range:
-    if place.lower is None:
-        # No value reaches the constant: an empty range.
-        return Range(column, *_EMPTY)
-    return Range(column, place.lower, place.upper, is_point=_is_point(column.type, place))
-
-
-_EMPTY: Final = (1, 1)
-"""Bounds of an empty range, for every type: `is_empty` sees it before a value is compared."""
-
-
-def _is_point(type_: t.DataType, place: Cut) -> bool:
-    if isinstance(place.lower, bytes):
-        return True
-    if isinstance(place.lower, float):
-        assert isinstance(type_, t.FloatingPoint)
-        if place.upper is None:
-            return _is_nan(place.lower)
-        exact = cut(type_, type_, place.lower)
-        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(place.upper)
-    if place.upper is None:
-        # The greatest value of the type, or a lossy cast that brings several to the constant.
-        exact = cut(type_, type_, place.lower) if place.lower is not None else None
-        return exact is not None and exact.upper is None
-    assert isinstance(place.upper, int)
-    return place.lower is not None and place.upper - place.lower == 1
-
-
-_RANGES: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] = {
-    Operator.EQ: _equal,
-    Operator.NULL_SAFE_EQ: _equal,
-    Operator.NE: lambda column, place: Negated(_equal(column, place)),
-    Operator.LT: lambda column, place: _below(column, place.lower, is_least=place.is_least),
-    Operator.GE: lambda column, place: _from(column, place.lower, is_least=place.is_least),
-    Operator.LE: lambda column, place: _below(column, place.upper, is_least=False),
-    Operator.GT: lambda column, place: _from(column, place.upper, is_least=False),
-}
-"""By operator: the predicate over the column's own values for a comparison with a constant."""
-
-_DOUBTS: Final[Mapping[Operator, tuple[bool, bool]]] = {
-    Operator.EQ: (False, False),
-    Operator.NULL_SAFE_EQ: (False, False),
-    Operator.NE: (True, True),
-    Operator.LT: (True, False),
-    Operator.LE: (True, False),
-    Operator.GT: (False, True),
-    Operator.GE: (False, True),
-}
-"""By operator: the truth of values below and above a doubt."""

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate.coercion import order_key
+from spark_arrow_ipc.dataset.predicate.coercion import Cut, cut, order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 
 __all__ = [
     "ARGUMENTS",
     "COMPARE",
+    "DOUBTS",
+    "EMPTY",
     "All",
     "Any_",
     "BoundColumn",
@@ -37,6 +39,7 @@ __all__ = [
     "Range",
     "Unsure",
     "bound_columns",
+    "compared",
     "has_doubt",
     "is_empty",
     "points_of",
@@ -211,7 +214,7 @@ def points_of(part: BoundPredicate) -> tuple[Raw, ...]:
         return part.values
     if not isinstance(part, Range) or not part.is_point or part.lower is None:
         return ()
-    is_nan = part.lower != part.lower  # noqa: PLR0124
+    is_nan = part.lower != part.lower
     return () if is_nan else (part.lower,)
 
 
@@ -270,3 +273,71 @@ COMPARE: Final[Mapping[Operator, Callable[[Any, Any], bool]]] = {
     Operator.GE: lambda left, right: bool(left >= right),
 }
 """Comparisons of two values that are not null, by their `order_key`."""
+
+
+def compared(operator: Operator, column: BoundColumn, place: Cut) -> BoundPredicate:
+    """Return the predicate over a column's own values for a comparison with a constant, by its place among them."""
+    return _COMPARED[operator](column, place)
+
+
+def _below(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
+    if lower is None:
+        return Range(column, None, None)
+    return Negated(Range(column, None, None)) if is_least else Range(column, None, lower)
+
+
+def _from(column: BoundColumn, lower: Raw | None, *, is_least: bool) -> BoundPredicate:
+    if lower is None:
+        return Negated(Range(column, None, None))
+    return Range(column, None if is_least else lower, None)
+
+
+def _equal(column: BoundColumn, place: Cut) -> Range:
+    if place.lower is None:
+        # No value reaches the constant: an empty range.
+        return Range(column, *EMPTY)
+    return Range(column, place.lower, place.upper, is_point=_is_point(column.type, place))
+
+
+EMPTY: Final = (1, 1)
+"""Bounds of an empty range, for every type: `is_empty` sees it before a value is compared."""
+
+
+def _is_point(type_: t.DataType, place: Cut) -> bool:
+    if isinstance(place.lower, bytes):
+        return True
+    if isinstance(place.lower, float):
+        assert isinstance(type_, t.FloatingPoint)
+        if place.upper is None:
+            return place.lower != place.lower
+        exact = cut(type_, type_, place.lower)
+        return exact is not None and exact.upper is not None and order_key(exact.upper) == order_key(place.upper)
+    if place.upper is None:
+        # The greatest value of the type, or a lossy cast that brings several to the constant.
+        exact = cut(type_, type_, place.lower) if place.lower is not None else None
+        return exact is not None and exact.upper is None
+    assert isinstance(place.upper, int)
+    return place.lower is not None and place.upper - place.lower == 1
+
+
+_COMPARED: Final[Mapping[Operator, Callable[[BoundColumn, Cut], BoundPredicate]]] = {
+    Operator.EQ: _equal,
+    Operator.NULL_SAFE_EQ: _equal,
+    Operator.NE: lambda column, place: Negated(_equal(column, place)),
+    Operator.LT: lambda column, place: _below(column, place.lower, is_least=place.is_least),
+    Operator.GE: lambda column, place: _from(column, place.lower, is_least=place.is_least),
+    Operator.LE: lambda column, place: _below(column, place.upper, is_least=False),
+    Operator.GT: lambda column, place: _from(column, place.upper, is_least=False),
+}
+"""By operator: the predicate over the column's own values for a comparison with a constant."""
+
+DOUBTS: Final[Mapping[Operator, tuple[bool, bool]]] = {
+    Operator.EQ: (False, False),
+    Operator.NULL_SAFE_EQ: (False, False),
+    Operator.NE: (True, True),
+    Operator.LT: (True, False),
+    Operator.LE: (True, False),
+    Operator.GT: (False, True),
+    Operator.GE: (False, True),
+}
+"""By operator: the truth of values below and above a doubt."""
