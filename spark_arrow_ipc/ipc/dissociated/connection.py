@@ -15,6 +15,7 @@ from spark_arrow_ipc.errors import InvalidFramingError, printable
 from spark_arrow_ipc.ipc.dissociated.frames import (
     HEAD_NBYTES,
     MAX_REASON_NBYTES,
+    PROGRESS_NBYTES,
     Frame,
     FrameHead,
     FrameKind,
@@ -28,9 +29,6 @@ __all__ = ["Connection"]
 
 _AHEAD_NBYTES: Final = 64 << 10
 """Bytes that are read at once where frames are small."""
-
-_PROGRESS_NBYTES: Final = 64 << 10
-"""A peer that sends less than this in a time-out, in the middle of a frame, has timed out."""
 
 _INT: Final = struct.calcsize("i")
 _MAX_DESCRIPTORS: Final = 4
@@ -191,7 +189,7 @@ class Connection:
                     expected=f"{len(data):,} bytes", found=f"{done:,}: the connection ends; read it again"
                 )
             done, progress = done + nbytes, progress + nbytes
-            if progress >= _PROGRESS_NBYTES:
+            if progress >= PROGRESS_NBYTES:
                 deadline, progress = time.monotonic() + self._timeout, 0
         return True
 
@@ -228,6 +226,6 @@ class Connection:
 
     def _timed_out(self) -> TimeoutError:
         return TimeoutError(
-            f"{self.address}: the server sent less than {_PROGRESS_NBYTES:,} bytes of what is due in {self._timeout:g} "
+            f"{self.address}: the server sent less than {PROGRESS_NBYTES:,} bytes of what is due in {self._timeout:g} "
             "s; see whether it is stuck, or give more time (timeout=...)"
         )

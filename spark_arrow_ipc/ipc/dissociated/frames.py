@@ -15,7 +15,17 @@ from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError, UnsupportedError
 
-__all__ = ["HEAD_NBYTES", "MAX_REASON_NBYTES", "Frame", "FrameHead", "FrameKind", "Inbox", "decode_head", "encode_head"]
+__all__ = [
+    "HEAD_NBYTES",
+    "MAX_REASON_NBYTES",
+    "PROGRESS_NBYTES",
+    "Frame",
+    "FrameHead",
+    "FrameKind",
+    "Inbox",
+    "decode_head",
+    "encode_head",
+]
 
 _HEAD: Final = struct.Struct("<B3xQQ")
 _RESERVED: Final = slice(1, 4)
@@ -23,6 +33,9 @@ HEAD_NBYTES: Final = _HEAD.size
 
 MAX_REASON_NBYTES: Final = 4096
 """The longest text of an error frame."""
+
+PROGRESS_NBYTES: Final = 64 << 10
+"""A peer that sends or takes less than this of what is due in a time-out has timed out."""
 
 _SPEC: Final = 'docs/dissociated.md, "Frames"'
 

@@ -28,7 +28,7 @@ from spark_arrow_ipc.ipc.dissociated.kept import Kept
 from spark_arrow_ipc.ipc.dissociated.location import TCP, UNIX, Location, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable, SharedTable, StreamedTable
 from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
-from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session
+from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session, TokenCheck
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
 from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable, FunctionTable, OpenTable, TableSource
 from spark_arrow_ipc.ipc.limits import Limits
@@ -179,6 +179,8 @@ class Server:
         session = Session(opened, self._service, self._region)
         thread = threading.Thread(target=self._run, args=(session,), name="arrowipc-client", daemon=True)
         with self._lock:
+            if len(self._sessions) >= self._service.max_clients:
+                self._drop_silent()
             is_full = len(self._sessions) >= self._service.max_clients
             if self._is_open and not is_full:
                 self._sessions[session] = thread
@@ -192,6 +194,13 @@ class Server:
                 del self._sessions[session]
             session.refuse("the server has no more threads; try again later")
 
+    def _drop_silent(self) -> None:
+        """Break the oldest connection without a request: clients ask at once, and who does not must not keep them out."""
+        silent = next((session for session in self._sessions if session.awaits_request), None)
+        if silent is not None:
+            del self._sessions[silent]
+            silent.abort()
+
     def _run(self, session: Session) -> None:
         try:
             session.run()
@@ -200,7 +209,7 @@ class Server:
         finally:
             session.close()
             with self._lock:
-                del self._sessions[session]
+                self._sessions.pop(session, None)  # gone already where a client without a request made room
 
 
 def serve(
@@ -273,7 +282,7 @@ def serve(
             served,
             **{tag: secrets.randbits(63) for tag in TAGS},
             parts=parts,
-            token=token,
+            token=None if token is None else TokenCheck(token),
             credit_nbytes=credit_nbytes,
             max_clients=max_clients,
             timeout=timeout,

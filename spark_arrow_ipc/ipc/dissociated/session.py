@@ -17,14 +17,21 @@ from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError
 from spark_arrow_ipc.ipc.dissociated import protocol
-from spark_arrow_ipc.ipc.dissociated.frames import MAX_REASON_NBYTES, Frame, FrameKind, Inbox, encode_head
+from spark_arrow_ipc.ipc.dissociated.frames import (
+    MAX_REASON_NBYTES,
+    PROGRESS_NBYTES,
+    Frame,
+    FrameKind,
+    Inbox,
+    encode_head,
+)
 from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
 from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, SharedMemory
 from spark_arrow_ipc.ipc.encode import BytesLike
 
-__all__ = ["MAX_TICKET_NBYTES", "TAGS", "Service", "Session"]
+__all__ = ["MAX_TICKET_NBYTES", "TAGS", "Service", "Session", "TokenCheck"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -35,8 +42,39 @@ _REQUEST_SECONDS: Final = 60.0
 """The most seconds from the connection to the request."""
 
 _REASON_SECONDS: Final = 1.0
+
+_GUESS_SECONDS: Final = 0.05
+"""Seconds between two tokens that are looked at, for all clients together, in the minute after a wrong one."""
+
+_SUSPICIOUS_SECONDS: Final = 60.0
 _PIECES: Final = 512
 """Pieces in one call: the kernel takes 1,024."""
+
+
+class TokenCheck:
+    """Compares tokens, and lets nobody guess quickly: after a wrong one all wait in one queue.
+
+    Parameters
+    ----------
+    token
+        The right one.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._queue = threading.Lock()
+        self._suspicious_until = 0.0
+
+    def is_right(self, token: bytes) -> bool:
+        """Return whether a token is right; waits while others guess."""
+        if time.monotonic() < self._suspicious_until:
+            with self._queue:
+                time.sleep(_GUESS_SECONDS)
+        # In constant time: how long it takes says nothing of how many characters are right.
+        if hmac.compare_digest(self._token, token):
+            return True
+        self._suspicious_until = time.monotonic() + _SUSPICIOUS_SECONDS
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +90,7 @@ class Service:
     parts
         How many parts URIs advise readers of.
     token
-        What a client has to send first, or None.
+        Checks what a client has to send first, or None.
     credit_nbytes
         The most bytes of shared memory that a client may hold, or None.
     max_clients
@@ -68,7 +106,7 @@ class Service:
     want_part: int
     free_data: int
     parts: int = 1
-    token: str | None = None
+    token: TokenCheck | None = None
     credit_nbytes: int | None = None
     max_clients: int = 256
     timeout: float = 600.0
@@ -110,11 +148,17 @@ class Session:
         """The bytes of shared memory that the client holds: of each buffer once, however often it was sent."""
         self._request: _Request | None = None
         self._is_trusted = service.token is None
+        self._has_sent_token = False
         self._aborting = threading.Lock()
         self._is_open = True
         opened.settimeout(0)
         if opened.family != socket.AF_UNIX:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @property
+    def awaits_request(self) -> bool:
+        """Whether the client has not asked for a table yet."""
+        return self._request is None
 
     def run(self) -> None:
         """Serve the client until it goes."""
@@ -178,7 +222,8 @@ class Session:
     def _await_request(self) -> _Request:
         deadline = time.monotonic() + min(_REQUEST_SECONDS, self._service.timeout)
         while self._request is None:
-            if not self._poll(select.POLLIN, deadline):
+            # The clock decides as well: a client that sends all the while is always ready.
+            if time.monotonic() >= deadline or not self._poll(select.POLLIN, deadline):
                 raise _Refused("no request came in time")
             self._take_in()
         return self._request
@@ -207,9 +252,13 @@ class Session:
         return True
 
     def _linger(self) -> None:
-        """Wait until the client goes: it may hold shared memory, and give it back."""
-        while self._poll(select.POLLIN, time.monotonic() + self._service.timeout):
+        """Wait until the client goes: it may hold shared memory, and gives it back bit by bit."""
+        deadline = time.monotonic() + self._service.timeout
+        while time.monotonic() < deadline and self._poll(select.POLLIN, deadline):
+            before = self.lent_nbytes
             self._take_in()
+            if self.lent_nbytes < before:  # any other frame gives no more time
+                deadline = time.monotonic() + self._service.timeout
         raise _Gone("the client neither went nor gave anything back in time")
 
     def _take_in(self) -> None:
@@ -243,10 +292,12 @@ class Session:
         act(self, frame)
 
     def _take_token(self, frame: Frame) -> None:
-        token = self._service.token
-        if token is not None:
-            # In constant time: how long it takes says nothing of how many characters are right.
-            if not hmac.compare_digest(token.encode(), bytes(frame.data)):
+        if self._has_sent_token:
+            raise InvalidFramingError(expected="one token on a connection", found="a second one")
+        self._has_sent_token = True
+        check = self._service.token
+        if check is not None:
+            if not check.is_right(bytes(frame.data)):
                 raise _Refused("the token is wrong")
             self._is_trusted = True
 
@@ -301,20 +352,25 @@ class Session:
             The client is gone, takes nothing for too long, or breaks the protocol meanwhile.
         """
         seconds = self._service.timeout if timeout is None else timeout
+        deadline, progress = time.monotonic() + seconds, 0
         for group in _groups(pieces):
             views = group
             while views:
                 try:
                     sent = self._socket.sendmsg(views)
                 except BlockingIOError:
-                    if not self._poll(select.POLLIN | select.POLLOUT, time.monotonic() + seconds):
+                    ready = self._poll(select.POLLIN | select.POLLOUT, deadline)
+                    # The clock decides as well: a client that sends all the while, or takes byte by byte, is ready.
+                    if not ready or time.monotonic() >= deadline:
                         raise _Gone("the client takes nothing") from None
                     if self._poll(select.POLLIN, 0.0):
                         self._take_in()
                     continue
                 except OSError as error:
                     raise _Gone(str(error)) from error
-                views = _rest(views, sent)
+                views, progress = _rest(views, sent), progress + sent
+                if progress >= PROGRESS_NBYTES:
+                    deadline, progress = time.monotonic() + seconds, 0
 
     def _poll(self, events: int, deadline: float) -> bool:
         """Wait until the socket is ready, or a time; return whether it is. A connection that is lost is ready."""

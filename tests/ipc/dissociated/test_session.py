@@ -1,8 +1,11 @@
 """A server's side of a connection: what clients may ask, and what they give back."""
 
+import contextlib
 import json
 import os
+import socket
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import corpus
 import numpy as np
 import pyarrow as pa
 import pytest
-from dissociated_peers import ERROR, MEMORY, TAGGED, UNTAGGED, ToyClient, frame
+from dissociated_peers import ERROR, MEMORY, TAGGED, TOKEN, UNTAGGED, ToyClient, frame
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
@@ -206,7 +209,8 @@ def test_a_client_may_send_in_the_middle_of_a_body():
     with ipc.serve({"t": stream(4, 500_000)}, timeout=5) as server:
         toy = client(server)
         time.sleep(0.1)
-        toy.socket.sendall(frame(4, bytes(60_000)) * 100)  # tokens that nobody asked for
+        toy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        toy.socket.sendall(frame(TOKEN, bytes(60_000)))  # a token that nobody asked for
         assert 5 == len(toy.read()[0])
         toy.close()
 
@@ -222,11 +226,88 @@ def test_a_client_that_takes_nothing_is_dropped_in_time():
 def test_a_client_that_asks_nothing_is_dropped_in_time():
     with ipc.serve({"t": DATA}, timeout=0.2) as server:
         location = parse_location(server.uri)
-        import socket
-
         with socket.create_connection((location.host, location.port)) as opened:
             opened.settimeout(5)
             assert b"no request came in time" in opened.recv(1000)
+
+
+def flood(opened, data, seconds=0.0):
+    """Send the same bytes until the server hangs up, or for ten seconds."""
+    began = time.monotonic()
+    with contextlib.suppress(OSError):
+        while time.monotonic() - began < 10:
+            opened.sendall(data)
+            time.sleep(seconds)
+
+
+FLOODS = [
+    ("empty tokens", b"", frame(TOKEN) * 1000, b"", 0.0),
+    ("a long token byte by byte, before a request", b"", frame(TOKEN, bytes(60_000))[:20], b"x", 0.05),
+    ("a long token byte by byte, after the stream", b"t", frame(TOKEN, bytes(60_000))[:20], b"x", 0.05),
+    ("empty tokens after the stream", b"t", frame(TOKEN), frame(TOKEN), 0.05),
+]
+
+
+@pytest.mark.parametrize(("ticket", "first", "data", "seconds"), [c[1:] for c in FLOODS], ids=[c[0] for c in FLOODS])
+def test_a_client_that_sends_all_the_while_is_dropped_in_time(ticket, first, data, seconds):
+    """The clock counts, and not whether something came."""
+    with ipc.serve({"t": DATA}, timeout=0.5) as server:
+        location = parse_location(server.uri)
+        with socket.create_connection((location.host, location.port)) as opened:
+            if ticket:
+                opened.sendall(frame(TAGGED, ticket, location.want_data))
+            opened.sendall(first)
+            thread = threading.Thread(target=flood, args=(opened, data or first, seconds))
+            began = time.monotonic()
+            thread.start()
+            thread.join()
+            assert time.monotonic() - began < 3
+
+
+def test_a_client_that_takes_byte_by_byte_is_dropped_in_time():
+    with ipc.serve({"t": stream(4, 500_000)}, timeout=0.5) as server:
+        toy = client(server)
+        began = time.monotonic()
+        until(lambda: server.num_clients == 1)
+        while server.num_clients:
+            toy.socket.recv(1)
+            time.sleep(0.05)
+            assert time.monotonic() - began < 5
+        toy.close()
+
+
+def test_clients_that_ask_nothing_do_not_keep_others_out():
+    with ipc.serve({"t": DATA}, max_clients=3) as server:
+        location = parse_location(server.uri)
+        silent = [socket.create_connection((location.host, location.port)) for _ in range(5)]
+        until(lambda: server.num_clients == 3)
+        toy = client(server)
+        assert 4 == len(toy.read()[0])
+        busy = [toy, client(server), client(server)]
+        assert [4, 4] == [len(each.read()[0]) for each in busy[1:]]
+        assert "all the clients it may have" in reason_of(client(server))
+        for opened in (*silent, *busy):
+            opened.close()
+
+
+def test_tokens_are_guessed_slowly_by_many_connections_together():
+    with ipc.serve({"t": DATA}, token="geheim") as server:
+        began = time.monotonic()
+        guesses = [threading.Thread(target=lambda: reason_of(client(server, token=b"x"))) for _ in range(20)]
+        for thread in guesses:
+            thread.start()
+        for thread in guesses:
+            thread.join()
+        toy = client(server, token=b"geheim")
+        assert 4 == len(toy.read()[0])
+        toy.close()
+        assert time.monotonic() - began > 0.5  # at 20 a second, but for those before the first was found wrong
+
+
+def test_one_token_is_taken_on_a_connection(plain):
+    toy = client(plain, token=b"x")
+    toy.socket.sendall(frame(TOKEN, b"y"))
+    assert "a second one" in reason_of(toy)
 
 
 def test_a_table_that_breaks_midway_is_an_error_that_shows_no_path(tmp_path):
