@@ -120,6 +120,10 @@ class FsspecStorage:
         filesystem_class(scheme, clean)
         return clean
 
+    def real_path(self, path: str) -> str:
+        """Return the path: there are no links."""
+        return path
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - links are not told apart
         """Return the state of a path, or None if nothing is there; a root is always there. One request or two."""
         if not split_url(path)[1]:
@@ -196,7 +200,7 @@ class FsspecStorage:
         """Refuse."""
         self._refuse(paths[0] if paths else None)
 
-    def publish(self, staged: str, final: str) -> None:  # noqa: ARG002
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002
         """Refuse."""
         self._refuse(final)
 

@@ -94,6 +94,10 @@ class HadoopStorage:
         host = _DEFAULT if rest.startswith(SEPARATOR) else ""
         return clean_url(f"{scheme}://{host}{rest}", place="a host", may_name=lambda _: False)
 
+    def real_path(self, path: str) -> str:
+        """Return the path: there are no links."""
+        return path
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of a path, or None if nothing is there. One call of the namenode, three if nothing is."""
         system, name = self._at(path)
@@ -219,7 +223,7 @@ class HadoopStorage:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: what may be deleted is known when it is."""
 
-    def publish(self, staged: str, final: str) -> None:
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
         """Rename a file. One that has the name is deleted before."""
         system, old = self._at(staged)
         with self._errors(staged):

@@ -84,6 +84,10 @@ class LocalStorage:
         """Return the absolute path of a plain path or a ``file:`` URI (`local_path`)."""
         return local_path(path)
 
+    def real_path(self, path: str) -> str:
+        """Return a path with all links on it followed."""
+        return os.path.realpath(path)
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a path, or None if nothing is there. One system call, and two for each level inside."""
         try:
@@ -243,9 +247,10 @@ class LocalStorage:
             with suppress(FileNotFoundError), self._directory(directory) as descriptor:
                 feasible.check_deletable(descriptor, directory, inside)
 
-    def publish(self, staged: str, final: str) -> None:
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:
         """Rename a file."""
-        with self._at(staged) as (old, source), self._at(final) as (new, target):
+        there = self if into is None else LocalStorage(into)
+        with self._at(staged) as (old, source), there._at(final) as (new, target):  # noqa: SLF001 - one class
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
 
     def delete(self, path: str) -> None:

@@ -66,6 +66,10 @@ class MemoryStorage:
             raise OptionError(expected="a path without . and ..", found=repr(text))
         return SCHEME + SEPARATOR + SEPARATOR.join(parts)
 
+    def real_path(self, path: str) -> str:
+        """Return the path: there are no links."""
+        return path
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of a file, or of a prefix that files have."""
         file = self._files.get(path)
@@ -139,7 +143,7 @@ class MemoryStorage:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: it works."""
 
-    def publish(self, staged: str, final: str) -> None:
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
         """Move a file, or copy it."""
         data = self._file(staged).data
         if self.renames:

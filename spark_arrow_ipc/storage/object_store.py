@@ -92,6 +92,10 @@ class ObjectStorage:
         """Return the URL that all calls write alike (`object_path`)."""
         return object_path(path)
 
+    def real_path(self, path: str) -> str:
+        """Return the path: there are no links."""
+        return path
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of an object, or of a prefix that keys have; the root of a bucket is always there.
 
@@ -234,7 +238,7 @@ class ObjectStorage:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: what may be deleted is known when it is."""
 
-    def publish(self, staged: str, final: str) -> None:
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
         """Copy an object on the server, without its bytes coming here. One request."""
         store, key = self._at(staged, copies=True)
 

@@ -114,6 +114,9 @@ class Storage(Protocol):
             It lies in another storage.
         """
 
+    def real_path(self, path: str) -> str:
+        """Return a path with all links on it followed, as far as it exists; itself where there are no links."""
+
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:
         """Return the state of a path, or None if nothing is there."""
 
@@ -215,8 +218,16 @@ class Storage(Protocol):
             The error has the path.
         """
 
-    def publish(self, staged: str, final: str) -> None:
-        """Give a file its final name in one step; where `Traits.renames` is not set, the staged file stays as well."""
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:
+        """Give a file its final name in one step; where `Traits.renames` is not set, the staged file stays as well.
+
+        Parameters
+        ----------
+        staged, final
+            The paths.
+        into
+            The directory that `final` is inside of, in the sense of `inside`, where that is not the storage's own.
+        """
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""

@@ -5,22 +5,28 @@ Strategy
 Spark says that a batch is committed one batch late, and once more after a restart, so cleaning is idempotent: a file
 that is gone was cleaned before. A file that is another one than the batch read, by size, time or version, is left
 alone: it was never read. Failures are warnings: the next batches must not wait for an archive.
+
+A listing follows links, and what it finds may lie anywhere. So files are only taken out of the directories that the
+user named, in storages `inside` them: a file that is a link, or is reached through one, stays where it is, and so does
+a file of a dataset that this package commits, whose records name it.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
-from spark_arrow_ipc.errors import ArrowIpcError, printable
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
 from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import join, parent, root_of
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["Cleaner"]
+__all__ = ["Cleaner", "names_below"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -35,39 +41,122 @@ class Cleaner:
         The storage that holds them.
     archive
         The directory that they are moved to, below which they keep their whole path; None to delete them.
+    roots
+        The directories that files are taken out of; links on the way to them are followed, and none below.
     """
 
     storage: Storage
     archive: str | None
+    roots: tuple[str, ...]
+    _apart: set[str] = field(default_factory=set)
+    """Directories that are known not to lie in the archive."""
+
+    def check(self, files: Sequence[DataFile]) -> None:
+        """Raise if a file lies in the archive, which the stream would then read again.
+
+        Raises
+        ------
+        OptionError
+            A link leads from the source into the archive. The error has the path of the directory.
+        """
+        if self.archive is None:
+            return
+        for directory in {parent(file.path) for file in files} - self._apart:
+            if names_below(self.storage, directory, self.archive) is not None:
+                raise OptionError(
+                    "this directory of the source is the sourceArchiveDir or lies in it, so that each file would be read "
+                    "again when it has been archived; give another sourceArchiveDir, or remove the link that leads there",
+                    path=directory,
+                )
+            self._apart.add(directory)
 
     def clean(self, batch: StreamBatch) -> None:
         """Delete or archive the files of a batch, and warn of those that stay."""
-        each(self._clean, batch.files, waits=self.storage.traits.waits)
+        committed: dict[str, bool] = {}
+        each(lambda file: self._clean(file, committed), batch.files, waits=self.storage.traits.waits)
 
     def archived(self, path: str) -> str:
         """Return the path of a file in the archive."""
         assert self.archive is not None
         return join(self.archive, path[len(root_of(path)) :].lstrip("/"))
 
-    def _clean(self, file: DataFile) -> None:
+    def _clean(self, file: DataFile, committed: dict[str, bool]) -> None:
         try:
-            status = self.storage.status(file.path)
-            if status is None:
-                return
-            same = (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns) and (
-                not file.version or not status.version or status.version == file.version
-            )
-            if status.kind is not Kind.FILE or not same:
-                _LOG.warning("%s: not cleaned, because it has changed since it was read", printable(file.path))
-            elif self.archive is None:
-                self.storage.delete(file.path)
-            else:
-                self._move(file.path, self.archived(file.path))
+            why = self._take_out(file, committed)
         except (OSError, ArrowIpcError) as error:
-            _LOG.warning("%s: not cleaned: %s", printable(file.path), printable(str(error)))
+            why = str(error)
+        if why is not None:
+            _LOG.warning("%s: not cleaned: %s", printable(file.path), printable(why))
 
-    def _move(self, path: str, archived: str) -> None:
-        self.storage.make_directory(parent(archived))
-        self.storage.publish(path, archived)
-        if not self.storage.traits.renames:
-            self.storage.delete(path)
+    def _take_out(self, file: DataFile, committed: dict[str, bool]) -> str | None:
+        """Delete or move a file; return the reason if it stays though it is there."""
+        root = max((root for root in self.roots if relative(file.path, root) != file.path), key=len, default=None)
+        if root is None:
+            return "it is not below a path of this stream any more"
+        root = parent(root) if root == file.path else root
+        storage = self.storage.inside(root)
+        status = storage.status(file.path, follow_links=False)
+        if status is None:
+            return None
+        if status.kind is Kind.LINK:
+            return "it is a link, and what it leads to is not of this directory"
+        same = (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns) and (
+            not file.version or not status.version or status.version == file.version
+        )
+        if status.kind is not Kind.FILE or not same:
+            return "it has changed since it was read"
+        if self._is_committed(storage, parent(file.path), root, committed):
+            return "it is in a dataset that this package commits, whose records name it"
+        if self.archive is None:
+            storage.delete(file.path)
+            return None
+        return self._move(storage, file, self.archive)
+
+    def _is_committed(self, storage: Storage, directory: str, root: str, committed: dict[str, bool]) -> bool:
+        """Return whether a directory, or one above it up to the root, has commit records."""
+        if directory not in committed:
+            has_records = storage.status(join(directory, COMMITS_DIRECTORY), follow_links=False) is not None
+            above = len(directory) > len(root) and self._is_committed(storage, parent(directory), root, committed)
+            committed[directory] = has_records or above
+        return committed[directory]
+
+    def _move(self, storage: Storage, file: DataFile, archive: str) -> str | None:
+        archived = self.archived(file.path)
+        self.storage.make_directory(archive)
+        there = self.storage.inside(archive)
+        found = there.status(archived, follow_links=False)
+        # Where a move is a copy, a process may have died between the copy and the deletion.
+        is_copied = found is not None and not storage.traits.renames and found.nbytes == file.nbytes
+        if found is not None and not is_copied:
+            return "the archive has a file of its name already"
+        there.make_directory(parent(archived))
+        storage.publish(file.path, archived, into=archive)
+        if not storage.traits.renames:
+            storage.delete(file.path)
+        return None
+
+
+def names_below(storage: Storage, directory: str, root: str) -> tuple[str, ...] | None:
+    """Return the names on the way from a root down to a directory, whatever links lead to either; None if it is not there.
+
+    The root itself gives no names. The directory need not exist.
+    """
+    if not storage.traits.directories:
+        inside = directory == root or relative(directory, root) != directory
+        return _names(relative(directory, root)) if inside else None
+    wanted = storage.status(root)
+    names: tuple[str, ...] = ()
+    real, real_root = storage.real_path(directory), storage.real_path(root)
+    while True:
+        # Equal identities of other paths: a mount of the same directory, or names in another case.
+        found = None if wanted is None or wanted.identity is None else storage.status(real)
+        if real == real_root or (wanted is not None and found is not None and found.identity == wanted.identity):
+            return names
+        if parent(real) == real:
+            return None
+        names = (name_of(real), *names)
+        real = parent(real)
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(filter(None, path.split(SEPARATOR)))

@@ -123,6 +123,8 @@ class LogMode:
         if self._waiting.needs_look:
             self._waiting.look(self._new)
         batch = self._waiting.take(limit)
+        if self._cleaner is not None:
+            self._cleaner.check(batch.files)
         for i in range(0, len(batch.files), MOST_FILES):
             part = StreamBatch(batch.files[i : i + MOST_FILES], batch.roots[i : i + MOST_FILES])
             log.append(Entry(part, first, self._low(part.files)))

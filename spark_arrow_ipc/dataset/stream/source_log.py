@@ -84,7 +84,7 @@ class SourceLog:
     """
 
     def __init__(self, storage: Storage, directory: str, paths: tuple[str, ...], *, name_only: bool = False) -> None:
-        self._storage = storage
+        self._storage = storage.inside(directory)
         self._directory = directory
         self._paths = list(paths)
         self._name_only = name_only

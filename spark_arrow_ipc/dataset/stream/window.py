@@ -182,6 +182,8 @@ class WindowMode:
         batch = self._waiting.take(limit)
         if not batch.files:
             return start
+        if self._cleaner is not None:
+            self._cleaner.check(batch.files)
         after = self._after(state, batch, self._looked_at, waits_from=self._waiting.oldest_ns())
         self._late.have_read(batch.files)
         offset = after.to_offset()

@@ -6,14 +6,14 @@ is read by them, unless `sourceLog` or `lateWindow` ask for one of the other mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
-from spark_arrow_ipc.dataset.stream.clean import Cleaner
+from spark_arrow_ipc.dataset.stream.clean import Cleaner, names_below
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
@@ -29,7 +29,7 @@ from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, join, parent
+from spark_arrow_ipc.storage.paths import SEPARATOR, join, parent, relative
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -192,21 +192,28 @@ def _log_options(options: ReadOptions, path: str) -> tuple[tuple[str, str], ...]
 def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> Cleaner | None:
     if stream.clean_source is CleanSource.OFF:
         return None
-    for path in options.paths:
-        directory = storage.resolve(_plain_part(path))
-        while directory:
+    roots = tuple(storage.resolve(_plain_part(path)) for path in options.paths)
+    for root in roots:
+        for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
             if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
                 raise OptionError(
                     "cleanSource would take files out of a dataset that this package commits, and its records name them; "
                     "remove it",
                     path=directory,
                 )
-            directory = "" if directory == parent(directory) else parent(directory)
     archive = None
     if stream.source_archive_dir is not None:
         archive = storage.resolve(stream.source_archive_dir)
         check_beside(storage, options, archive, "sourceArchiveDir")
-    return Cleaner(storage, archive)
+    return Cleaner(storage, archive, roots)
+
+
+def _upwards(directory: str) -> Iterator[str]:
+    """Yield a directory and those above it."""
+    yield directory
+    while directory != parent(directory):
+        directory = parent(directory)
+        yield directory
 
 
 def check_beside(storage: Storage, options: ReadOptions, directory: str, option: str) -> None:
@@ -219,10 +226,9 @@ def check_beside(storage: Storage, options: ReadOptions, directory: str, option:
     """
     for path in options.paths:
         root = storage.resolve(_plain_part(path))
-        inside = root.rstrip(SEPARATOR) + SEPARATOR
-        if directory == root or (
-            directory.startswith(inside) and not any(map(is_hidden, directory[len(inside) :].split(SEPARATOR)))
-        ):
+        by_name = None if relative(directory, root) == directory else relative(directory, root).split(SEPARATOR)
+        ways = (by_name, names_below(storage, directory, root))
+        if any(names is not None and not any(map(is_hidden, names)) for names in ways):
             raise OptionError(
                 f"{option} lies in {root}, where the stream looks for files; give a directory beside it, or one whose name "
                 "begins with _",

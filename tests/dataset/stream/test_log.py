@@ -29,7 +29,7 @@ class Query:
         source = SourceFiles(self.storage, ("memory:/in",), recursive=True)
         waiting = WaitingFiles(source, Admission(self.storage), seconds=lambda: self.now)
         log = SourceLog(self.storage, "memory:/log", ("memory:/in",), name_only=self.options.name_only)
-        cleaner = Cleaner(self.storage, None) if self.clean else None
+        cleaner = Cleaner(self.storage, None, ("memory:/in",)) if self.clean else None
         self.mode = LogMode(waiting, log, self.options, cleaner, clock=lambda: 10**6 * SECOND)
 
     def put(self, **times):

@@ -25,7 +25,7 @@ class Query:
     def __init__(self, *, latest_first=False, cleaner=None, **options):
         self.storage = MemoryStorage(renames=False)
         self.latest_first, self.options = latest_first, WindowOptions(**{"late_seconds": 60} | options)
-        self.cleaner = cleaner and Cleaner(self.storage, cleaner if cleaner != "delete" else None)
+        self.cleaner = cleaner and Cleaner(self.storage, cleaner if cleaner != "delete" else None, ("memory:/in",))
         self.now = 0
         self.restart()
         self.offset = self.mode.initial()

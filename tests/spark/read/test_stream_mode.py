@@ -1,7 +1,9 @@
 """Which mode a stream has, and the options that do not fit its source."""
 
+import pyarrow as pa
 import pytest
 
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import parse_stream
 from spark_arrow_ipc.spark.read.stream_mode import poll_seconds, stream_mode
@@ -36,6 +38,45 @@ def test_an_archive_is_not_where_the_stream_looks(tmp_path, archive, fits, path)
         return
     with pytest.raises(OptionError, match=r"sourceArchiveDir lies in .*/in, where the stream looks"):
         mode_of(tmp_path / path, **options)
+
+
+ALIASES = [
+    # a link, where it leads, the directory of the stream's own by way of it, and whether that is refused at once
+    ("alias", "in", "alias/old", True),
+    ("alias", "in/a", "alias", True),
+    ("alias", "in/_hidden", "alias/old", False),
+    ("in/out", "../other", "in/out", True),
+    ("in/out", "../other", "other/old", False),
+]
+
+
+@pytest.mark.parametrize(("link", "target", "directory", "at_once"), ALIASES)
+def test_a_directory_where_the_stream_looks_is_known_by_any_name(tmp_path, link, target, directory, at_once):
+    for name in ("in/a", "in/_hidden", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / link).symlink_to(target)
+    own = str(tmp_path / directory)
+    for options in ({"cleanSource": "archive", "sourceArchiveDir": own}, {"sourceLog": own}):
+        if not at_once:
+            assert mode_of(tmp_path / "in", **options) is not None
+            continue
+        with pytest.raises(OptionError, match="where the stream looks"):
+            mode_of(tmp_path / "in", **options)
+
+
+@pytest.mark.parametrize("log", [{}, {"sourceLog": "log"}])
+def test_a_file_in_the_archive_is_never_read_again(tmp_path, log):
+    """A link in the source leads to the archive; no row may come twice."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "old").symlink_to(tmp_path / "other")
+    archived = tmp_path / "other" / "in"
+    archived.mkdir(parents=True)
+    with pa.ipc.new_file(archived / "a.arrow", pa.schema([])) as writer:
+        writer.write_batch(pa.record_batch([], []))
+    options = {"cleanSource": "archive", "sourceArchiveDir": str(tmp_path / "other"), "recursiveFileLookup": "true"}
+    mode = mode_of(tmp_path / "in", **options, **{name: str(tmp_path / value) for name, value in log.items()})
+    with pytest.raises(OptionError, match="each file would be read again"):
+        mode.latest(mode.initial(), ALL_AVAILABLE)
 
 
 @pytest.mark.parametrize("path", ["lake", "lake/k=1", "lake/*.arrow"])

@@ -1,0 +1,350 @@
+"""Nothing that follows a link deletes or moves: every command and mode that does either, with links in every place.
+
+The second half is a table of all calls in the package that delete or move, with the origin of their paths.
+"""
+
+import ast
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, planned, save_files
+
+import spark_arrow_ipc
+from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
+from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.storage.local import LocalStorage
+
+pa = pytest.importorskip("pyarrow")
+
+PARTS = ("k=1", "k=2")
+
+
+def arrow_bytes(n):
+    sink = pa.BufferOutputStream()
+    table = pa.table({"n": [n]})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def state(path):
+    """Return everything at and below a directory: its kind, its mode and, of a file, its bytes and times."""
+    found = {}
+    for entry in sorted([path, *path.rglob("*")]):
+        status = entry.lstat()
+        content = entry.read_bytes() if entry.is_file() else b""
+        found[str(entry)] = (status.st_mode, status.st_nlink, content, status.st_mtime_ns)
+    return found
+
+
+def dropped(data):
+    """Put files into a directory as anybody does."""
+    for i, part in enumerate(PARTS):
+        (data / part).mkdir(parents=True)
+        (data / part / "a.arrow").write_bytes(arrow_bytes(i))
+
+
+def committed(data):
+    """Put files into a directory as a job of this package."""
+    save_files(data, [(part, arrow_bytes(i)) for i, part in enumerate(PARTS)])
+
+
+# Where the link is: a function that puts it there before the work, and one that does after it is planned. Both get the
+# directory that is worked on (for links to it, the name by which it is reached), and the place that nothing may change.
+def above(data, elsewhere):
+    (data.parent / "other").symlink_to(data.parent, target_is_directory=True)
+    return data.parent / "other" / data.name
+
+
+def root(data, elsewhere):
+    data.rename(data.parent / "real")
+    data.symlink_to(data.parent / "real")
+    return data
+
+
+def partition(data, elsewhere):
+    (data / "k=3").symlink_to(elsewhere / "k=1")
+    return data
+
+
+def file(data, elsewhere):
+    (data / "k=1" / "linked.arrow").symlink_to(next((elsewhere / "k=1").glob("*.arrow")))
+    return data
+
+
+def whole_dataset(data, elsewhere):
+    (data / "k=3").symlink_to(elsewhere)
+    return data
+
+
+def unchanged(data, elsewhere):
+    return data
+
+
+def swap(data, elsewhere):
+    """Put a link into the place of a partition, to a directory of files of the same names and times."""
+    shutil.rmtree(elsewhere / "k=1")
+    (data / "k=1").rename(elsewhere / "k=1")
+    (data / "k=1").symlink_to(elsewhere / "k=1")
+
+
+PLACES = {
+    "above": (above, None),
+    "the root": (root, None),
+    "a partition": (partition, None),
+    "a file": (file, None),
+    "after planning": (unchanged, swap),
+    "a committed dataset": (whole_dataset, None),
+}
+
+
+def job(mode, **options):
+    def run(data, planned_now):
+        plan, outputs = planned(data, mode, "k=1:x", "k=3:y", **options)
+        planned_now()
+        finish(plan, outputs)
+
+    return run
+
+
+def aborted(data, planned_now):
+    plan, _ = planned(data, APPEND, "k=1:x", "k=3:y")
+    planned_now()
+    abort(plan.staging)
+
+
+def vacuumed(data, planned_now):
+    job(OVERWRITE, keep_replaced=0)(data, lambda: None)
+    planned(data, OVERWRITE, "k=1:x", "k=3:y")
+    planned_now()
+    vacuum(data, older_than_seconds=0)
+
+
+def given_up(data, planned_now):
+    plan, outputs = planned(data, OVERWRITE, "k=1:x", "k=3:y")
+    with dying("C4.renamed"):
+        finish(plan, outputs)
+    planned_now()
+    give_up(data, plan.staging.jobid)
+
+
+def stream(**options):
+    def run(data, planned_now):
+        stream_mode = pytest.importorskip("spark_arrow_ipc.spark.read.stream_mode").stream_mode
+        from spark_arrow_ipc.spark.options.options import parse_stream
+
+        own = {name: str(data.parent / value) if value.startswith("_") else value for name, value in options.items()}
+        mode = stream_mode(*parse_stream({"path": str(data), **own}))
+        end = mode.latest(mode.initial(), ALL_AVAILABLE)
+        planned_now()
+        mode.committed(end)
+
+    return run
+
+
+def command(*words):
+    def run(data, planned_now):
+        planned_now()
+        out = data.parent / "out"
+        main([str(data) if word == "IN" else str(out / word[4:]) if word.startswith("OUT") else word for word in words])
+
+    return run
+
+
+ACTIONS = {
+    "append": (committed, job(APPEND)),
+    "overwrite": (committed, job(OVERWRITE)),
+    "overwrite of foreign files": (dropped, job(OVERWRITE)),
+    "overwrite some partitions": (committed, job(DYNAMIC)),
+    "overwrite and keep": (committed, job(OVERWRITE, keep_replaced=3600)),
+    "abort": (committed, aborted),
+    "vacuum": (committed, vacuumed),
+    "give up": (committed, given_up),
+    "a stream that deletes": (dropped, stream(cleanSource="delete")),
+    "a stream that archives": (dropped, stream(cleanSource="archive", sourceArchiveDir="_old")),
+    "a stream with a log that deletes": (dropped, stream(cleanSource="delete", sourceLog="_log")),
+    "a stream with a log that archives": (
+        dropped,
+        stream(cleanSource="archive", sourceArchiveDir="_old", sourceLog="_log"),
+    ),
+    "a recursive stream that deletes": (dropped, stream(cleanSource="delete", recursiveFileLookup="true")),
+    "arrowipc vacuum": (committed, command("vacuum", "IN", "--older-than", "0")),
+    "arrowipc split": (committed, command("split", "IN", "OUT", "--rows", "1")),
+    "arrowipc repair": (committed, command("repair", "IN", "OUT")),
+}
+
+
+@pytest.fixture
+def within(monkeypatch):
+    """Let every deletion and every move of a local storage fail that is not inside of a directory."""
+
+    def guarded(name):
+        own = getattr(LocalStorage, name)
+
+        def call(self, *args, **options):
+            assert self.root is not None, f"{name} of {args} in a storage of all paths"
+            return own(self, *args, **options)
+
+        monkeypatch.setattr(LocalStorage, name, call)
+
+    for name in ("delete", "delete_all", "delete_tree", "delete_directory_if_empty", "publish", "put"):
+        guarded(name)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("action", ACTIONS)
+def test_nothing_outside_is_changed(tmp_path, within, action, place):
+    """Whether the action succeeds or refuses is told elsewhere."""
+    prepare, run = ACTIONS[action]
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    prepare(data)
+    shutil.copytree(data, elsewhere)
+    if place == "a committed dataset" and prepare is dropped:
+        shutil.rmtree(elsewhere)
+        save_files(elsewhere, [("", arrow_bytes(7))])
+    put, put_later = PLACES[place]
+    given = put(data, elsewhere)
+    before = state(elsewhere)
+
+    def planned_now():
+        if put_later is not None:
+            put_later(data, elsewhere)
+            before.clear()
+            before.update(state(elsewhere))
+
+    with suppress(ArrowIpcError, OSError):
+        run(given, planned_now)
+    assert before == state(elsewhere)
+
+
+@pytest.mark.parametrize("action", [name for name in ACTIONS if "stream" in name])
+def test_what_is_not_linked_is_taken_away_all_the_same(tmp_path, within, action):
+    data = tmp_path / "data"
+    dropped(data)
+    ACTIONS[action][1](data, lambda: None)
+    assert [] == list(data.rglob("*.arrow"))
+
+
+# ---- every call that deletes or moves, and why no link turns it elsewhere
+
+PACKAGE = Path(spark_arrow_ipc.__file__).parent
+
+INSIDE = (
+    "a storage inside the dataset's directory (`DatasetDirectory`, `StagingDirectory`): no link below it is followed"
+)
+ROOTS = "a storage inside the path that the user named; the target, inside the archive that the user named"
+OWN_LOG = "a storage inside the sourceLog that the user named; names that the log makes"
+NAMED = "the file that the user named, and a new name of our own beside it: a rename replaces a link, and follows none"
+DOOR = "the storage itself: below its root by descriptors, each opened without following a link"
+NO_LINKS = "a storage without links"
+OWN_NAME = "a name that this process made, for itself alone"
+RUNTIME = "a socket's or shared memory's name, made by a server of ours in the user's own runtime directory"
+
+ORIGINS = {
+    "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
+    "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
+    "dataset/write/append_record.py": {"_put": INSIDE, "_delete_marks": INSIDE},
+    "dataset/write/job_plan.py": {"_check_storage": INSIDE},
+    "dataset/write/keep_records.py": {"prune_kept": INSIDE},
+    "dataset/write/publish.py": {"publish_files": INSIDE, "_publish": INSIDE, "_publish_again": INSIDE},
+    "dataset/write/roll_forward.py": {
+        "roll_forward": INSIDE,
+        "_mark_done": INSIDE,
+        "_may_delete": INSIDE,
+        "_delete_old": INSIDE,
+        "_delete": INSIDE,
+        "_delete_many.keep": INSIDE,
+        "_delete_many": INSIDE,
+        "_prune": INSIDE,
+        "delete_expired": INSIDE,
+        "delete_staging": INSIDE,
+    },
+    "dataset/write/staged_file.py": {"remove_staged": INSIDE},
+    "dataset/write/vacuum.py": {"_remove": INSIDE},
+    "ipc/dissociated/server.py": {"Server.close": RUNTIME, "serve": RUNTIME, "_listen_unix": RUNTIME},
+    "ipc/dissociated/shared_memory.py": {"Region.close": RUNTIME, "remove_abandoned": RUNTIME},
+    "ipc/sinks.py": {
+        "PathSink.finish": NAMED,
+        "PathSink.discard": OWN_NAME,
+        "StoredSink.finish": NO_LINKS,
+        "StoredSink.discard": NO_LINKS,
+    },
+    "storage/beneath.py": {"delete_tree": DOOR},
+    "storage/local.py": {
+        "LocalStorage.scratch_file": OWN_NAME,
+        "LocalStorage.put": DOOR,
+        "LocalStorage.put_if_absent": OWN_NAME,
+        "LocalStorage.check_put_if_absent": OWN_NAME,
+        "LocalStorage.publish": DOOR,
+        "LocalStorage.delete": DOOR,
+        "LocalStorage.delete_all": DOOR,
+        "LocalStorage.delete_tree": DOOR,
+        "LocalStorage.delete_directory_if_empty": DOOR,
+        "LocalStorage._deleted_on_error": OWN_NAME,
+    },
+    "storage/hadoop.py": {
+        "HadoopStorage.check_put_if_absent": NO_LINKS,
+        "HadoopStorage.publish": NO_LINKS,
+        "HadoopStorage.delete_all": NO_LINKS,
+        "HadoopStorage._put_absent": NO_LINKS,
+        "HadoopStorage._replace": NO_LINKS,
+        "HadoopStorage._move_into": NO_LINKS,
+    },
+    "storage/memory.py": {"MemoryStorage.delete_all": NO_LINKS, "MemoryStorage.delete_tree": NO_LINKS},
+    "storage/object_store.py": {
+        "ObjectStorage.check_put_if_absent": NO_LINKS,
+        "ObjectStorage.delete.delete": NO_LINKS,
+        "ObjectStorage.delete_tree": NO_LINKS,
+        "ObjectStorage._delete_batch.delete": NO_LINKS,
+        "ObjectStorage._delete_batch": NO_LINKS,
+    },
+}
+"""For each module and function that deletes or moves, the origin of the paths. A new one needs its row here."""
+
+CHANGES = {"delete", "delete_all", "delete_tree", "delete_directory_if_empty", "publish", "unlink", "rename", "renames"}
+CHANGES |= {"rmdir", "removedirs", "rmtree", "move", "truncate"}
+NOT_OF_FILES = {"np", "_EXPORTER"}
+
+
+def is_change(call):
+    """Return whether a call deletes or moves files; `replace` with one argument is a path's, others are a string's."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    name, of = call.func.attr, call.func.value
+    owner = of.id if isinstance(of, ast.Name) else ""
+    is_replace = name == "replace" and (owner == "os" or (len(call.args) == 1 and not call.keywords))
+    return owner not in NOT_OF_FILES and (name in CHANGES or is_replace or (name == "remove" and owner == "os"))
+
+
+def changing(node, above=()):
+    """Yield the function or method of each call that deletes or moves."""
+    for child in ast.iter_child_nodes(node):
+        if is_change(child):
+            yield ".".join(above)
+        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        yield from changing(child, (*above, child.name) if named else above)
+
+
+def test_every_call_that_deletes_or_moves_has_a_reason():
+    found = {
+        path.relative_to(PACKAGE).as_posix(): set(places)
+        for path in PACKAGE.rglob("*.py")
+        if (places := list(changing(ast.parse(path.read_text()))))
+    }
+    assert {module: set(rows) for module, rows in ORIGINS.items()} == found
+
+
+def test_no_storage_of_all_paths_is_made_from_one_inside_to_delete_or_move():
+    """`inside(None)` undoes the protection: it serves to make the dataset's own directory, and to list."""
+    modules = [
+        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if "inside(None)" in path.read_text()
+    ]
+    assert ["dataset/stream/table.py", "dataset/write/existing_files.py", "dataset/write/job_plan.py"] == sorted(
+        modules
+    )
