@@ -1,5 +1,6 @@
 """The commonest mistakes, and what the screen shows of each: they make the table of docs/mistakes.md.
 
+Each is made in a batch and, where streams have it too, in a stream, without ``.schema(...)`` and with it.
 ``python tests/mistakes.py`` makes them in a classic session and writes the table; with ``--connect``, under Spark
 Connect, where there is one more. The tests make them in a classic
 session (tests/spark/test_mistakes.py) and under Spark Connect (tests/spark/test_connect.py).
@@ -16,12 +17,18 @@ from pathlib import Path
 import arrow_files
 import pyarrow as pa
 import pyarrow.parquet
+import pyspark
 
 PAGE = Path(__file__).parents[1] / "docs" / "mistakes.md"
 BEGIN, END = "<!-- begin mistakes -->\n", "<!-- end mistakes -->"
 
 MOST_CHARACTERS = 600
 """Up to the end of our sentence, with the name of Spark's exception and all that Spark puts before."""
+
+READS_STREAMS = pyspark.__version__ >= "4.2"
+"""Spark 4.1 tells a source neither where a query goes on nor how much to read."""
+
+BATCH, STREAM, STREAM_WITH_SCHEMA = "batch", "stream", "stream with a schema"
 
 FLIGHTS = pa.table({"carrier": ["UA", "AA"], "delay": pa.array([1, 2], pa.int64())})
 
@@ -35,7 +42,7 @@ class Mistake:
     code
         What a person writes, for the table.
     act
-        Does it, in a session and a folder that `prepare` has filled.
+        Does it, in a session and a folder that `prepare` has filled, and in one of its ways; returns a started query, if any.
     remedy
         What to do, where the text does not say it.
     connect_only
@@ -47,6 +54,11 @@ class Mistake:
     remedy: str = ""
     connect_only: bool = False
 
+    @property
+    def ways(self):
+        """The ways in which it is made here: `act` names them where they are more than a batch."""
+        return getattr(self.act, "ways", (BATCH,))
+
 
 def prepare(folder):
     """Write the files that the mistakes are made with."""
@@ -56,56 +68,86 @@ def prepare(folder):
     arrow_files.write(folder / "huggingface" / "data-00000-of-00001.arrow", FLIGHTS, stream=True)
     (folder / "huggingface" / "state.json").write_text('{"_data_files": []}')
     (folder / "empty").mkdir()
+    (folder / "parquet").mkdir()
+    pa.parquet.write_table(FLIGHTS, folder / "parquet" / "flights.parquet")
     (folder / "flights.csv").write_text("carrier,delay\nUA,1\n")
     pa.parquet.write_table(FLIGHTS, folder / "flights.parquet")
     whole = (folder / "flights.arrow").read_bytes()
     (folder / "torn.arrow").write_bytes(whole[:-20])
 
 
-def load(path, schema=None, **options):
-    def act(spark, folder):
-        reader = spark.read.format("arrowipc").options(**options)
-        reader = reader if schema is None else reader.schema(schema)
+def load(path, schema=None, source="arrowipc", *, relative=False, **options):
+    def act(spark, folder, way):
+        reader = (spark.read if way == BATCH else spark.readStream).format(source).options(**options)
+        given = schema or ("carrier string, delay bigint" if way == STREAM_WITH_SCHEMA else None)
+        reader = reader if given is None else reader.schema(given)
+        frame = reader.load() if path is None else reader.load(path if relative else f"{folder}/{path}")
         # Under Connect nothing happens before the first action.
-        return (reader.load(f"{folder}/{path}") if path is not None else reader.load()).collect()
+        return frame.collect() and None if way == BATCH else started(frame.writeStream.format("noop"))
 
+    # Under Connect, a relative path of a stream with a schema is one of the server's directory, where it may be.
+    streamed = (STREAM,) * (schema is None) + (STREAM_WITH_SCHEMA,) * (not relative)
+    act.ways = (BATCH, *streamed) if READS_STREAMS else (BATCH,)
     return act
 
 
 def save(path, mode="append", query="SELECT 'UA' AS carrier, 1L AS delay", **options):
-    def act(spark, folder):
+    def act(spark, folder, way):
+        if way == STREAM:
+            return started(streamed(spark, folder).options(**options).option("path", f"{folder}/{path}"))
         writer = spark.sql(query).write.format("arrowipc").options(**options)
         writer = writer if mode is None else writer.mode(mode)
-        writer.save(f"{folder}/{path}")
+        return writer.save(f"{folder}/{path}")
 
+    act.ways = (BATCH,) if mode is None else (BATCH, STREAM)
     return act
 
 
+def streamed(spark, folder):
+    """Return the writer of a stream of rows that come another way than through us."""
+    rows = spark.readStream.schema("carrier string, delay bigint").parquet(f"{folder}/parquet")
+    checkpoint = tempfile.mkdtemp(dir=folder.parent)
+    return rows.writeStream.format("arrowipc").option("checkpointLocation", checkpoint)
+
+
+def started(writer):
+    return writer.trigger(availableNow=True).start()
+
+
 def sql(*statements):
-    def act(spark, folder):
+    def act(spark, folder, _):
         for statement in statements:
             spark.sql(statement.format(folder=folder)).collect()
 
     return act
 
 
-def stale(spark, folder):
-    save("stale")(spark, folder)
+def stale(spark, folder, way):
+    save("stale")(spark, folder, way)
     frame = spark.read.format("arrowipc").load(f"{folder}/stale")
     frame.count()
-    save("stale", "overwrite")(spark, folder)
+    save("stale", "overwrite")(spark, folder, way)
     frame.collect()
 
 
-def without_lz4(spark, folder):
+def without_lz4(spark, folder, way):
     from pyspark_arrowipc import _stand_in
 
     # Under a name of its own, so that the session keeps the real one.
     stand_in = _stand_in("ModuleNotFoundError: No module named 'lz4'")
     lacking = type("Lacking", (stand_in,), {"name": classmethod(lambda _: "arrowipc_lacking")})
     spark.dataSource.register(lacking)
-    spark.read.format("arrowipc_lacking").load(f"{folder}/lake").collect()
+    return load("lake", source="arrowipc_lacking")(spark, folder, way)
 
+
+def table(spark, folder, way):
+    if way == STREAM:
+        return streamed(spark, folder).trigger(availableNow=True).toTable("mistaken_stream")
+    return spark.range(1).write.format("arrowipc").saveAsTable("mistaken")
+
+
+without_lz4.ways = load("lake").ways
+table.ways = (BATCH, STREAM)
 
 VIEW = "`CREATE TEMPORARY VIEW t USING arrowipc OPTIONS (path '...')`"
 
@@ -115,7 +157,7 @@ MISTAKES = {
     "no path": Mistake("load()", load(None)),
     "a relative path under Spark Connect": Mistake(
         'load("flights.arrow")',
-        lambda spark, _: spark.read.format("arrowipc").load("flights.arrow").collect(),
+        load("flights.arrow", relative=True),
         connect_only=True,
     ),
     "an empty directory": Mistake('load("/data/empty")', load("empty")),
@@ -155,47 +197,54 @@ MISTAKES = {
     "data where there must be none": Mistake(
         'mode("append").option("ifExists", "error").save("/data/lake")', save("lake", ifExists="error")
     ),
-    "a table of the catalog": Mistake('df.write.format("arrowipc").saveAsTable("t")', lambda spark, _: spark.range(1).write.format("arrowipc").saveAsTable("mistaken")),
+    "a table of the catalog": Mistake('df.write.format("arrowipc").saveAsTable("t")', table),
     "a query on the path": Mistake(
         "``SELECT * FROM arrowipc.`/data/lake` ``", sql("SELECT * FROM arrowipc.`{folder}/lake`"), VIEW
     ),
     "the package is not installed": Mistake(
         'format("arrowipc")',
-        lambda spark, folder: spark.read.format("arrowipcc").load(f"{folder}/lake").collect(),
+        load("lake", source="arrowipcc"),
         "`arrowipc doctor`, then [deploy.md](deploy.md)",
     ),
     "a package that it needs is missing": Mistake('format("arrowipc")', without_lz4),
 }  # fmt: skip
 
 
-def make(spark, folder, *, connect=False):
-    """Make each mistake, and return the full text that the last line of the screen's traceback begins with."""
+def make(spark, folder, *, connect=False, streams=True):
+    """Make each mistake in each of its ways, and return the full texts that the last lines of the screen begin with."""
     prepare(folder)
-    return {name: made(m, spark, folder) for name, m in MISTAKES.items() if connect or not m.connect_only}
+    made = {name: mistake for name, mistake in MISTAKES.items() if connect or not mistake.connect_only}
+    ways = {name: mistake.ways if streams else (BATCH,) for name, mistake in made.items()}
+    return {name: {way: shown(m, spark, folder, way) for way in ways[name]} for name, m in made.items()}
 
 
-def made(mistake, spark, folder):
+def shown(mistake, spark, folder, way):
+    if way == STREAM_WITH_SCHEMA:  # for a minute a stream takes what it cannot read for a file that is being written
+        for path in folder.rglob("*.*"):
+            path.touch()
     try:
-        mistake.act(spark, folder)
+        query = mistake.act(spark, folder, way)
+        if query is not None and not query.awaitTermination(60):
+            query.stop()
     except Exception as error:  # noqa: BLE001 - whatever the screen shows
         kind = f"{type(error).__module__}.{type(error).__qualname__}"
         return f"{kind}: {error}"
-    return "nothing"
+    return NO_ERROR
 
 
-SENTENCE = re.compile(r"(?:spark_arrow_ipc\.errors\.\w+|\bImportError): .*|\[(?!PYTHON_)[A-Z_.]{9,}\] .*")
+NO_ERROR = "no error"
+SENTENCE = re.compile(r"(?:spark_arrow_ipc\.errors\.\w+|\bImportError): .*|\[(?!PYTHON_|STREAM_)[A-Z_.]{9,}\] .*")
 SPARKS_END = re.compile(r"\s*SQLSTATE: \w+.*|\s*Please make sure.*", re.DOTALL)
 
 
 def sentence(text):
     """Return what is said of the mistake: our sentence, or Spark's own where it refuses before we are asked."""
-    return SPARKS_END.sub("", SENTENCE.search(text)[0])
+    return text if text == NO_ERROR else SPARKS_END.sub("", SENTENCE.search(text)[0])
 
 
 def characters(text):
     """Return the number of characters up to the end of the sentence."""
-    match = SENTENCE.search(text)
-    return match.start() + len(sentence(text))
+    return text.index(sentence(text)) + len(sentence(text))
 
 
 def general(text, folder):
@@ -206,15 +255,37 @@ def general(text, folder):
     return re.sub(r"part-(\d+)-[0-9a-f]+", r"part-\1-5f2f61e1", text.replace("arrowipcc", "arrowipc"))
 
 
-def row(name, text, folder):
-    """Return the row of one mistake."""
+def row(name, ways, folder):
+    """Return the row of one mistake, from what is shown of it in each of its ways."""
     mistake = MISTAKES[name]
     code = mistake.code if "`" in mistake.code else f"`{mistake.code}`"
-    return f"| {name} | {code} | {cell(general(sentence(text), folder))} | {mistake.remedy} |"
+    cells = [cell(general(sentence(ways[BATCH]), folder)), as_stream(ways, folder), mistake.remedy]
+    return f"| {name} | {code} | {' | '.join(cells)} |"
+
+
+def as_stream(ways, folder):
+    """Return what a stream shows: of each way its own sentence, where that is not the one of a batch."""
+    said = {way: general(sentence(ways[way]), folder) for way in (STREAM, STREAM_WITH_SCHEMA) if way in ways}
+    told = {way: "the same" if said[way] == general(sentence(ways[BATCH]), folder) else cell(said[way]) for way in said}
+    alike = told.get(STREAM, told.get(STREAM_WITH_SCHEMA, ""))
+    other = told.get(STREAM_WITH_SCHEMA, alike)
+    return alike if other == alike else f"{alike}; with `.schema(...)` {other}"
 
 
 def cell(text):
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+
+
+def check(name, ways, folder):
+    """Check that each way of a mistake is told in one short sentence of ours or Spark's, which the page has."""
+    for way, text in ways.items():
+        assert SENTENCE.search(text) or (text == NO_ERROR and way == STREAM_WITH_SCHEMA), (way, text)
+        assert "Traceback" not in text, way
+        assert characters(text) <= MOST_CHARACTERS, (way, text)
+    made = row(name, ways, folder)
+    if not READS_STREAMS or len(ways) < len(MISTAKES[name].ways):
+        made = made.rsplit(" | ", 2)[0]  # the page has what streams show beside it
+    assert made in PAGE.read_text(encoding="utf-8"), "python tests/mistakes.py writes the table"
 
 
 def refreshed(page, texts, folder):
@@ -224,8 +295,8 @@ def refreshed(page, texts, folder):
     kept = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()[2:]}
     rows = [row(name, texts[name], folder) if name in texts else kept.get(name, name) for name in MISTAKES]
     head = [
-        "| mistake | for example | what the screen shows | the way out, where the text has none |",
-        "|---|---|---|---|",
+        "| mistake | for example | what the screen shows | as a stream | the way out, where the text has none |",
+        "|---|---|---|---|---|",
     ]
     return "".join([before, BEGIN, "\n".join([*head, *rows, ""]), END, after])
 
@@ -241,8 +312,8 @@ def main():
     spark = builder.getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         texts = make(spark, Path(folder), connect=connect)
-        for name, text in texts.items():
-            print(f"{name}: {characters(text)}")
+        for name, ways in texts.items():
+            print(f"{name}: {', '.join(f'{way} {characters(text)}' for way, text in ways.items())}")
         page = refreshed(PAGE.read_text(encoding="utf-8"), texts, Path(folder))
     PAGE.write_text(page, encoding="utf-8")
     spark.stop()

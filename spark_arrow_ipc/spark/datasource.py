@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql import types as s
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.spark.options.options import (
@@ -49,6 +49,7 @@ _NO_TABLE = (
 )
 _NO_PATH = f"there is no path: give one to load(path) or save(path). {_NO_TABLE}"
 
+_NO_STREAM_SOURCE = "there is no path: give one to load(path). A table of Spark's catalog reaches this source without its path and options"
 _NO_STREAM_PATH = "there is no path: give one to start(path) or option('path', ...)"
 
 _TABLE_KEY = "provider"
@@ -81,15 +82,14 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         tune_worker()
         return found
 
-    @short_errors
-    def streamReader(self, schema: s.StructType) -> ArrowIpcStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a streaming query.
+    def streamReader(self, schema: s.StructType) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a streaming query; it raises what is wrong, since Spark shows no error that this raises."""
+        try:
+            return self._stream_reader(schema)
+        except Exception as error:  # noqa: BLE001 - each would be shown as an UnboundLocalError of Spark's
+            return RefusedStreamReader(error)
 
-        Raises
-        ------
-        UnsupportedError
-            This is Spark 4.1, which tells a source neither where to go on after a restart nor how much to read.
-        """
+    def _stream_reader(self, schema: s.StructType) -> ArrowIpcStreamReader:
         try:
             from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
         except ModuleNotFoundError as error:
@@ -133,6 +133,25 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         writer = ArrowIpcStreamWriter.plan(schema, options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
+
+
+class RefusedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as above
+    """Raises an error of `ArrowIpcDataSource.streamReader` in whatever Spark calls first.
+
+    Spark's runner stops the reader in a ``finally`` behind `streamReader`, also where that raised and there is no reader:
+    the person would see the UnboundLocalError of that line.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    @short_errors
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._error
+
+    # Spark 4.2 begins with getDefaultReadLimit, Spark 4.1 with initialOffset, and each with partitions after a restart.
+    getDefaultReadLimit = initialOffset = latestOffset = reportLatestOffset = _refuse  # noqa: N815 - Spark's names
+    partitions = commit = read = _refuse
 
 
 def reader_of(options: ReadOptions) -> type[ArrowIpcBatchReader | ArrowIpcBlockReader]:
@@ -192,14 +211,14 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 def _stream_options(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
     """Parse the options of reading a stream, which must name a path."""
     parsed, stream = parse_stream(options)
-    _check_read(parsed)
+    _check_read(parsed, _NO_STREAM_SOURCE)
     check_paths(filter(None, [stream.source_archive_dir, stream.source_log]))
     return parsed, stream
 
 
-def _check_read(parsed: ReadOptions) -> None:
+def _check_read(parsed: ReadOptions, no_path: str = _NO_PATH) -> None:
     if not parsed.paths:
-        raise OptionError(_NO_PATH)
+        raise OptionError(no_path)
     check_paths([*parsed.paths, *filter(None, [parsed.base_path])])
 
 

@@ -108,7 +108,7 @@ def test_before_spark_4_2_the_error_says_what_is_needed(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "spark_arrow_ipc.spark.read.stream_reader", raising=False)
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
     with pytest.raises(UnsupportedError, match=r"needs Spark 4\.2 or later"):
-        ArrowIpcDataSource({"path": str(tmp_path)}).streamReader(None)
+        ArrowIpcDataSource({"path": str(tmp_path)}).streamReader(None).initialOffset()
 
 
 def test_no_class_of_ours_takes_filters():

@@ -18,8 +18,7 @@ from spark_arrow_ipc.errors import OptionError
 __all__ = ["COMPUTED", "CONDITIONS", "STRINGS", "Tokens"]
 
 _ALLOWED: Final = (
-    "where takes comparisons, IN, BETWEEN, LIKE, startswith, endswith, contains and IS [NOT] NULL, with AND, OR and NOT, "
-    "over columns and literals (docs/options.md has its grammar); filter the DataFrame for everything else"
+    "where takes comparisons with AND, OR and NOT (docs/options.md has all); filter the DataFrame for everything else"
 )
 _EXCERPT: Final = 20
 """Characters shown on each side of a mistake."""

@@ -250,10 +250,13 @@ def make_staging(staging: Staging) -> None:
 
     Raises
     ------
-    OSError
-        One cannot be made.
+    OptionError, OSError
+        The dataset's path is a file; or one of them cannot be made.
     """
-    _make_directory(staging.storage.inside(None), staging.root, durable=staging.durable)
+    storage = staging.storage.inside(None)
+    if storage.traits.directories:  # elsewhere a request for each task, and a key may be a prefix too
+        _check_is_no_file(storage, staging.root)
+    _make_directory(storage, staging.root, durable=staging.durable)
     staging.storage.make_directory(staging.directory)
 
 

@@ -8,6 +8,7 @@ import time
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from spark_arrow_ipc.errors import FileChangedError, NotArrowError, OptionError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
@@ -298,3 +299,32 @@ def test_queries_of_spark_end_go_on_and_run_a_batch_again(spark, tmp_path):
     query.stop()
     rows = spark.read.format("arrowipc").load(out)
     assert [(i, i % 2) for i in range(7)] == sorted(map(tuple, rows.collect()))
+
+
+METHODS = {
+    "getDefaultReadLimit": (),
+    "initialOffset": (),
+    "latestOffset": ({}, None),
+    "reportLatestOffset": (),
+    "partitions": ({}, {}),
+    "read": (None,),
+    "commit": ({},),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_mistake_is_said_by_whatever_spark_calls_first(tmp_path, method):
+    """Never by `streamReader`, behind which Spark's runner stops a reader that it does not have."""
+    reader = ArrowIpcDataSource({"path": str(tmp_path), "colums": "n"}).streamReader(None)
+    with pytest.raises(OptionError, match="there is no option colums; did you mean columns"):
+        getattr(pickle.loads(pickle.dumps(reader)), method)(*METHODS[method])
+    reader.stop()
+
+
+def test_a_mistake_in_a_stream_with_a_schema_reaches_the_person(spark, tmp_path):
+    stream = spark.readStream.format("arrowipc").schema("n bigint").option("colums", "n").load(str(tmp_path))
+    query = stream.writeStream.format("noop").start()
+    with pytest.raises(
+        StreamingQueryException, match=r"OptionError: there is no option colums; did you mean columns\n"
+    ):
+        query.awaitTermination(60)
