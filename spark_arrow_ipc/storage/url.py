@@ -24,6 +24,14 @@ ONE_KIND: Final = (
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
 
+_WEB: Final = frozenset({"http", "https"})
+
+_QUERY: Final = {
+    True: re.compile(r"\?"),
+    False: re.compile(r"\?.*(sig|signature|token|credentials?|secret|key|password)[^&/]*=", re.IGNORECASE | re.DOTALL),
+}
+"""What is a query, of a web server and of others, in whose names ``?`` is a character or a pattern's."""
+
 _MOST_CHARACTERS: Final = 1 << 16
 """Length of a path or pattern; keys of object stores have 1,024 bytes at most, paths of HDFS 8,000 characters."""
 
@@ -51,7 +59,7 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
     Raises
     ------
     OptionError
-        It names no place, holds a password, ``.`` or ``..``, a NUL or a lone surrogate, or is too long.
+        It names no place, holds a password, a query, ``.`` or ``..``, a NUL or a lone surrogate, or is too long.
     UnsupportedError
         It is no URL.
     """
@@ -63,6 +71,11 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
             expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
         )
     scheme, host, key = found[1].lower(), found[2], found[3]
+    if _QUERY[scheme in _WEB].search(f"{host}{key}"):
+        raise OptionError(
+            f"the path {scheme}://... has a query (?...), as signed URLs have, and paths are shown in plans and logs; "
+            "read the object by its store's own URL and credentials (s3://, gs://, abfss://, storage.*), or download it"
+        )
     user, at, _ = host.rpartition("@")
     if at and not may_name(user):
         raise OptionError(

@@ -44,6 +44,29 @@ def test_what_may_not_stand_before_an_at_is_not_shown():
     assert "hunter2" not in str(caught.value)
 
 
+QUERIES = [
+    "https://h/x.arrow?X-Amz-Signature=hunter2",
+    "http://h?hunter2",
+    "https://h/../x.arrow?sig=hunter2",
+    "https:///x.arrow?sig=hunter2",
+    "abfss://c@a.dfs.core.windows.net/x.arrow?sv=1&sig=hunter2",
+    "s3://b/x.arrow?X-Amz-Security-Token=hunter2",
+    "hf://h/x.arrow?access_token=hunter2",
+]
+
+
+@pytest.mark.parametrize("path", QUERIES)
+def test_a_query_that_may_be_a_signature_is_refused_and_not_shown(path):
+    with pytest.raises(OptionError, match=r"has a query \(\?...\), as signed URLs have") as caught:
+        clean(path)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["s3://b/part-?.arrow", "s3://b/a?b=c", "s3://b/token=x/a.arrow", "hf://h/?/k=1"])
+def test_a_question_mark_is_a_pattern_or_a_character_elsewhere(path):
+    assert path == clean(path)
+
+
 @pytest.mark.parametrize(("path", "scheme"), [("HF://h", "hf"), ("hf:/h", None), ("/a", None), ("a=hf://b", None)])
 def test_the_scheme_of_a_url(path, scheme):
     assert scheme == url_scheme(path)
