@@ -110,6 +110,8 @@ class StreamDecoder:
         self.flush()
         plans = self._columns.plan(message.version).dictionaries
         in_force = {id_: self._dictionaries.find(id_, plan) for id_, plan in plans.items()}
+        # Before any of it is read: where reads wait, a body is read before its header is checked.
+        self._columns.limits.check("max_batch_bytes", message.body_nbytes, "the body of a batch")
         held = place.held()
 
         def decode() -> RecordBatch:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import struct
 import threading
 import time
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 from arrow_from_pyarrow import batch_to_pyarrow
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc import projection
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 
@@ -101,6 +102,18 @@ def test_an_error_comes_with_its_batch_after_those_before_it(format_, number):
         errors.append((str(caught.value), caught.value.field_path, caught.value.block_number, caught.value.byte_offset))
     assert errors[0] == errors[1]
     assert decoding() == []
+
+
+def test_a_body_beyond_the_budget_is_refused_before_it_is_read():
+    """The same error in every way of reading, and not that the file ends before 512 TB."""
+    data = bytearray(stream_of())
+    messages = pa.ipc.MessageReader.open_stream(bytes(data))
+    body_nbytes = next(message.body.size for message in messages if message.type == "record batch")
+    at = data.find(struct.pack("<q", body_nbytes))
+    data[at : at + 8] = struct.pack("<q", 512 << 40)
+    for threads in (1, 3):
+        with ipc.open(bytes(data), threads=threads) as reader, pytest.raises(LimitError, match="asks for 562,949"):
+            list(reader)
 
 
 def test_a_stream_that_is_broken_does_not_end_when_it_is_asked_again():
