@@ -27,6 +27,8 @@ _SPEC: Final = "the Arrow C data interface, struct ArrowArray"
 _NO_BYTES: Final = memoryview(b"")
 _MOST_SLOTS: Final = 2**62
 """More than fit any memory; beyond it numbers of bytes would not fit an int64."""
+_MOST_FREE_SLOTS: Final = 2**31 - 1
+"""Slots of an array that has no memory (nulls, runs, structs without bitmaps), as `ipc.Limits.max_slots`."""
 _MOST_BUFFERS: Final = 1_000_000
 """Buffers that views point into, as `ipc.Limits.max_buffers`."""
 
@@ -91,6 +93,8 @@ class _Import:
             raise _error(path, "an ArrowArray", "a released one")
         _check(node, type_, path)
         buffers = self._buffers(node, type_, path)
+        if node.length > _MOST_FREE_SLOTS and not any(buffers):
+            raise _error(path, f"at most {_MOST_FREE_SLOTS:,} slots without memory", f"{node.length:,}")
         children = tuple(
             self.array(child, field.type, child_path(type_, path, field))
             for field, child in zip(type_.children, pointers(node.children, node.n_children), strict=True)

@@ -63,6 +63,8 @@ HOSTILE = [
     ("nulls without a bitmap", INT, lambda p: p.structure(null_count=1), "a validity bitmap for 1 nulls, found NULL"),
     ("too few buffers", INT, lambda p: p.structure(buffers=(None,)), "2 buffers for int32, found 1"),
     ("too many buffers", INT, lambda p: p.structure(buffers=(None, NUMBERS, NUMBERS)), "2 buffers for int32, found 3"),
+    ("nulls beyond any table", t.null, lambda p: p.structure(length=2**61, null_count=2**61, buffers=()), "slots without memory"),
+    ("structs of nothing beyond any table", t.struct([]), lambda p: p.structure(length=2**31, buffers=(None,)), "slots without memory"),
     ("buffers at NULL", INT, lambda p: p.structure(buffers=(), n_buffers=2), "2 buffers for int32"),
     ("a needed buffer at NULL", INT, lambda p: p.structure(buffers=(None, None)), "8 bytes: data of int32, found NULL"),
     ("bytes at NULL", t.utf8, lambda p: p.structure(buffers=(None, OFFSETS, None)), "3 bytes: bytes of utf8, found NULL"),
