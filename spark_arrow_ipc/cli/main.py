@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from spark_arrow_ipc import __version__
 from spark_arrow_ipc.cli.shared import progress, render
@@ -127,10 +127,15 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return commands
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors repeat arguments with escapes for what does not print."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(render.printable(message))
+
+
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    parser = argparse.ArgumentParser(
-        prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark."
-    )
+    parser: argparse.ArgumentParser = _Parser(prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark.")
     parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
     group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
     added = {

@@ -32,6 +32,17 @@ def test_an_unknown_command_is_a_usage_error(capsys):
     assert "fetch" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["fe\x1b[31mtch"], ["inspect", "--fe\x1b[31mtch", "x"], ["head", "-n", "\x1b[31m", "x"]]
+)
+def test_a_usage_error_repeats_no_escape_sequence(capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert "\\x1b[31m" in err
+
+
 def test_an_error_is_one_line_and_status_1(tmp_path, capsys):
     assert 1 == main(["inspect", str(tmp_path / "no such file")])
     out, err = capsys.readouterr()
