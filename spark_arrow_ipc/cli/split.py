@@ -2,13 +2,14 @@
 
 Strategy
 --------
-Each file appears when it is whole. An error leaves the whole files before it.
+Each file appears when it is whole. An error removes those before it, and the directory, which is of this run alone.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final, Self
 
 from spark_arrow_ipc import ipc
@@ -17,7 +18,9 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, one_table, positive
 from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["add_arguments", "run"]
 
@@ -46,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = list(each_given(arguments))
     with one_table(given, Chosen.of(arguments)) as table:
         storage.make_directory(storage.resolve(target))
-        parts = _Parts(arguments, target, table)
+        parts = _Parts(arguments, storage, target, table)
         with parts:
             for batch in _cut(arguments, table.batches):
                 parts.write(batch)
@@ -73,8 +76,8 @@ def _cut(arguments: argparse.Namespace, batches: Iterable[RecordBatch]) -> Itera
 class _Parts:
     """Writes record batches into files, one after the other; at least one file."""
 
-    def __init__(self, arguments: argparse.Namespace, target: str, table: Table) -> None:
-        self._arguments, self._target, self._table = arguments, target, table
+    def __init__(self, arguments: argparse.Namespace, storage: Storage, target: str, table: Table) -> None:
+        self._arguments, self._storage, self._target, self._table = arguments, storage, target, table
         self._writer: ipc.Writer | None = None
         self._in_file = 0
         self.rows = self.count = 0
@@ -87,8 +90,13 @@ class _Parts:
             self._open()
         if kind is None:
             self._close()
-        elif self._writer is not None:
+            return
+        if self._writer is not None:
             self._writer.abort()
+        target = self._storage.resolve(self._target)
+        with suppress(OSError, ArrowIpcError):  # the first error is the one to tell
+            self._storage.inside(target).delete_all([join(target, self._name(number)) for number in range(self.count)])
+            self._storage.delete_directory_if_empty(target)
 
     def write(self, batch: RecordBatch) -> None:
         """Append rows, to a new file if the open one is full."""
@@ -103,13 +111,14 @@ class _Parts:
             self._close()
 
     def _open(self) -> ipc.Writer:
-        arguments = self._arguments
-        suffix = ".arrows" if arguments.ipc_format == "stream" else ".arrow"
-        path = join(self._target, f"part-{self.count:05d}{suffix}")
-        self._writer = files.create(arguments, path, self._table.schema, self._table.pairs)
+        path = join(self._target, self._name(self.count))
+        self._writer = files.create(self._arguments, path, self._table.schema, self._table.pairs)
         self.count += 1
         self._in_file = 0
         return self._writer
+
+    def _name(self, number: int) -> str:
+        return f"part-{number:05d}{'.arrows' if self._arguments.ipc_format == 'stream' else '.arrow'}"
 
     def _close(self) -> None:
         if self._writer is not None:

@@ -137,6 +137,15 @@ def test_files_of_so_many_rows(capsys, source, tmp_path, options, expected):
     assert 1 == run(capsys, "split", source, target, "--rows", "1")[0]
 
 
+def test_a_broken_file_leaves_no_part(capsys, tmp_path):
+    with pa.ipc.new_stream(str(tmp_path / "torn.arrows"), TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=100)
+    content = (tmp_path / "torn.arrows").read_bytes()
+    (tmp_path / "torn.arrows").write_bytes(content[: len(content) - 200])
+    assert 1 == run(capsys, "split", tmp_path / "torn.arrows", tmp_path / "parts", "--rows", "50")[0]
+    assert ["torn.arrows"] == [path.name for path in tmp_path.iterdir()]
+
+
 def test_files_of_so_many_bytes(capsys, source, tmp_path):
     target = tmp_path / "parts"
     assert 0 == run(capsys, "split", source, target, "--bytes", "9000", "--compression", "none")[0]
