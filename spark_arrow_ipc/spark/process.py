@@ -65,7 +65,9 @@ class _ShortErrors(ContextDecorator):
         return None
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        is_persons = isinstance(error, ArrowIpcError) or (isinstance(error, OSError) and error.filename is not None)
+        is_persons = isinstance(error, (ArrowIpcError, ConnectionError, TimeoutError)) or (
+            isinstance(error, OSError) and error.filename is not None
+        )
         if is_persons and is_sparks():
             os.environ.setdefault(_HIDE_TRACEBACK, "1")
 
@@ -73,6 +75,6 @@ class _ShortErrors(ContextDecorator):
 short_errors: Final = _ShortErrors()
 """Lets Spark show errors about options, paths and files without a traceback; a context and a decorator.
 
-These are every `ArrowIpcError`, and errors of the file system that name a file. All others are faults of this package
-and keep their traceback, and so does everything if the variable is set already, even to nothing.
+These are every `ArrowIpcError`, errors of the file system that name a file, and those of connections. All others are
+faults of this package and keep their traceback, and so does everything if the variable is set already, even to nothing.
 """

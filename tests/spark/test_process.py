@@ -60,6 +60,8 @@ ERRORS = {
     "an option": (OptionError("no"), None, True, "1"),
     "a commit": (CommitError("no"), None, True, "1"),
     "a file": (PermissionError(13, "Permission denied", "/data"), None, True, "1"),
+    "a server": (ConnectionError("the server says: the token is wrong"), None, True, "1"),
+    "a server that is silent": (TimeoutError("the server sent nothing"), None, True, "1"),
     "no file": (OSError(9, "Bad file descriptor"), None, True, None),
     "a fault of ours": (KeyError("x"), None, True, None),
     "the person asks for tracebacks": (OptionError("no"), "", True, ""),
