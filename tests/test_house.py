@@ -449,5 +449,21 @@ def test_python_in_the_papers_is_python(path):
         ast.parse(block)
 
 
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_run_what_was_looked_at(path):
+    """Actions by commit, with the version for people; checkouts keep no credentials; tools of a release by hash."""
+    text = path.read_text()
+    uses = re.findall(r"uses: (.*)", text)
+    assert uses
+    assert [] == [use for use in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[0-9.]+", use)]
+    checkouts = re.findall(r"uses: actions/checkout@.*\n((?:        .*\n)*)", text)
+    assert all("persist-credentials: false" in options for options in checkouts)
+    installed = re.findall(r"^ *- run: python -m pip install (.*)", text, re.MULTILINE)
+    assert all(what.startswith(("-e ", "--require-hashes ")) for what in installed)
+
+
 def test_shell_scripts_are_executable():
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
