@@ -135,7 +135,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    parser: argparse.ArgumentParser = _Parser(prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark.")
+    parser: argparse.ArgumentParser = _Parser(
+        prog="arrowipc", description="Inspect, check and repair Arrow IPC files, without Spark."
+    )
     parser.add_argument("--version", action="version", version=f"arrowipc {__version__}")
     group = parser.add_subparsers(dest="command", metavar="COMMAND", required=False)
     added = {

@@ -34,6 +34,7 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.storage.url import has_query
 
 __all__ = ["Verdict", "add_arguments", "examine", "run"]
 
@@ -92,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(lines), flush=True)
 
     def refused(path: str, error: ArrowIpcError | OSError) -> None:
-        tell(Verdict(path, error=error))
+        # A signed URL is refused because its signature would be shown.
+        tell(Verdict(f"{path.partition('?')[0]}?..." if has_query(path) else path, error=error))
 
     for given in inputs.each_input(
         arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage

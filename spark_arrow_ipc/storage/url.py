@@ -14,7 +14,7 @@ from typing import Final
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
 
-__all__ = ["ONE_KIND", "clean_url", "split_url", "url_scheme"]
+__all__ = ["ONE_KIND", "clean_url", "has_query", "split_url", "url_scheme"]
 
 ONE_KIND: Final = (
     "one read takes either local paths or those of object stores, of Hadoop, or of other schemes; read each and unite "
@@ -44,6 +44,12 @@ def url_scheme(path: str) -> str | None:
     return None if found is None else found[1].lower()
 
 
+def has_query(path: str) -> bool:
+    """Return True if a path is a URL with a query, as signed ones have, or that may hold a secret in one."""
+    found = _URL.fullmatch(path)
+    return found is not None and _QUERY[found[1].lower() in _WEB].search(f"{found[2]}{found[3]}") is not None
+
+
 def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
     """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
 
@@ -71,7 +77,7 @@ def clean_url(path: str, *, place: str, may_name: Callable[[str], bool]) -> str:
             expected=f"a path or pattern of at most {_MOST_CHARACTERS:,} characters", found=f"{len(path):,}"
         )
     scheme, host, key = found[1].lower(), found[2], found[3]
-    if _QUERY[scheme in _WEB].search(f"{host}{key}"):
+    if has_query(path):
         raise OptionError(
             f"the path {scheme}://... has a query (?...), as signed URLs have, and paths are shown in plans and logs; "
             "read the object by its store's own URL and credentials (s3://, gs://, abfss://, storage.*), or download it"

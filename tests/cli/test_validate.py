@@ -75,6 +75,12 @@ def test_a_directory_stands_for_the_files_in_it(capsys, tmp_path, sound, broken)
     assert (1, [str(broken), str(sound)]) == (status, [line.split(": ")[0] for line in out.splitlines()])
 
 
+def test_a_signature_in_a_url_is_not_repeated(capsys):
+    status, out = validated(capsys, "https://127.0.0.1:1/x.arrow?sig=geheim")
+    assert (1, False) == (status, "geheim" in out)
+    assert out.startswith("https://127.0.0.1:1/x.arrow?...: bad: the path https://... has a query")
+
+
 NOWHERE = [
     (
         "a path that is not there",
