@@ -286,12 +286,25 @@ def _resolve(
                     found=type_name(type_),
                 )
             fields = type_.fields
-        position = find(fields, step, positions, above)
+        try:
+            position = find(fields, step, positions, above)
+        except ColumnNotFoundError as error:
+            _add_hint(error, fields, steps[level:])
+            raise
         if position is None:
             return None
         positions = (*positions, position)
         above = _place(fields[position].name, above)
     return positions
+
+
+def _add_hint(error: ColumnNotFoundError, fields: Sequence[t.Field], steps: Sequence[int | str]) -> None:
+    """Add a hint to the error for an absent name, with a hint where a name with dots was meant."""
+    for end in range(len(steps), 1, -1):
+        if ".".join(map(str, steps[:end])) in {field.name for field in fields}:
+            quoted = ".".join(map(str, steps[:end])).replace("`", "``")
+            error.message = f"{error.message} (a name with a dot stands in backticks: `{quoted[:_LONGEST_NAME]}`)"
+            break
 
 
 class _AnyCase:

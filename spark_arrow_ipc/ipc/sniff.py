@@ -17,8 +17,10 @@ HEAD_NBYTES: Final = 80
 _LEGACY_LEAST: Final = 16
 """The least bytes of a schema message's flatbuffer."""
 
+_CONVERT: Final = ", or make an Arrow file of it with 'arrowipc convert'"
+
 _SIGNATURES: Final = (
-    (b"PAR1", "Parquet; use spark.read.parquet"),
+    (b"PAR1", f"Parquet; use spark.read.parquet{_CONVERT}"),
     (b"FEA1", "Feather version 1, which is not Arrow IPC; rewrite it with an Arrow release that still reads it"),
     (b"ORC", "ORC; use spark.read.orc"),
     (b"Obj\x01", "Avro; use spark.read.format('avro')"),
@@ -70,7 +72,7 @@ def sniff(first: bytes | memoryview, nbytes: int | None = None) -> Format:
     elif MAGIC.startswith(head):
         finding = f"only {len(head)} bytes: the file is truncated; copy or write it again"
     elif _is_text(head):
-        text = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json"
+        text = f"what looks like text: {head!r}; for CSV use spark.read.csv, for JSON spark.read.json{_CONVERT}"
         raise NotArrowError(expected=expected, found=text, byte_offset=0)
     else:
         raise NotArrowError(expected=expected, found=f"the bytes {head.hex(' ')}", byte_offset=0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
-from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
 from spark_arrow_ipc.spark.options.options import (
     ReadOptions,
     SparkWriteOptions,
@@ -50,6 +50,9 @@ _NO_TABLE = (
 _NO_PATH = f"there is no path: give one to load(path) or save(path). {_NO_TABLE}"
 
 _NO_STREAM_SOURCE = "there is no path: give one to load(path). A table of Spark's catalog reaches this source without its path and options"
+_SHOWN = 200
+"""Characters of a path in an error."""
+
 _NO_STREAM_PATH = "there is no path: give one to start(path) or option('path', ...)"
 
 _TABLE_KEY = "provider"
@@ -223,7 +226,14 @@ def _check_read(parsed: ReadOptions, no_path: str = _NO_PATH) -> None:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Refuse relative paths where the working directory is Spark's."""
+    """Refuse relative paths where the working directory is Spark's, and those of a home, which a shell would expand."""
+    paths = list(paths)
+    of_home = next((path for path in paths if path.split("/")[0] == "~"), None)
+    if of_home is not None:
+        raise OptionError(
+            f"the path {cut_repr(of_home, _SHOWN)} begins with ~, which only shells replace by the home directory: give "
+            f"os.path.expanduser({cut_repr(of_home, _SHOWN)}), or ./~ for a directory of this name"
+        )
     relative = next(filter(is_relative, paths), None)
     if relative is not None and is_session_directory():
         raise OptionError(

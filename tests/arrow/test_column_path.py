@@ -1,5 +1,6 @@
 """Column paths: how they are written, what they stand for, and what is selected by several of them."""
 
+import re
 import time
 
 import pytest
@@ -220,3 +221,19 @@ def test_a_long_path_is_cut_off_at_its_beginning():
     assert path.startswith("...p")
     assert path.endswith("p.x")
     assert 503 == len(path)
+
+
+DOTTED = [
+    ("a.b", ("a.b", "c"), "`a.b`"),
+    ("a.b.c", ("a.b.c", "a.b"), "`a.b.c`"),
+    ("s.x.y", ("a", "s"), "`x.y`"),
+]
+
+
+@pytest.mark.parametrize(("asked", "names", "hint"), DOTTED)
+def test_a_name_with_a_dot_is_told_from_a_field(asked, names, hint):
+    """``columns=a.b`` of a file whose column is called so."""
+    inner = t.Struct((t.field("x.y", t.int32),))
+    fields = [t.field(name, inner if name == "s" else t.int32) for name in names]
+    with pytest.raises(ColumnNotFoundError, match=re.escape(f"(a name with a dot stands in backticks: {hint})")):
+        resolve(fields, parse_paths(asked)[0])

@@ -166,8 +166,8 @@ def path(example: str, meaning: str) -> str | None:
 
 
 def time(meaning: str) -> str | None:
-    """Declare an option that is a time, which is parsed where the time zone is known; None when it is absent."""
-    return optional(parsers.not_blank, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=kinds.TIME)
+    """Declare an option that is a time, whose instant is found where the time zone is known; None when it is absent."""
+    return optional(parsers.time, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=kinds.TIME)
 
 
 def column_list(example: str, meaning: str) -> tuple[ColumnPath, ...] | None:

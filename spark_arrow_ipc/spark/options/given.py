@@ -8,6 +8,7 @@ Nothing is guessed: an unknown option, an option of another side and a value of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,37 @@ _SHOWN = 200
 
 _SPARK_KEYS = frozenset({"checkpointlocation"})
 """Options that Spark adds itself and that a batch job ignores."""
+
+
+_WHERE = {"read": "the option where takes a predicate in Spark's SQL"}
+_COLUMNS = {"read": "the option columns takes the names of the columns to read"}
+_LIMIT = {"read": "take the first rows of the DataFrame with limit(n), or fewer with the option where"}
+_SCHEMA = {
+    "read": "give the types of columns to schema(...) before load",
+    "written": "a DataFrame is written as it is: cast its columns",
+}
+_INFERRED = {
+    "read": "Arrow files have their schema (for the names of directories there is partitionTypeInference); remove it"
+}
+_TEXT = {"read": "it is for text files, and Arrow files have names and types; remove it"} | {
+    "written": "it is for text files; remove it"
+}
+_ROWS = {
+    "read": "the option outputBatchRows bounds the rows of a batch that Spark gets",
+    "written": "the options recordBatchRows and recordBatchBytes bound a record batch",
+}
+_MEANT: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(("filter", "filters", "predicate", "predicates", "condition", "query", "pushdown"), _WHERE),
+    **dict.fromkeys(("select", "column", "usecols", "fields", "projection", "columnnames"), _COLUMNS),
+    **dict.fromkeys(("limit", "nrows", "maxrows", "head", "rows"), _LIMIT),
+    **dict.fromkeys(("schema", "userschema", "dtype", "types"), _SCHEMA),
+    **dict.fromkeys(("inferschema", "samplingratio", "enforceschema"), _INFERRED),
+    **dict.fromkeys(("header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "nullvalue"), _TEXT),
+    **dict.fromkeys(("batchsize", "batchrows", "maxrecordsperbatch", "rowgroupsize", "chunksize"), _ROWS),
+    "codec": {"written": "the option compression names the codec"},
+    "mode": {"read": "the options ignoreCorruptFiles and recover say what is done with broken files", "written": "call mode(...) of the writer"},
+}  # fmt: skip
+"""By an option that other sources have, in lower case and without _: what stands for it here where data is read or written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +137,14 @@ def _value(option: Option, string: str) -> Any:
     except ValueError as error:
         raise OptionError(
             f"the option {option.name} must be {option.expected}, and is {cut_repr(string, _SHOWN)}; "
-            f"for example: {option.example}"
+            f"for example: {_list_of_python(string) or option.example}"
         ) from error
+
+
+def _list_of_python(string: str) -> str | None:
+    """Return the JSON array for the text of a list of strings in Python, which Spark's ``options`` makes of one."""
+    strings = re.fullmatch(r"\[\s*'[^'\\\"]*'(\s*,\s*'[^'\\\"]*')*\s*\]", string[:_SHOWN])
+    return None if strings is None else string.replace("'", '"')
 
 
 def _check_text(key: str, string: str) -> None:
@@ -133,6 +171,9 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
             )
     import difflib  # only for errors, so that workers start without it
 
+    meant = _MEANT.get(key.lower().replace("_", ""), {}).get(side.done.split()[0])
+    if meant is not None:
+        raise OptionError(f"there is no option {key}; {meant}")
     names = {option.name.lower(): option.name for option in side}
     near = difflib.get_close_matches(key[:_SHOWN].lower(), names, n=1)
     if near:

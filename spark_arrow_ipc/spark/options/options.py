@@ -149,7 +149,8 @@ class ReadOptions:
     recursive_file_lookup: bool = d.flag(
         "false", "Whether files in subdirectories of any depth are read; names of directories are then not columns."
     )
-    path_glob_filter: str | None = d.string(
+    path_glob_filter: str | None = d.optional(
+        parsers.file_pattern,
         "a pattern of a file's name",
         "part-*.arrow",
         "Only files whose names match are read. Names of directories do not matter.",
@@ -167,8 +168,9 @@ class ReadOptions:
     partition_type_inference: bool = d.flag(
         "true", "Whether the types of partition columns are inferred from their values; else they are strings."
     )
-    time_zone: str | None = d.string(
-        "a time zone's name or offset",
+    time_zone: str | None = d.optional(
+        parsers.time_zone,
+        "a time zone's name or offset that Spark and this machine know",
         "Europe/Berlin",
         "The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes "
         "the session's, which only tasks know, and timestamps in the names of directories are `timestamp_ntz`.",
@@ -290,8 +292,12 @@ class SparkWriteOptions:
         "The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any "
         "order; a task writes one file for each partition.",
     )
-    max_records_per_file: int | None = d.optional_count(
-        "1000000", "How many rows a file has at most; without it, a task writes one file (one for each partition)."
+    max_records_per_file: int | None = d.optional(
+        parsers.count_or_zero,
+        "a whole number",
+        "1000000",
+        "How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition).",
+        kind=kinds.INTEGER,
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",

@@ -52,6 +52,11 @@ def count(string: str) -> int:
     return int(string)
 
 
+def count_or_zero(string: str) -> int | None:
+    """Parse a whole number as `count`, or 0 to None."""
+    return None if string.strip() == "0" else count(string)
+
+
 def integer(string: str) -> int:
     """Parse a whole number, which may have a sign."""
     if re.fullmatch(r"[+-]?[0-9]+", string.strip()) is None or abs(int(string)) > _MOST:
@@ -107,6 +112,29 @@ def compression(string: str) -> CompressionType | None:
 def not_blank(given: str) -> str:
     """Return a string as it is; a blank one is refused."""
     return given if given.strip() else _refuse(given)
+
+
+def file_pattern(string: str) -> str:
+    """Return a pattern of names of files as it is, if it can be compiled."""
+    from spark_arrow_ipc.dataset.listing.globs import compile_name  # workers start without it
+
+    compile_name(not_blank(string))
+    return string
+
+
+def time(string: str) -> str:
+    """Return a time as it is, if it can be read."""
+    from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp  # workers start without it
+
+    return string if parse_timestamp(string) is not None else _refuse(string)
+
+
+def time_zone(string: str) -> str:
+    """Return the name of a time zone as it is, if Spark and this machine know it."""
+    from spark_arrow_ipc.dataset.time_zones import zone  # workers start without it
+
+    zone(string)
+    return string
 
 
 def path(string: str) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.predicate.conjuncts import explained
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
-from spark_arrow_ipc.errors import OptionError, error_context
+from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -67,12 +67,11 @@ class MatchingRows:
         UnsupportedError
             Spark has no type for a column that it names.
         """
-        with error_context(field_path="where"):
-            try:
-                predicate = parse(sql)
-            except OptionError as error:
-                raise explained(error, sql, parse) from error.__cause__
-            paths = [resolve(schema.fields, column.path) for column in p.columns(predicate)]
+        try:
+            predicate = parse(sql)
+        except OptionError as error:
+            raise explained(error, sql, parse) from error.__cause__
+        paths = [resolve(schema.fields, column.path) for column in p.columns(predicate)]
         positions = tuple(dict.fromkeys(path[0] for path in paths))
         named = Schema(tuple(schema.fields[i] for i in positions))
         options = ReadOptions()

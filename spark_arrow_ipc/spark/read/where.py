@@ -37,7 +37,7 @@ from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_filter, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 
@@ -169,11 +169,10 @@ class Where:
         OptionError
             The string is not a predicate.
         """
-        with error_context(field_path="where"):
-            try:
-                predicate = parse(sql)
-            except OptionError as error:
-                raise explained(error, sql, parse) from error.__cause__
+        try:
+            predicate = parse(sql)
+        except OptionError as error:
+            raise explained(error, sql, parse) from error.__cause__
         positions = {column.path: _position(asked, column.path) for column in p.columns(predicate)}
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}

@@ -3,11 +3,19 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.options import OPTIONS, READING, STREAMING, WRITING, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import (
+    OPTIONS,
+    READING,
+    STREAMING,
+    WRITING,
+    ReadOptions,
+    SparkWriteOptions,
+    parse_stream,
+)
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),
-    "far miss": ({"header": "true"}, "there is no option header for reading; docs/options.md has all of them, and 'python -m spark_arrow_ipc.spark.options' prints"),
+    "far miss": ({"zzz": "true"}, "there is no option zzz for reading; docs/options.md has all of them, and 'python -m spark_arrow_ipc.spark.options' prints"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
     "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),
@@ -20,6 +28,16 @@ READ_ERRORS = {
     "headers and a predicate": ({"metadataOnly": "true", "where": "a"}, "the option where has no meaning"),
     "no predicate": ({"where": " "}, "must be a predicate in Spark's SQL"),
     "no list": ({"columns": "a,,b"}, "the option columns must be column names separated by commas"),
+    "filter": ({"filter": "a = 1"}, "there is no option filter; the option where takes a predicate in Spark's SQL"),
+    "predicate": ({"predicate": "a = 1"}, "there is no option predicate; the option where takes"),
+    "select": ({"select": "a"}, "there is no option select; the option columns takes the names of the columns"),
+    "limit": ({"limit": "5"}, "there is no option limit; take the first rows of the DataFrame with limit(n)"),
+    "schema": ({"schema": "a int"}, "there is no option schema; give the types of columns to schema(...)"),
+    "inferSchema": ({"inferSchema": "true"}, "there is no option inferSchema; Arrow files have their schema"),
+    "batch_size": ({"batch_size": "10"}, "there is no option batch_size; the option outputBatchRows"),
+    "batchSize": ({"batchSize": "10"}, "there is no option batchSize; the option outputBatchRows"),
+    "header": ({"header": "true"}, "there is no option header; it is for text files"),
+    "a list of Python's": ({"columns": "['id', 'a b']"}, """is "['id', 'a b']"; for example: ["id", "a b"]"""),
 }  # fmt: skip
 
 
@@ -39,6 +57,11 @@ WRITE_ERRORS = {
         {"partitionBy": "all"},
         "the option partitionBy must be column names separated by commas",
     ),
+    "batch_size": (
+        {"batch_size": "10"},
+        "there is no option batch_size; the options recordBatchRows and recordBatchBytes",
+    ),
+    "codec": ({"codec": "zstd"}, "there is no option codec; the option compression names the codec"),
     "a pair without a key": ({"metadata.": "1"}, "there is no option metadata."),
     "contradiction": ({"compression": "none", "compressionLevel": "1"}, "no meaning with compression=none"),
 }
@@ -50,6 +73,30 @@ def test_a_wrong_option_of_a_write_is_an_error_that_says_what_is_right(case):
     with pytest.raises(OptionError) as caught:
         SparkWriteOptions.parse(given)
     assert expected in str(caught.value)
+
+
+FREE = ("path", "basePath", "token", "commitToken", "sourceLog", "sourceArchiveDir", "where", "metadata.*", "storage.*")
+"""Options that take every string that is not blank; a predicate is parsed where the columns are known."""
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@pytest.mark.parametrize("parse", [ReadOptions.parse, SparkWriteOptions.parse, parse_stream])
+def test_every_option_with_a_bad_value_names_itself_the_value_and_what_is_right(option, parse):
+    side = {ReadOptions.parse: READING, SparkWriteOptions.parse: WRITING}.get(parse, READING)
+    is_of_side = side.option(option.name) is not None or (parse is parse_stream and STREAMING.option(option.name))
+    name = option.name.replace("*", "key")
+    for bad in (" ",) if option.name in FREE else (" ", "["):
+        with pytest.raises(OptionError) as caught:
+            parse({name: bad})
+        words = str(caught.value)
+        assert option.name in words
+        assert option.is_secret or not is_of_side or repr(bad) in words
+        assert not is_of_side or (option.expected in words and option.example in words)
+
+
+def test_no_limit_of_rows_is_zero_as_in_spark():
+    assert SparkWriteOptions.parse({"maxRecordsPerFile": "0"}).max_records_per_file is None
+    assert SparkWriteOptions.parse({"maxRecordsPerFile": "7"}).max_records_per_file == 7
 
 
 HOSTILE = {

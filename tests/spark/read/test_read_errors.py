@@ -8,10 +8,13 @@ import arrow_files
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 D = decimal.Decimal
 TABLE = pa.table({"carrier": ["UA", "AA"], "delay": [1, 2]})
@@ -316,3 +319,14 @@ def test_a_batch_that_asks_for_too_much_memory_is_refused(spark, tmp_path):
     path = sound(tmp_path / "a.arrow")
     message = raised(reader(spark, maxBatchBytes="16").load(path).collect)
     assert missing(message, [f"LimitError: {path}: ", "max_batch_bytes"]) == [], message
+
+
+@pytest.mark.parametrize("path", ["~", "~/flights", "~/a/b.arrow"])
+@pytest.mark.parametrize("call", ["schema", "writer", "streamWriter"])
+def test_a_path_of_a_home_is_refused_before_a_directory_of_that_name_is_made(path, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = ArrowIpcDataSource({"path": path})
+    arguments = () if call == "schema" else (s.StructType(), False)
+    with pytest.raises(OptionError, match="begins with ~, which only shells replace by the home directory"):
+        getattr(source, call)(*arguments)
+    assert not list(tmp_path.iterdir())
