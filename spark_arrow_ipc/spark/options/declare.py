@@ -23,7 +23,7 @@ from spark_arrow_ipc.spark.options import kinds, parsers
 from spark_arrow_ipc.spark.options.kinds import Kind
 
 __all__ = [
-    "Option", "byte_size", "byte_size_or_zero", "column_list", "column_list_or", "count", "declared", "duration", "flag", "one_of",
+    "Option", "byte_size", "byte_size_or_zero", "column_list", "column_list_or", "count", "declared", "duration", "flag", "limit", "one_of",
     "option", "optional", "optional_byte_size", "optional_count", "optional_duration", "optional_word", "pairs", "path", "secret",
     "secret_pairs", "string", "time", "word",
 ]  # fmt: skip
@@ -137,6 +137,11 @@ def count(default: str, meaning: str) -> int:
 def optional_count(example: str, meaning: str) -> int | None:
     """Declare an option that is a number of at least 1, or None when it is absent."""
     return optional(parsers.count, _COUNT, example, meaning, kind=kinds.INTEGER)
+
+
+def limit(example: str, meaning: str) -> int | None:
+    """Declare an option that is a number; None when it is absent or 0."""
+    return optional(parsers.count_or_zero, "a whole number", example, meaning, kind=kinds.INTEGER)
 
 
 def duration(default: str, example: str, meaning: str) -> int:

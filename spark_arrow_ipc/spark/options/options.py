@@ -292,12 +292,9 @@ class SparkWriteOptions:
         "The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any "
         "order; a task writes one file for each partition.",
     )
-    max_records_per_file: int | None = d.optional(
-        parsers.count_or_zero,
-        "a whole number",
+    max_records_per_file: int | None = d.limit(
         "1000000",
         "How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition).",
-        kind=kinds.INTEGER,
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
