@@ -191,7 +191,7 @@ class WriteStreamKeywords(TypedDict, total=False):
     """The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a
     task writes one file for each partition."""
     maxRecordsPerFile: int
-    """How many rows a file has at most; without it, a task writes one file (one for each partition)."""
+    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
     maxFileBytes: int | str
     """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
     an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
@@ -263,7 +263,7 @@ class RewriteKeywords(FunctionKeywords, total=False):
     """The columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order; a
     task writes one file for each partition."""
     maxRecordsPerFile: int
-    """How many rows a file has at most; without it, a task writes one file (one for each partition)."""
+    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
     maxFileBytes: int | str
     """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
     an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
@@ -353,7 +353,7 @@ class CompactKeywords(TypedDict, total=False):
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     maxRecordsPerFile: int
-    """How many rows a file has at most; without it, a task writes one file (one for each partition)."""
+    """How many rows a file has at most; without it, or with 0, a task writes one file (one for each partition)."""
     maxFileBytes: int | str
     """How many bytes a file has at most: it ends before the record batch that would exceed it, and has at least one. In
     an object store, where a file is published by one copy, 1g if it is not given, and at most 5,000,000,000."""
