@@ -6,6 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from fuzz import json_mutants
 
 import spark_arrow_ipc
 from spark_arrow_ipc.bounded_json import MOST_LEVELS, parse_json
@@ -79,3 +80,10 @@ def test_no_other_module_parses_json():
         and (node.value.id, node.attr) in {("json", "loads"), ("json", "load"), ("json", "JSONDecoder")}
     ]
     assert [] == elsewhere
+
+
+def test_json_of_another_structure_is_a_typed_error_or_a_warning():
+    """A sample; `python tests/fuzz/json_mutants.py --count 100000` runs more."""
+    said, leaks = json_mutants.run(0, 1600)
+    assert {} == leaks
+    assert set(json_mutants.TARGETS) == {name for name, _ in said}

@@ -25,7 +25,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError, cut_repr
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
 
 __all__ = ["NAMES", "WKB", "SpatialColumn", "parse_spatial", "spatial_of", "written_pairs"]
@@ -146,7 +146,7 @@ def _srid(crs: object, path: str) -> int:
         return named
     # A number has at most nine digits here: SRIDs are 32-bit integers.
     if authority.upper() not in _NUMBERED or not re.fullmatch(r"[0-9]{1,9}", code):
-        _refuse(f"SRID for the CRS {authority}:{code}", path)
+        _refuse(f"SRID for the CRS {cut_repr(f'{authority}:{code}')[1:-1]}", path)
     return int(code)
 
 

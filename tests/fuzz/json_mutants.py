@@ -1,0 +1,258 @@
+"""Mutants of JSON: what files, logs, records and checkpoints say, with another structure.
+
+    python tests/fuzz/json_mutants.py --count 100000        mutants 0 to 99,999
+    python tests/fuzz/json_mutants.py --show NUMBER         one mutant: what was read, and what was said of it
+
+A mutant is its number: it chooses a target, one to three changes and their places. A change is of the structure, and not of
+bytes: a value of another kind, a key left out, doubled or renamed, lists and objects that nest a hundred or a hundred
+thousand levels deep, numbers beyond any type, a hundred thousand items, text that cannot be encoded. Checksums around it
+are made anew, so that the change is what is read.
+
+A leak is an error that is no `ArrowIpcError` and no warning, more than `MOST_SECONDS`, or more than `MOST_MEMORY`.
+"""
+
+import argparse
+import base64
+import copy
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zlib
+from collections import Counter
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from statistics_cases import batch_of, gathered, with_dropped
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.commit_log.record import Batch, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.listing.tree import DataFile
+from spark_arrow_ipc.dataset.statistics.read import read_statistics
+from spark_arrow_ipc.dataset.stream import log, table, tail, window
+from spark_arrow_ipc.dataset.stream.file_list import files_to_json
+from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.seen import SeenFiles
+from spark_arrow_ipc.dataset.stream.source_log import SourceLog
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.spark.types import field_metadata, noted_types
+from spark_arrow_ipc.spark.types.spatial_columns import parse_spatial
+from spark_arrow_ipc.spark.types.tensor_columns import parse_tensor
+from spark_arrow_ipc.storage.local import LOCAL
+
+MOST_SECONDS = 2
+MOST_MEMORY = 512 << 20
+"""Beyond what the process had at its greatest before the mutant."""
+
+JOB = "0123456789abcdef" * 2
+SCALARS = (
+    None, True, False, 0, -1, 1, 7, 1 << 31, 1 << 63, -(1 << 63) - 1, 1 << 70, 10**400, 1.5, -0.0, 1e308, float("nan"), float("inf"),
+    "", "a", "0", "../x", "/etc/passwd", "a/../../b", ".", "_ipc_commits/00000000000000000001.json", "\0", "\ud800", "\u202e", "x" * 100_000,
+    [], {}, [[]], [{}], [None], ["a", 1], {"": ""}, {"a": {"a": []}},
+)  # fmt: skip
+
+
+def nested(levels, *, objects=False):
+    """Return a text: JSON's own encoder cannot nest so deep."""
+    return '{"a":' * levels + "1" + "}" * levels if objects else "[" * levels + "]" * levels
+
+
+GROWN = (
+    *(nested(levels, objects=objects) for levels in (50, 100, 161, 1_000, 100_000) for objects in (False, True)),
+    "[" + "0," * 100_000 + "0]",
+    "[" + "[]," * 100_000 + "[]]",
+    "[" * 100_000,
+    "1" * 5_000,
+)
+"""Texts that stand for a value, by a mark in its place."""
+
+
+def places(value, path=()):
+    """Return the paths of all values in a value."""
+    found = [path]
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in items:
+        found += places(child, (*path, key))
+    return found
+
+
+def changed(choose, document):
+    """Return the text of a document with one to three changes."""
+    root = [copy.deepcopy(document)]
+    marks = {}
+    for _ in range(choose.randint(1, 3)):
+        *above, key = choose.choice(places(root)[1:])
+        parent = root
+        for step in above:
+            parent = parent[step]
+        kind = choose.random()
+        if kind < 0.45:
+            parent[key] = copy.deepcopy(choose.choice(SCALARS))
+        elif kind < 0.6:
+            mark = f"mark {len(marks)}"
+            marks[mark] = choose.choice(GROWN)
+            parent[key] = mark
+        elif kind < 0.75 and parent is not root:
+            del parent[key]
+        elif isinstance(parent, dict):
+            parent[choose.choice(["", "v", "mode", "path", "x", *map(str, parent)])] = copy.deepcopy(parent[key])
+        elif parent is not root:
+            parent.insert(key, copy.deepcopy(parent[key]))
+    text = json.dumps(root[0])
+    for mark, grown in marks.items():
+        text = text.replace(json.dumps(mark), grown)
+    return text
+
+
+# ---- what is read, by its name: a sound document, and a function that reads the text of a changed one
+
+RECORD = Record(
+    7, JOB, "append", (StagedFile("a.staged", "x.arrow", 5, 1, 1),), (RemovedFile("old.arrow", 5, 7),), jobs=(JOB,), tokens=("s",),
+    query=Batch("q", 4), queries=(Batch("q", 4),),
+)  # fmt: skip
+FILES = StreamBatch((DataFile("/data/a.arrow", 5, 7, (), None, ""),), ("/data",))
+BATCH = batch_of(t.int32, 1, 2)
+FIELD = t.field("x", t.int32)
+
+
+def read_record(text):
+    body = text.encode("utf-8", "surrogatepass").rstrip()[:-1]
+    Record.from_bytes(b'%s,"crc32":%d}\n' % (body, zlib.crc32(body)))
+
+
+def read_dropped(text):
+    pair = with_dropped(text)(gathered([BATCH]))
+    read_statistics([pair], BATCH.schema, 1)
+
+
+def read_note(text):
+    for function in (noted_types.is_vector_note, noted_types.readable):
+        function(text)
+    noted_types.is_storage_of(t.int32, text)
+    field_metadata.from_spark({field_metadata.TYPE_KEY: text}, t.int32)
+
+
+def read_field(text):
+    field = t.field("x", t.int32, custom_metadata={field_metadata.SPARK_KEY: text})
+    metadata = field_metadata.to_spark(field, t.int32)
+    field_metadata.from_spark(metadata, t.int32)
+
+
+def read_entry(text):
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / f"{0:020d}.json").write_text(text, errors="surrogatepass")
+        SourceLog(LOCAL, directory, ("/data",)).load()
+
+
+def read_offset(of):
+    """Return a function that reads an offset as Spark gives it: parsed."""
+
+    def read(text):
+        try:
+            offset = json.loads(text)
+        except (ValueError, RecursionError):  # Spark's own parser refuses it
+            return
+        of(offset)
+
+    return read
+
+
+def read_files(text):
+    packed = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"))).decode()
+    window._State.of({**WINDOW, "files": packed})
+
+
+WINDOW = window._State(5, 4, 3, SeenFiles.empty(), FILES).to_offset()
+
+TARGETS = {
+    "a commit record": ({k: v for k, v in json.loads(RECORD.to_bytes()).items() if k != "crc32"}, read_record),
+    "statistics": ([["a"], ["b", "c"]], read_dropped),
+    "a note of an Arrow type": (json.loads(noted_types.note_of(t.list_(t.struct([("a", t.int32)])))), read_note),
+    "metadata of a field": ({"comment": "x", "n": {"a": [1, 2]}}, read_field),
+    "a tensor": (
+        {"shape": [2, 3], "permutation": [1, 0], "dim_names": ["a", "b"]},
+        lambda text: parse_tensor("arrow.fixed_shape_tensor", text, None, "x"),
+    ),
+    "a geometry": (
+        {"crs": {"id": {"authority": "EPSG", "code": 4326}}, "edges": "planar"},
+        lambda text: parse_spatial(text, "x"),
+    ),
+    "an entry of a source log": (
+        {"v": 1, "paths": ["/data"], "after": -1, "low": 0, "skipped": "", **files_to_json(FILES)},
+        read_entry,
+    ),
+    "files of an offset": (files_to_json(FILES), read_files),
+    "an offset of a window": (WINDOW, read_offset(window._State.of)),
+    "an offset of a table": (table._State(3, "", JOB).to_offset(), read_offset(table._State.of)),
+    "an offset of a log": ({"v": 1, "mode": "log", "log": 3}, read_offset(log._number)),
+    "an offset of a tail": (tail._State(1, 2, 3).to_offset(), read_offset(tail._State.of)),
+}
+
+
+def mutant(number):
+    """Return the name of a target, and the changed text."""
+    choose = random.Random(number)
+    name = choose.choice(list(TARGETS))
+    return name, changed(choose, TARGETS[name][0])
+
+
+def outcome(number):
+    """Return the target of a mutant, what was said of it, and the leak or None."""
+    name, text = mutant(number)
+    peak, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    leak = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            TARGETS[name][1](text)
+        said = "taken, or ignored with a warning"
+    except ArrowIpcError as error:
+        said = type(error).__name__
+        if len(str(error)) > 5_000:
+            leak = f"a message of {len(str(error)):,} characters"
+    except Exception as error:  # noqa: BLE001 - a leak, whatever it is
+        said, leak = type(error).__name__, traceback.format_exc(limit=-3)
+    if (seconds := time.process_time() - began) > MOST_SECONDS:
+        leak = f"{seconds:.1f} s"
+    if (grown := resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024 > MOST_MEMORY:
+        leak = f"{grown:,} KiB"
+    return name, said, leak
+
+
+def run(first, count):
+    """Read mutants; return how often what was said of each target, and the leaks by number."""
+    said, leaks = Counter(), {}
+    for number in range(first, first + count):
+        name, words, leak = outcome(number)
+        said[name, words] += 1
+        if leak is not None:
+            leaks[number] = (name, leak)
+    return said, leaks
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--show", type=int)
+    arguments = parser.parse_args()
+    if arguments.show is not None:
+        print(*mutant(arguments.show), *outcome(arguments.show)[1:], sep="\n")
+        return
+    said, leaks = run(arguments.first, arguments.count)
+    for (name, words), count in sorted(said.items()):
+        print(f"{count:9,}  {name}: {words}")
+    for number, (name, leak) in list(leaks.items())[:20]:
+        print(f"leak {number}: {name}: {leak}")
+    print(f"{sum(said.values()):,} mutants, {len(leaks):,} leaks")
+    sys.exit(bool(leaks))
+
+
+if __name__ == "__main__":
+    main()
