@@ -90,7 +90,7 @@ def make_table(r):
     collated = pa.array([r.choice(["a", "A", "b", None]) for _ in range(ROWS)])
     arrays += [*more.values(), collated]
     fields += [pa.field(name, array.type) for name, array in more.items()]
-    fields.append(pa.field("collated", pa.string(), metadata={"spark_arrow_ipc.collation": "UTF8_LCASE"}))
+    fields.append(pa.field("collated", pa.string()))
     return pa.Table.from_batches([pa.record_batch(arrays, schema=pa.schema(fields))])
 
 

@@ -9,14 +9,24 @@ them with the table of that name in `TABLES`. A test compares the pages of ``doc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.read.metadata_columns import metadata_table
 from spark_arrow_ipc.spark.read.metadata_only import blocks_table
-from spark_arrow_ipc.spark.types.arrow_to_spark import extensions_table, types_table
+from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS, DocLine
 from spark_arrow_ipc.spark.types.spark_to_arrow import written_table
+
+_TENSORS = (
+    DocLine("arrow.fixed_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The logical shape, and the values in its order."),
+    DocLine("arrow.variable_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The same, with a shape for each row; a shape that does not fit its values is an error."),
+)  # fmt: skip
+
+_SPATIAL = (
+    DocLine("geoarrow.wkb, ogc.wkb with extensionTypes=geometry", "geometry(srid), geometry(any)", "Where edges are planar or not said; the SRID by the CRS."),
+    DocLine("the same with spherical edges", "geography(4326), geography(any)", "Well-known binary that is broken is an error."),
+)  # fmt: skip
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(READING),
@@ -24,8 +34,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "write options": lambda: options_table(WRITING),
     "metadata columns": metadata_table,
     "columns of record batches": blocks_table,
-    "types": types_table,
-    "extension types": extensions_table,
+    "types": lambda: _types_table([line for row in MAPPINGS.values() for line in row.lines]),
+    "extension types": lambda: _types_table([*(row.line for row in EXTENSIONS.values()), *_TENSORS, *_SPATIAL]),
     "written types": written_table,
 }
 """By the name in the markers."""
@@ -57,3 +67,9 @@ def options_table(options: Iterable[Option]) -> str:
 
 def _code(example: str) -> str:
     return f"`` {example} ``" if "`" in example else f"`{example}`"
+
+
+def _types_table(lines: Sequence[DocLine]) -> str:
+    """Return lines of docs/types.md as a Markdown table."""
+    rows = [f"| {x.arrow} | {x.spark} | {'yes' if x.lossless else 'no'} | {x.meaning} |" for x in lines]
+    return "\n".join(["| Arrow | Spark | lossless | |", "|---|---|---|---|", *rows])

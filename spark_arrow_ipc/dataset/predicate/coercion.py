@@ -30,11 +30,9 @@ from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, midnight
 
 __all__ = [
-    "COLLATED_STRING",
-    "GEOMETRY",
     "UTC_TIMESTAMP",
-    "VARIANT",
     "Cut",
+    "NotCompared",
     "common_type",
     "cut",
     "decimal_of",
@@ -52,11 +50,6 @@ MAX_PRECISION: Final = 38
 
 UTC_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 LOCAL_TIMESTAMP: Final = t.Timestamp(t.TimeUnit.MICROSECOND)
-
-COLLATED_STRING: Final = t.Utf8View()
-VARIANT: Final = t.DenseUnion((), ())
-GEOMETRY: Final = t.SparseUnion((), ())
-"""Stand-ins for types without comparisons here; no Spark type is brought to Python as one of these."""
 
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 """Precision of the decimal that Spark takes for an integer column (``DecimalType.forType``)."""
@@ -85,6 +78,13 @@ class Cut:
     is_least: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NotCompared(t.DataType):
+    """A type of Spark's that has no comparisons here, by its name: a predicate can only test its columns for null."""
+
+    name: str
+
+
 def spark_name(type_: t.DataType) -> str:
     """Return Spark's name of a type, for messages."""
     name = _NAMES.get(type(type_))
@@ -107,9 +107,7 @@ _NAMES: Final[Mapping[type[t.DataType], Callable[[Any], str]]] = {
     t.List: lambda _: "array",
     t.Struct: lambda _: "struct",
     t.Map: lambda _: "map",
-    t.Utf8View: lambda _: "string with a collation",
-    t.DenseUnion: lambda _: "variant",
-    t.SparseUnion: lambda _: "geometry",
+    NotCompared: lambda type_: type_.name,
 }
 
 

@@ -210,6 +210,7 @@ def _compile(
 ) -> Conversion:
     """Compile the conversion of one field to the requested type."""
     target = storage_type(target)
+    options = arrow_to_spark.taken_as(target, options)
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = arrow_to_spark.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
@@ -244,6 +245,8 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
     natural = arrow_to_spark.spark_type(field, site.options, site.path)
     if _is_same(natural, target):
         return leaf(field.type, target, site)
+    if temporal.is_finer_or_coarser(natural, target):
+        return temporal.checked(leaf(field.type, natural, site), target, site.path)
     if not widens(natural, target):
         raise _mismatch(field, target, site)
     narrow = leaf(field.type, natural, site)

@@ -38,6 +38,9 @@ _SECONDS_A_DAY = 86_400
 _INT64_MAX = 2**63 - 1
 _INT32_MAX = 2**31 - 1
 _NANOSECONDS_A_MICROSECOND = 1000
+_NANOSECOND_DIGITS = 9
+_FIELD_MICROSECONDS = (86_400_000_000, 3_600_000_000, 60_000_000, 1)
+"""By the last field of an interval (day, hour, minute, second): what its values are multiples of."""
 
 Scale = Callable[[Array, Numbers, Mask], Numbers]
 """Converts an array's raw numbers to Spark's unit, or raises for a visible one that does not fit."""
@@ -87,6 +90,41 @@ def time(type_: t.Time, natural: s.DataType, site: Site) -> Conversion:
         return values if factor == 1 else values * factor
 
     return _scaled(to, raw, nanoseconds)
+
+
+def is_finer_or_coarser(natural: s.DataType, target: s.DataType) -> bool:
+    """Return whether two types are intervals of days to seconds, or times of day, of other fields or digits."""
+    return type(natural) is type(target) and isinstance(target, s.DayTimeIntervalType | s.TimeType)
+
+
+def checked(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, path: str) -> Conversion:
+    """Return a conversion that refuses values between those of `target`: half an hour is none of ``interval hour``."""
+    if isinstance(target, s.TimeType):
+        unit = 10 ** (_NANOSECOND_DIGITS - target.precision)
+    else:
+        unit = _FIELD_MICROSECONDS[target.endField]
+    if unit == 1:
+        return conversion
+    whole = pyarrow_values.scalar(unit, pa.int64())
+    none = pyarrow_values.scalar(value=False, type_=pa.bool_())
+
+    def convert(array: Array, live: Mask) -> pa.Array:
+        made = conversion.convert(array, live)
+        counts = made.view(pa.int64())
+        wrong = pa.compute.not_equal(pa.compute.multiply(pa.compute.divide(counts, whole), whole), counts)
+        seen = pa.compute.fill_null(wrong, none).to_numpy(zero_copy_only=False)
+        seen = seen if live is None else seen & live
+        if seen.any():
+            slot = int(seen.argmax())
+            raise UnsupportedError(
+                f"the type of this column is {target.simpleString()}, and slot {slot:,} has {counts[slot]} {made.type.unit}, which is "
+                "not one of its values; if the file notes the type, another program has changed the values: ask for "
+                "another type with .schema(...)",
+                field_path=path,
+            )
+        return made
+
+    return Conversion(convert, checks=True)
 
 
 def timestamp(type_: t.Timestamp, natural: s.DataType, site: Site) -> Conversion:

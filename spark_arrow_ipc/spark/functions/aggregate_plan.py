@@ -26,6 +26,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import AggregateError, OptionError
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
+from spark_arrow_ipc.spark.types.field_metadata import declares_char
 
 __all__ = ["AggregatePlan", "plan_aggregate"]
 
@@ -234,9 +235,11 @@ def _position(schema: s.StructType, name: str, sparks: str) -> int:
 def _check_type(field: s.StructField, types: tuple[type[s.DataType], ...], what: str, why: str, sparks: str) -> None:
     type_ = field.dataType
     collated = isinstance(type_, s.StringType) and type_.collation != _PLAIN_COLLATION
-    if not isinstance(type_, types) or collated:
+    padded = declares_char(field)  # by Spark, as settings of the session say
+    if not isinstance(type_, types) or collated or padded:
         because = f", and {why}" if why else ""
-        raise AggregateError(f"{what}: {field.name} is {type_.simpleString()}{because}; {sparks}")
+        name = "char" if padded else type_.simpleString()
+        raise AggregateError(f"{what}: {field.name} is {name}{because}; {sparks}")
 
 
 def _sparks_way(path: object, group_by: Sequence[str], aggregates: Mapping[str, str]) -> str:

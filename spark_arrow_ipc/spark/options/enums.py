@@ -31,6 +31,7 @@ class Nanoseconds(StrEnum):
 class Times(StrEnum):
     """The Spark type of a time of day."""
 
+    NOTED = "noted"
     INTERVAL = "interval"
     TIME = "time"
     LONG = "long"

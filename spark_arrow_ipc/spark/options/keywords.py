@@ -49,9 +49,9 @@ class _ScanKeywords(TypedDict, total=False):
     nanoseconds: Literal["floor", "error", "long"]
     """The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error`
     refuses values that are not whole microseconds, `long` gives the count as a number."""
-    times: Literal["interval", "time", "long"]
-    """The Spark type of a time of day: `interval` (day to second, since midnight), `time` (Spark's TIME, which Spark
-    4.1 to 4.3 refuses to compute with until `spark.sql.timeType.enabled` is set), `long` (the count)."""
+    times: Literal["noted", "interval", "time", "long"]
+    """The Spark type of a time of day: `time` (Spark refuses to compute with TIME until `spark.sql.timeType.enabled` is
+    set), `interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval."""
     mapKeys: Literal["error", "lastWins"]
     """The treatment of a duplicate key of a map: an `error`, or `lastWins`."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]

@@ -129,9 +129,9 @@ class ReadOptions:
         "refuses values that are not whole microseconds, `long` gives the count as a number.",
     )
     times: Times = d.word(
-        Times.INTERVAL,
-        "The Spark type of a time of day: `interval` (day to second, since midnight), `time` (Spark's TIME, which Spark "
-        "4.1 to 4.3 refuses to compute with until `spark.sql.timeType.enabled` is set), `long` (the count).",
+        Times.NOTED,
+        "The Spark type of a time of day: `time` (Spark refuses to compute with TIME until `spark.sql.timeType.enabled` is "
+        "set), `interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval.",
     )
     map_keys: MapKeys = d.word(MapKeys.ERROR, "The treatment of a duplicate key of a map: an `error`, or `lastWins`.")
     extension_types: ExtensionTypes = d.word(

@@ -73,7 +73,7 @@ class MatchingRows:
             raise explained(error, sql, parse) from error.__cause__
         paths = [resolve(schema.fields, column.path) for column in p.columns(predicate)]
         positions = tuple(dict.fromkeys(path[0] for path in paths))
-        named = Schema(tuple(schema.fields[i] for i in positions))
+        named = Schema(tuple(schema.fields[i] for i in positions), schema.custom_metadata)
         options = ReadOptions()
         asked = spark_schema(named, options)
         selection = Where.parse(sql, asked).bind(asked, (), time_zone)

@@ -40,11 +40,12 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     Unsure,
     is_empty,
 )
-from spark_arrow_ipc.dataset.predicate.coercion import COLLATED_STRING, GEOMETRY, VARIANT
+from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge, pyarrow_values
 from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS
+from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
 __all__ = ["RowFilter", "compile_filter", "predicate_fields"]
@@ -123,21 +124,25 @@ def compile_filter(
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:
     """Return the columns of a Spark schema as Arrow fields, for `bind`.
 
-    A collated string, a variant and a geometry get types that cannot be compared, so a predicate can only test them for null.
+    A predicate can only test for null what cannot be compared here: a collated string, a CHAR, which Spark pads by settings of
+    the session, a variant and a geometry.
     """
-    return tuple(_predicate_field(field.name, field.dataType) for field in spark_schema.fields)
+    return tuple(
+        _predicate_field(field.name, field.dataType, padded=declares_char(field)) for field in spark_schema.fields
+    )
 
 
-def _predicate_field(name: str, spark_type: s.DataType) -> t.Field:
+def _predicate_field(name: str, spark_type: s.DataType, *, padded: bool) -> t.Field:
     spark_type = storage_type(spark_type)
     if isinstance(spark_type, s.StructType):
-        return t.Field(name, t.Struct(predicate_fields(spark_type)))
-    if isinstance(spark_type, s.StringType) and spark_type.collation != _PLAIN_COLLATION:
-        return t.Field(name, COLLATED_STRING)
-    if isinstance(spark_type, s.VariantType):
-        return t.Field(name, VARIANT)
-    if isinstance(spark_type, s.SpatialType):
-        return t.Field(name, GEOMETRY)
+        fields = [
+            _predicate_field(field.name, field.dataType, padded=padded or declares_char(field)) for field in spark_type
+        ]
+        return t.Field(name, t.Struct(tuple(fields)))
+    if isinstance(spark_type, s.StringType) and (padded or spark_type.collation != _PLAIN_COLLATION):
+        return t.Field(name, NotCompared("char" if padded else spark_type.simpleString()))
+    if isinstance(spark_type, s.VariantType | s.SpatialType):
+        return t.Field(name, NotCompared(spark_type.simpleString()))
     return t.Field(name, arrow_field(name, spark_type, {}, name).type)
 
 

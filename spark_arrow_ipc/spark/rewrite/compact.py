@@ -20,6 +20,7 @@ from typing import Any, Final, Unpack
 from pyspark.sql import SparkSession
 
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow_json.types import type_to_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.listing.newest import newest_first
@@ -44,6 +45,7 @@ from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, co
 from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.rewrite import sorted_plan, zone_of
 from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
+from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
@@ -192,6 +194,8 @@ def _check_types(written: Schema, schemas: Iterable[Schema]) -> None:
         known = types.get(field.name.lower(), set())
         if len(known) == 1 and field.type not in known:
             (there,) = known
+            if _without_sparks(type_to_json(there)) == _without_sparks(type_to_json(field.type)):
+                continue
             change = f"the type of this column from {there} to {field.type}"
             if str(there) == str(field.type):  # which leaves out metadata
                 change = f"metadata inside of this column of {there}"
@@ -199,6 +203,15 @@ def _check_types(written: Schema, schemas: Iterable[Schema]) -> None:
                 f"a compaction would change {change}, because Spark has no other for it; nothing is changed",
                 field_path=field.name,
             )
+
+
+def _without_sparks(node: Any) -> Any:
+    """Return a type's JSON without the pairs in which Spark's own files hold the metadata of columns: the note has it."""
+    if isinstance(node, list):
+        return [_without_sparks(each) for each in node if not (isinstance(each, dict) and each.get("key") == SPARK_KEY)]
+    if not isinstance(node, dict):
+        return node
+    return {key: made for key, value in node.items() if (made := _without_sparks(value)) or key != "metadata"}
 
 
 def _part(number: int, each: Bin, root: str, now: datetime) -> Part:

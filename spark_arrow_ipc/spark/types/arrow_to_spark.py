@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyspark
 from pyspark.sql import types as s
@@ -23,10 +24,11 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns, variant_columns
+from spark_arrow_ipc.spark.types.spark_note import believed, note_in
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
 MAX_DECIMAL_PRECISION = 38
@@ -91,6 +93,31 @@ def spark_schema(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
         Spark has no type for a column; the message names it.
     """
     _check_names(arrow_schema.names, None)
+    natural = _struct_of(arrow_schema, options)
+    note = note_in(arrow_schema.custom_metadata)
+    if note is None:
+        return natural
+    try:
+        written = _struct_of(arrow_schema, _AS_WRITTEN)
+    except ArrowIpcError:  # a CRS that Spark lacks, which the options of the read leave alone
+        written = natural
+    return believed(natural, written, note, lambda type_: taken_as(type_, options) is not options)
+
+
+_AS_WRITTEN: Final = ReadOptions(times=Times.TIME, extension_types=ExtensionTypes.GEOMETRY)
+"""The options by which Arrow types become the Spark types that they were written from."""
+
+
+def taken_as(type_: s.DataType, options: ReadOptions) -> ReadOptions:
+    """Return the options that give a field this Spark type, where those of the read leave it to what is noted or asked for."""
+    if isinstance(type_, s.TimeType) and options.times is Times.NOTED:
+        return replace(options, times=Times.TIME)
+    if isinstance(type_, s.SpatialType) and options.extension_types is ExtensionTypes.CONVERT:
+        return replace(options, extension_types=ExtensionTypes.GEOMETRY)
+    return options
+
+
+def _struct_of(arrow_schema: Schema, options: ReadOptions) -> s.StructType:
     return s.StructType([_spark_field(field, field.name, options, field.name) for field in arrow_schema.fields])
 
 
@@ -178,7 +205,7 @@ def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> 
     if isinstance(type_, s.VariantType) and variant_columns.is_shredded(field.type):
         # Variants are written whole; nothing restores the columns that they were shredded into.
         field = replace(field, type=written)
-    return s.StructField(name, type_, nullable=True, metadata=field_metadata.to_spark(field, written))
+    return s.StructField(name, type_, nullable=True, metadata=field_metadata.to_spark(field, type_, written))
 
 
 def _check_names(names: Sequence[str], path: str | None) -> None:
@@ -246,7 +273,7 @@ def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
         return s.TimeType(3 * field.type.unit)
     if nanoseconds and options.nanoseconds is Nanoseconds.LONG:
         return s.LongType()
-    return s.DayTimeIntervalType() if options.times is Times.INTERVAL else s.TimeType(6)
+    return s.TimeType(6) if options.times is Times.TIME else s.DayTimeIntervalType()
 
 
 def _timestamp(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
@@ -417,29 +444,3 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
 }
 """By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""
-
-
-def types_table() -> str:
-    """Return the Markdown table of `MAPPINGS`, for ``docs/types.md``."""
-    return _table([line for row in MAPPINGS.values() for line in row.lines])
-
-
-_TENSORS = (
-    DocLine("arrow.fixed_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The logical shape, and the values in its order."),
-    DocLine("arrow.variable_shape_tensor with extensionTypes=tensor", "struct<shape: array<int>, data: array>", "The same, with a shape for each row; a shape that does not fit its values is an error."),
-)  # fmt: skip
-
-_SPATIAL = (
-    DocLine("geoarrow.wkb, ogc.wkb with extensionTypes=geometry", "geometry(srid), geometry(any)", "Where edges are planar or not said; the SRID by the CRS."),
-    DocLine("the same with spherical edges", "geography(4326), geography(any)", "Well-known binary that is broken is an error."),
-)  # fmt: skip
-
-
-def extensions_table() -> str:
-    """Return the Markdown table of `EXTENSIONS`, of tensors and of geometries, for ``docs/types.md``."""
-    return _table([*(row.line for row in EXTENSIONS.values()), *_TENSORS, *_SPATIAL])
-
-
-def _table(lines: Sequence[DocLine]) -> str:
-    rows = [f"| {x.arrow} | {x.spark} | {'yes' if x.lossless else 'no'} | {x.meaning} |" for x in lines]
-    return "\n".join(["| Arrow | Spark | lossless | |", "|---|---|---|---|", *rows])

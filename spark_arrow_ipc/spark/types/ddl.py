@@ -7,6 +7,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
+from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
 __all__ = ["to_ddl"]
 
@@ -26,6 +27,7 @@ def to_ddl(schema: Schema) -> str:
 
 def _ddl(type_: s.DataType) -> str:
     """Return a type as DDL. `simpleString` leaves out the quotes that names inside of structs need."""
+    type_ = storage_type(type_)  # DDL has no user-defined types
     if isinstance(type_, s.StructType):
         return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_ddl(field.dataType)}' for field in type_)}>"
     if isinstance(type_, s.ArrayType):

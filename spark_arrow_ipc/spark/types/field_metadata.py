@@ -8,20 +8,22 @@ pairs are in one array, in order. A value of bytes that are not UTF-8 cannot be 
 pair is in the array as well, in base64. `TYPE_KEY` notes the Arrow type of a column if writing the Spark column would give
 another one, and of every extension type: its name is restored only on the same storage type.
 
-Spark's own metadata (a comment, the length of a VARCHAR, attributes of ML, keys of users) is in one pair of the file,
-`SPARK_KEY`, as Spark writes it into Arrow data itself. Of a file's pair only the keys that Spark does not act on become
-Spark keys (`_is_harmless`); where it has others, the pair is kept as a pair too.
+Spark's own metadata (a comment, the length of a VARCHAR, attributes of ML, keys of users) is written into the note of the
+schema (``spark_note.py``). Spark writes it into the pair `SPARK_KEY` of a field where it makes Arrow data itself, so that
+is read. Of either only the keys that Spark does not act on become Spark keys (`harmless`); where a pair has others, it is
+kept as a pair too.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
+
+from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
@@ -34,24 +36,29 @@ TYPE_KEY = "arrow.type"
 """The noted Arrow type of a column, as `noted_types.note_of` makes it."""
 
 SPARK_KEY: Final = "SPARK::metadata::json"
-"""Key of the pair that holds the metadata of a Spark field as a JSON object."""
+"""Key of the pair in which Spark's own Arrow data hold the metadata of a field as a JSON object."""
+
+OWN_PREFIX: Final = "arrow."
+"""Beginning of `PAIRS_KEY` and `TYPE_KEY`."""
 
 ARROW_PREFIX = "ARROW:"
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 
 
-def to_spark(field: t.Field, written: t.DataType) -> dict[str, Any]:
+def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType) -> dict[str, Any]:
     """Return the metadata of a Spark field for an Arrow field.
 
     Parameters
     ----------
     field
         The field in the file.
+    spark_type
+        The type of the Spark field.
     written
         The Arrow type that writing the Spark column gives.
     """
-    metadata, is_whole = _harmless(dict(field.custom_metadata).get(SPARK_KEY))
+    metadata, is_whole = _harmless(dict(field.custom_metadata).get(SPARK_KEY), spark_type)
     others = []
     for key, value in field.custom_metadata:
         if not _is_utf8(value):
@@ -68,7 +75,7 @@ def to_spark(field: t.Field, written: t.DataType) -> dict[str, Any]:
 
 
 def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMetadata:
-    """Return the custom metadata of an Arrow field for a Spark field; Spark's keys are one pair.
+    """Return the custom metadata of an Arrow field for a Spark field, without Spark's own keys.
 
     An extension's name and metadata are restored only if `written` is the noted storage type.
     """
@@ -76,13 +83,21 @@ def from_spark(metadata: Mapping[str, Any], written: t.DataType) -> t.CustomMeta
     pairs += _listed_pairs(metadata.get(PAIRS_KEY))
     if not is_storage_of(written, metadata.get(TYPE_KEY)):
         pairs = [pair for pair in pairs if pair[0] not in (EXTENSION_NAME, EXTENSION_METADATA)]
-    sparks = {k: v for k, v in metadata.items() if _is_harmless(k, v)}
-    if not sparks:
-        return tuple(pairs)
-    return (*(pair for pair in pairs if pair[0] != SPARK_KEY), (SPARK_KEY, json.dumps(sparks, sort_keys=True)))
+    return tuple(pairs)
 
 
-def _harmless(string: str | None) -> tuple[dict[str, Any], bool]:
+def harmless(metadata: Mapping[str, Any], spark_type: s.DataType) -> dict[str, Any]:
+    """Return the entries of the metadata of a Spark field, of a type, that may pass between a file and Spark."""
+    return {key: value for key, value in metadata.items() if _is_harmless(key, value, spark_type)}
+
+
+def declares_char(field: s.StructField) -> bool:
+    """Return whether a column, or a string inside of it, is declared as CHAR: Spark pads it."""
+    declared = (field.metadata or {}).get(_CHAR_KEY)
+    return isinstance(declared, str) and any(match[1] is None for match in _DECLARED.finditer(declared))
+
+
+def _harmless(string: str | None, spark_type: s.DataType) -> tuple[dict[str, Any], bool]:
     """Return the metadata of a file's pair that may become Spark's, and whether that is all of it."""
     if string is None:
         return {}, True
@@ -92,7 +107,7 @@ def _harmless(string: str | None) -> tuple[dict[str, Any], bool]:
         return {}, False
     if not isinstance(values, dict):
         return {}, False
-    kept = {key: value for key, value in values.items() if _is_harmless(key, value)}
+    kept = harmless(values, spark_type)
     return kept, len(kept) == len(values)
 
 
@@ -105,17 +120,30 @@ _ACTED_ON: Final = re.compile(
 _CHAR_KEY: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """The declared type of a column of CHAR or VARCHAR, which is a string otherwise; Spark pads comparisons by it."""
 
+_DECLARED: Final = re.compile(r"\b(var)?char\(([1-9][0-9]{0,8})\)", re.IGNORECASE)
+
+_MOST_PADDED: Final = 65_535
+"""Characters of a CHAR that is believed: Spark pads each value to its length."""
+
 _MOST_NESTED: Final = 20
 """Levels of objects and lists in the metadata of Spark."""
 
-_CHAR_TYPE: Final = re.compile(r"(?=.*char\()[\w<>:, ()`]{1,10000}", re.IGNORECASE)
 
-
-def _is_harmless(key: str, value: object) -> bool:
-    """Return whether an entry may pass between a file and Spark."""
+def _is_harmless(key: str, value: object, spark_type: s.DataType) -> bool:
     if key == _CHAR_KEY:
-        return isinstance(value, str) and _CHAR_TYPE.fullmatch(value) is not None
+        return isinstance(value, str) and _declares(value, spark_type)
     return _ACTED_ON.match(key) is None and _is_plain({key: value}, _MOST_NESTED)
+
+
+def _declares(declared: str, spark_type: s.DataType) -> bool:
+    """Return whether a declared CHAR or VARCHAR, which Spark parses, is one that a type may have.
+
+    Spark declares those inside of a struct, list or map in one string, which has the type's structure.
+    """
+    lengths = [int(match[2]) for match in _DECLARED.finditer(declared)]
+    if not lengths or max(lengths) > _MOST_PADDED:
+        return False
+    return bool(_DECLARED.sub("string", declared).lower() == spark_type.simpleString().lower())
 
 
 def _is_plain(value: object, depth: int) -> bool:

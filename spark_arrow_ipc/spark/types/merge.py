@@ -110,7 +110,7 @@ def _merged(known: s.DataType, other: s.DataType, site: _Site) -> s.DataType:
         return known
     if widens(known, other):
         return other
-    both = _common_decimal(known, other)
+    both = _common_decimal(known, other) or _common_interval(known, other)
     return both if both is not None else site.refuse(known, other)
 
 
@@ -120,6 +120,12 @@ def _common_decimal(known: s.DataType, other: s.DataType) -> s.DecimalType | Non
     scale = max(known.scale, other.scale)
     precision = scale + max(known.precision - known.scale, other.precision - other.scale)
     return s.DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
+
+
+def _common_interval(known: s.DataType, other: s.DataType) -> s.DayTimeIntervalType | None:
+    if not isinstance(known, s.DayTimeIntervalType) or not isinstance(other, s.DayTimeIntervalType):
+        return None
+    return s.DayTimeIntervalType(min(known.startField, other.startField), max(known.endField, other.endField))
 
 
 def _arrays(known: s.ArrayType, other: s.ArrayType, site: _Site) -> s.ArrayType:

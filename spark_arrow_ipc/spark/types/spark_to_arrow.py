@@ -20,9 +20,6 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.types import field_metadata, spatial_columns
 
-COLLATION_KEY = "spark_arrow_ipc.collation"
-"""Key of the collation of a string column."""
-
 _VARIANT = t.Struct((t.Field("metadata", t.binary, nullable=False), t.Field("value", t.binary, nullable=False)))
 _MICROSECOND_DIGITS = 6
 _UTC_TIMESTAMP = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
@@ -130,6 +127,9 @@ WRITTEN: Mapping[type[s.DataType], Callable[[Any, str], t.DataType]] = {
     s.DoubleType: _just(t.float64),
     s.DecimalType: lambda spark_type, _path: t.Decimal(spark_type.precision, spark_type.scale),
     s.StringType: _just(t.utf8),
+    # Spark's strings are these with spark.sql.preserveCharVarcharTypeInfo.
+    s.CharType: _just(t.utf8),
+    s.VarcharType: _just(t.utf8),
     s.BinaryType: _just(t.binary),
     s.DateType: _just(t.date32),
     s.TimeType: _time,
@@ -158,13 +158,7 @@ def _variant_pairs(_spark_type: s.VariantType) -> t.CustomMetadata:
     )
 
 
-def _string_pairs(spark_type: s.StringType) -> t.CustomMetadata:
-    binary = spark_type == s.StringType()
-    return () if binary else ((COLLATION_KEY, str(spark_type.collation)),)
-
-
 _PAIRS: Mapping[type[s.DataType], Callable[[Any], t.CustomMetadata]] = {
-    s.StringType: _string_pairs,
     s.VariantType: _variant_pairs,
 }
 """By Spark type class: the metadata for parts that the Arrow type lacks."""
@@ -179,13 +173,14 @@ def written_table() -> str:
 _LINES = (
     ("void, boolean, tinyint, smallint, int, bigint, float, double", "Null, Bool, Int8, Int16, Int32, Int64, Float32, Float64"),
     ("decimal(p,s)", "Decimal128(p, s)"),
-    ("string", "Utf8; a collation is noted in the field's metadata"),
+    ("string, char(n), varchar(n)", "Utf8; a collation or a length is noted"),
     ("binary", "Binary"),
     ("date", "Date32"),
-    ("time(0) to time(6), time(7) to time(9)", "Time64[us], Time64[ns]"),
+    ("time(0) to time(6), time(7) to time(9)", "Time64[us], Time64[ns]; the precision is noted"),
     ("timestamp, timestamp_ntz", "Timestamp[us, UTC], Timestamp[us]"),
-    ("interval day to second", "Duration[us]"),
+    ("interval day to second, interval hour, ...", "Duration[us]; the fields are noted"),
     ("array, map, struct", "List, Map, Struct"),
+    ("user-defined types", "that of their storage; VectorUDT and MatrixUDT of PySpark are noted"),
     ("variant", "Struct of metadata and value, extension arrow.parquet.variant"),
     ("geometry, geography", "Binary, extension geoarrow.wkb with the CRS; edges are spherical for geography"),
     ("interval year to month, calendar interval", "an error that names the column"),

@@ -2,8 +2,8 @@
 
 Strategy
 --------
-Integers, floats and decimals widen to larger ones, date to timestamp_ntz, and geometries of one SRID to those of
-mixed ones. A user's ``.schema(...)`` may ask for
+Integers, floats and decimals widen to larger ones, date to timestamp_ntz, intervals to those of more fields, times to
+those of more digits, and geometries of one SRID to those of mixed ones. A user's ``.schema(...)`` may ask for
 the wider type, and files of one dataset may differ so. Nested types widen if their children do; this module compares
 leaf types only.
 """
@@ -31,6 +31,14 @@ def _mixed(_narrow: s.DataType, wide: s.SpatialType) -> bool:
     return bool(wide.srid == wide.MIXED_SRID)
 
 
+def _fields(narrow: s.DayTimeIntervalType, wide: s.DayTimeIntervalType) -> bool:
+    return bool(wide.startField <= narrow.startField and wide.endField >= narrow.endField)
+
+
+def _digits(narrow: s.TimeType, wide: s.TimeType) -> bool:
+    return bool(wide.precision >= narrow.precision)
+
+
 WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
     (s.ByteType, s.ShortType): _always,
     (s.ByteType, s.IntegerType): _always,
@@ -41,6 +49,8 @@ WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
     (s.FloatType, s.DoubleType): _always,
     (s.DecimalType, s.DecimalType): _decimal,
     (s.DateType, s.TimestampNTZType): _always,
+    (s.DayTimeIntervalType, s.DayTimeIntervalType): _fields,
+    (s.TimeType, s.TimeType): _digits,
     (s.GeometryType, s.GeometryType): _mixed,
     (s.GeographyType, s.GeographyType): _mixed,
 }

@@ -7,8 +7,8 @@ Every error that does not depend on values is raised here, before any task runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -27,11 +27,12 @@ from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
 from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
 from spark_arrow_ipc.spark.options.enums import DictionaryColumns, Vectors
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
@@ -56,12 +57,15 @@ class WritePlan:
         The partition columns, or None.
     order
         The order of rows within files, or None for that in which they come.
+    collated
+        The columns of strings with a collation, and their types.
     """
 
     columns: WrittenColumns
     sink: SinkOptions
     partition: PartitionBy | None = None
     order: Order | None = None
+    collated: Mapping[str, str] = field(default_factory=dict)
 
     def write(
         self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int, directory: str = ""
@@ -124,11 +128,12 @@ class WritePlan:
         """
         fields = self.columns.schema.fields
         positions = tuple(find_columns([field.name for field in fields], names))
-        for field in (fields[i] for i in positions):
-            if not has_order(field.type):
+        for column in (fields[i] for i in positions):
+            type_ = self.collated.get(column.name, str(column.type))
+            if column.name in self.collated or not has_order(column.type):
                 raise OptionError(
-                    f"rows cannot be sorted by {field.name}: values of the type {field.type} have no order",
-                    field_path=field.name,
+                    f"rows cannot be sorted by {column.name}: values of the type {type_} have no order here",
+                    field_path=column.name,
                 )
         return replace(self, order=Order(positions, nbytes))
 
@@ -168,6 +173,14 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     positions = _positions(usual, options.partition_by or (), "partitionBy")
     if positions:
         check_partition_columns(usual.fields, positions)
+    collated = _collated(schema)
+    for name in (schema.names[i] for i in positions):
+        if name in collated:
+            raise UnsupportedError(
+                f"the column is {collated[name]}, and the name of a directory says nothing of a collation; cast it to string "
+                "(CAST(c AS STRING COLLATE UTF8_BINARY)), or leave it out of partitionBy",
+                field_path=name,
+            )
     tensors = plan_tensors(schema, options.tensor_columns or (), restore_types=options.restore_types)
     tensors = {i: target for i, target in tensors.items() if i not in positions}
     written = _written_schema(without_notes(schema, tensors), usual, options)
@@ -181,14 +194,21 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     elif not isinstance(options.dictionary_columns, DictionaryColumns):
         for i in _positions(usual, options.dictionary_columns, "dictionaryColumns"):
             fields[i] = _encoded(fields[i], is_partition=i in positions)
-    unchanged = not sampled and not options.metadata and tuple(fields) == usual.fields
-    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), options.metadata), sampled, tensors)
+    in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
+    own = (*(pair for pair in options.metadata if pair[0] != spark_note.KEY), *spark_note.note_pairs(in_files))
+    unchanged = not sampled and not own and tuple(fields) == usual.fields
+    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
-    plan = WritePlan(columns, sink, partition)
+    plan = WritePlan(columns, sink, partition, collated=collated)
     # Raises for unknown names in the option statistics, before any task runs.
     StatisticsCollector(plan.file_schema, sink.statistics)
     return plan
+
+
+def _collated(schema: s.StructType) -> dict[str, str]:
+    strings = [field for field in schema.fields if isinstance(field.dataType, s.StringType)]
+    return {field.name: field.dataType.simpleString() for field in strings if field.dataType != s.StringType()}
 
 
 def _written_schema(schema: s.StructType, usual: Schema, options: SparkWriteOptions) -> Schema:

@@ -35,7 +35,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
-from spark_arrow_ipc.spark.options.enums import MissingColumns
+from spark_arrow_ipc.spark.options.enums import MissingColumns, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
 MONTH = pa.month_day_nano_interval()
@@ -169,7 +169,7 @@ MISMATCHES = {
     "narrower": (pa.array([1]), s.IntegerType(), DEFAULT, "field c: the schema asks for int, and the file's int64 is bigint in Spark, which does not widen to it"),
     "nested": (pa.array([[1]]), s.ArrayType(s.ByteType()), DEFAULT, "field c[]: the schema asks for tinyint"),
     "not nested": (pa.array([[1]]), s.LongType(), DEFAULT, "the schema asks for bigint, and the file's list<item: int64> is array<bigint>"),
-    "time": (pa.array([1], pa.time64("us")), s.TimeType(6), DEFAULT, "does not widen to it; read it with times=time"),
+    "time": (pa.array([1], pa.time64("us")), s.TimeType(6), ReadOptions(times=Times.INTERVAL), "does not widen to it; read it with times=time"),
     "nanoseconds": (pa.array([1], pa.timestamp("ns")), s.LongType(), DEFAULT, "; read it with nanoseconds=long"),
     "no zone": (pa.array([1], pa.timestamp("us")), s.TimestampType(), DEFAULT, "is timestamp_ntz in Spark"),
     "fields of the same name": (pa.StructArray.from_arrays([pa.array([1]), pa.array([1])], ["x", "x"]), s.LongType(), DEFAULT, "is not readable (field c: the struct has fields of the same name"),

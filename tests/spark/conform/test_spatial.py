@@ -59,9 +59,11 @@ def test_a_schema_may_ask_for_mixed_srids_and_for_nothing_else():
             conformed(pa.array(VALUES[:1]), GEOMETRY, asked=s.StructField("c", other), metadata=PLANE)
 
 
-def test_a_schema_with_a_geometry_needs_the_option():
+def test_a_schema_with_a_geometry_needs_no_option_but_one_that_is_given_decides():
+    asked = s.StructField("c", s.GeometryType(4326))
+    assert len(VALUES) == len(conformed(pa.array(VALUES), asked=asked, metadata=PLANE))
     with pytest.raises(SchemaMismatchError, match="read it with extensionTypes=geometry"):
-        conformed(pa.array(VALUES), asked=s.StructField("c", s.GeometryType(4326)), metadata=PLANE)
+        conformed(pa.array(VALUES), option(extension_types=ExtensionTypes.STORAGE), asked=asked, metadata=PLANE)
 
 
 BROKEN = [

@@ -19,7 +19,7 @@ READ_ERRORS = {
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "no size": ({"maxPartitionBytes": "12x"}, "the option maxPartitionBytes must be bytes, as a whole number or with a unit of k, m, g, t or p, and is '12x'; for example: 64m"),
     "no count": ({"outputBatchRows": "0"}, "must be a whole number of at least 1, and is '0'"),
-    "no word": ({"times": "clock"}, "the option times must be one of interval, time, long, and is 'clock'; for example: time"),
+    "no word": ({"times": "clock"}, "the option times must be one of noted, interval, time, long, and is 'clock'; for example: interval"),
     "no JSON": ({"paths": "/a"}, "must be a JSON array of paths"),
     "no strings": ({"paths": "[1]"}, "must be a JSON array of paths"),
     "empty path": ({"path": " "}, "must be a path"),

@@ -126,6 +126,20 @@ def test_metadata_of_items_stay(tmp_path):
     assert nested.equals(made.schema.field("c").type, check_metadata=True)
 
 
+def test_metadata_of_sparks_own_files_goes_into_the_note(tmp_path):
+    """Spark has it in a pair of each field where it makes Arrow data itself."""
+    sparks = {"SPARK::metadata::json": '{"comment": "y"}'}
+    field = pa.field("c", pa.list_(pa.struct([pa.field("x", pa.int64(), metadata=sparks)])), metadata=sparks)
+    for name in "ab":
+        rows = pa.array([[{"x": 1}]], field.type)
+        arrow_files.write(tmp_path / f"{name}.arrow", pa.table([rows], schema=pa.schema([field])))
+    before = read_spark_schema(ReadOptions(paths=(str(tmp_path),)))
+    compact(Tasks(), tmp_path, **AIM)
+    after = read_spark_schema(ReadOptions(paths=(str(tmp_path),)))
+    assert {"comment": "y"} == after["c"].metadata == after["c"].dataType.elementType["x"].metadata
+    assert before == after
+
+
 def test_a_change_of_metadata_is_not_told_as_one_of_types(tmp_path):
     """The older name of a variant is read, and written as today's."""
     parts = pa.struct(

@@ -27,7 +27,7 @@ METADATA = {
         {"ARROW:extension:name": "arrow.py_extension_type", "arrow.custom_metadata": [{"key": "ARROW:extension:metadata", "base64": "gAQ="}], "arrow.type": note_of(t.int8)},
     ),
     "Spark's own": (
-        t.field("c", t.int8, custom_metadata={"SPARK::metadata::json": '{"comment": "x", "n": [1, 2], "__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}', "a": "b"}),
+        t.field("c", t.utf8, custom_metadata={"SPARK::metadata::json": '{"comment": "x", "n": [1, 2], "__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}', "a": "b"}),
         {"comment": "x", "n": [1, 2], "__CHAR_VARCHAR_TYPE_STRING": "varchar(5)", "arrow.custom_metadata": [{"key": "a", "value": "b"}]},
     ),
     "Spark's own with keys that it acts on": (
@@ -62,8 +62,8 @@ UUID = t.FixedSizeBinary(16)
 PAIRS = [
     ("none", {}, t.int8, {}),
     ("keys that Spark acts on", {"spark.watermarkDelayMs": 1, "CURRENT_DEFAULT": "1", "__metadata_col": "x"}, t.int8, {}),
-    ("keys of Spark", {"comment": "x", "spark.watermarkDelayMs": 1, "ml_attr": {"vals": ["a"]}}, t.int8, {"SPARK::metadata::json": '{"comment": "x", "ml_attr": {"vals": ["a"]}}'}),
-    ("keys of Spark and others of the file", {"comment": "x", "arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": '{"__a":1}'}, {"key": "a", "value": "b"}]}, t.int8, {"a": "b", "SPARK::metadata::json": '{"comment": "x"}'}),
+    ("keys of Spark, which the note of the schema has", {"comment": "x", "ml_attr": {"vals": ["a"]}}, t.int8, {}),
+    ("keys of Spark and others of the file", {"comment": "x", "arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": '{"__a":1}'}, {"key": "a", "value": "b"}]}, t.int8, {"a": "b", "SPARK::metadata::json": '{"__a":1}'}),
     ("an extension on its storage", {**EXTENSION, "arrow.type": note_of(UUID)}, UUID, EXTENSION),
     ("an extension on another storage", {**EXTENSION, "arrow.type": note_of(UUID)}, t.utf8, {}),
     ("an extension without a note", EXTENSION, UUID, {}),

@@ -47,7 +47,9 @@ EXTENDED_WRITES = {
     "variant": (s.VariantType(), t.Struct, (("ARROW:extension:name", "arrow.parquet.variant"), ("ARROW:extension:metadata", ""))),
     "geometry": (s.GeometryType(4326), t.Binary, (("ARROW:extension:name", "geoarrow.wkb"), ("ARROW:extension:metadata", '{"crs": "OGC:CRS84", "crs_type": "authority_code"}'))),
     "geography": (s.GeographyType("ANY"), t.Binary, (("ARROW:extension:name", "geoarrow.wkb"), ("ARROW:extension:metadata", '{"crs": "OGC:CRS84", "crs_type": "authority_code", "edges": "spherical"}'))),
-    "collation": (s.StringType("UTF8_LCASE"), t.Utf8, (("spark_arrow_ipc.collation", "UTF8_LCASE"),)),
+    "collation": (s.StringType("UTF8_LCASE"), t.Utf8, ()),
+    "char": (s.CharType(3), t.Utf8, ()),
+    "varchar": (s.VarcharType(3), t.Utf8, ()),
 }  # fmt: skip
 
 
@@ -80,7 +82,7 @@ def test_metadata_that_somebody_edited_is_left_out(value):
     assert () == arrow_schema_for(edited).fields[0].custom_metadata
 
 
-@pytest.mark.parametrize("type_", [s.YearMonthIntervalType(), s.CalendarIntervalType(), s.CharType(3)])
+@pytest.mark.parametrize("type_", [s.YearMonthIntervalType(), s.CalendarIntervalType()])
 def test_a_type_that_cannot_be_written_is_a_named_error(type_):
     schema = s.StructType([s.StructField("a", s.ArrayType(type_))])
     with pytest.raises(

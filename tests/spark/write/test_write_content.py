@@ -12,6 +12,8 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.spark.types.noted_types import note_of
 
 D = decimal.Decimal
 UTC = dt.UTC
@@ -63,7 +65,7 @@ def test_every_type_comes_back(spark, tmp_path, ipc_format):
     simple = [f.col(c).cast("string").alias(c) if c == "v" else f.col(c) for c in frame.columns]
     assert sorted(map(str, frame.select(simple).collect())) == sorted(map(str, again.select(simple).collect()))
     types = {field.name: field.dataType.simpleString() for field in again.schema.fields}
-    expected = {field.name: field.dataType.simpleString() for field in frame.schema.fields} | {"folded": "string"}
+    expected = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     assert expected == types
 
 
@@ -86,12 +88,6 @@ def test_geometries_are_well_known_binary(spark, tmp_path):
         (batch,) = reader
         assert "geoarrow.wkb" == batch.schema.fields[0].extension_name
         assert [bytes.fromhex(point[2:-1])] == batch.column(0).to_pylist()
-
-
-def test_a_collation_is_noted(spark, tmp_path):
-    write(spark.sql("SELECT collate('a', 'UTF8_LCASE') AS c"), tmp_path / "d")
-    metadata = table_of(tmp_path / "d").schema.field("c").metadata
-    assert b"UTF8_LCASE" in metadata[b"spark_arrow_ipc.collation"]
 
 
 NOT_WRITTEN = {
@@ -215,7 +211,7 @@ def test_a_note_is_dropped_as_the_error_says(spark, tmp_path):
 
 
 def test_a_value_beyond_its_restored_type_is_an_error_that_names_the_column(spark, tmp_path):
-    frame = spark.sql("SELECT cast(300 AS smallint) AS c").withMetadata("c", {"arrow.type": "uint8"})
+    frame = spark.sql("SELECT cast(300 AS smallint) AS c").withMetadata("c", {"arrow.type": note_of(t.uint8)})
     with pytest.raises(Exception, match=r"field c: .*uint8.*found 300"):
         write(frame, tmp_path / "out", restoreTypes="true")
     assert [] == files_of(tmp_path / "out")

@@ -338,7 +338,7 @@ def test_every_type_is_written_the_same_whatever_the_session(spark, tmp_path, se
         frame = typed(spark, TYPES)
         save(frame, tmp_path, recordBatchRows="2")
         found = assert_types(tmp_path, TYPES)
-        assert {b"spark_arrow_ipc.collation": b"UTF8_LCASE"} == found.schema.field("collated").metadata
+        assert b"spark.UTF8_LCASE" in found.schema.metadata[b"spark_arrow_ipc.spark_schema"]
         back = load(spark, tmp_path)
         assert_same_rows(frame, back)
 
@@ -480,15 +480,6 @@ def test_metadata_and_extension_names_come_back(spark, tmp_path):
     assert {} == found["widened"]
     assert {} == found["uuid"]
     assert [str(uuid.UUID(int=7))] * 2 == table(tmp_path / "out")["uuid"].to_pylist()
-
-
-def test_of_sparks_metadata_only_what_it_does_not_act_on_is_in_the_file(spark, tmp_path):
-    schema = s.StructType([s.StructField("a", s.IntegerType(), metadata={"spark.x": 1, "comment": "mine"})])
-    save(spark.createDataFrame([(1,)], schema), tmp_path)
-    (file,) = data_files(tmp_path)
-    with ipc.open(file) as reader:
-        assert (("SPARK::metadata::json", '{"comment": "mine"}'),) == reader.schema.fields[0].custom_metadata
-        assert () == reader.schema.custom_metadata
 
 
 def test_a_column_that_is_not_null_is_written_nullable(spark, tmp_path):

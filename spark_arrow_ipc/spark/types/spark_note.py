@@ -1,0 +1,247 @@
+"""The note of a file's Spark schema: what Spark knew of the columns, and their Arrow types do not say.
+
+Strategy
+--------
+Arrow has no collations, no intervals of hours, no precision of a time, no CHAR and no user-defined types. So a file that
+has such columns, or columns with metadata (a comment, the attributes of ML), notes the schema as Spark knew it, as the
+JSON that Spark's Parquet files have, once, in the schema's metadata.
+
+A note may be old, because other programs copy metadata and change columns, or forged. It is believed field by field, and
+only where the field's own type is the noted one but for what Arrow lacks; else the field is read as if nothing were noted.
+It never makes this package or Spark load code: a user-defined type is looked up by name in `_USER_TYPES`, and others are
+read as their storage. What it says of values (`interval hour` has whole hours) is checked where values are converted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import types as s
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.errors import printable
+from spark_arrow_ipc.spark.types.field_metadata import ARROW_PREFIX, OWN_PREFIX, harmless
+
+__all__ = ["KEY", "believed", "note_in", "note_pairs"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+KEY: Final = "spark_arrow_ipc.spark_schema"
+"""Key of the schema's pair that holds the note."""
+
+_MOST_MEMORY: Final = 64 << 20
+"""Bytes that a parsed note may take."""
+
+_PLAIN: Final = s.StringType()
+_COLLATIONS_KEY: Final = "__COLLATIONS"
+"""Spark's JSON has collations in the metadata of the field, as ``{"c.element": "spark.UTF8_LCASE"}``."""
+
+_COLLATION: Final = re.compile(r"(?:icu|spark)\.(\w{1,64})", re.ASCII)
+_TIME: Final = re.compile(r"time\(([0-9])\)")
+
+_USER_TYPES: Final[Mapping[str, tuple[str, str]]] = {
+    f"org.apache.spark.{package}.linalg.{name}": (f"pyspark.{package}.linalg", name)
+    for package in ("ml", "mllib")
+    for name in ("VectorUDT", "MatrixUDT")
+}
+"""By the class that Spark's JSON names: module and class in PySpark. No other is ever loaded for a file."""
+
+_INTERVALS: Final = {
+    s.DayTimeIntervalType(start, end).jsonValue(): s.DayTimeIntervalType(start, end)
+    for start in range(4)
+    for end in range(start, 4)
+}
+
+
+def note_pairs(spark_schema: s.StructType) -> t.CustomMetadata:
+    """Return the pair of a schema that notes a DataFrame's; nothing if the Arrow types say it all."""
+    noted: s.StructType = _cleaned(spark_schema)
+    return ((KEY, noted.json()),) if _says_more(noted) else ()
+
+
+def note_in(pairs: t.CustomMetadata) -> str | None:
+    """Return the note among the pairs of a schema; None without one, or if two disagree."""
+    notes = {value for key, value in pairs if key == KEY}
+    return notes.pop() if len(notes) == 1 else None
+
+
+def believed(
+    natural: s.StructType, written: s.StructType, note: str, chosen: Callable[[s.DataType], bool]
+) -> s.StructType:
+    """Return the schema of a file with what its note says of fields that still have the noted types.
+
+    Parameters
+    ----------
+    natural
+        The Spark types of the file's fields by the options of the read.
+    written
+        Their types by the options with which Spark's types come back.
+    note
+        From a file.
+    chosen
+        Whether the options take a noted type where they would give another one.
+    """
+    try:
+        noted = parse_json(note, most_memory=_MOST_MEMORY)
+    except ValueError as error:
+        _LOG.warning("the note of Spark's schema is ignored: %s", printable(str(error)[:200]))
+        return natural
+    made = _struct(natural, written, noted, _Site({}, "", chosen))
+    return made if isinstance(made, s.StructType) else natural
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """The noted collations of a field, the path of a type in it, and how the options choose."""
+
+    collations: Mapping[str, object]
+    path: str
+    chosen: Callable[[s.DataType], bool]
+
+    def below(self, name: str) -> _Site:
+        return _Site(self.collations, f"{self.path}.{name}", self.chosen)
+
+
+def _believed(natural: s.DataType, written: s.DataType, noted: object, site: _Site) -> s.DataType | None:
+    """Return the noted type of a field, or None if it is not the field's own."""
+    if isinstance(noted, dict) and noted.get("type") == "udt":
+        return _user_type(natural, noted)
+    row = _NESTED.get(type(written))
+    if row is not None:
+        # With vectors=binary a list is binary.
+        return row(natural, written, noted, site) if type(natural) is type(written) else None
+    if not isinstance(noted, str):
+        return None
+    found = _leaf(written, noted, site)
+    if found is None:
+        return None
+    return found if type(found) is type(natural) or site.chosen(found) else natural
+
+
+def _leaf(written: s.DataType, noted: str, site: _Site) -> s.DataType | None:
+    if isinstance(written, s.StringType):
+        return _string(noted, site)
+    if isinstance(written, s.DayTimeIntervalType):
+        return _INTERVALS.get(noted)
+    if isinstance(written, s.TimeType):
+        match = _TIME.fullmatch(noted)
+        return s.TimeType(int(match[1])) if match is not None and int(match[1]) <= written.precision else None
+    return written if written.jsonValue() == noted else None
+
+
+def _string(noted: str, site: _Site) -> s.DataType | None:
+    if noted != _PLAIN.jsonValue():
+        return None
+    collation = site.collations.get(site.path)
+    if collation is None:
+        return _PLAIN
+    match = _COLLATION.fullmatch(collation) if isinstance(collation, str) else None
+    return None if match is None else s.StringType(match[1])
+
+
+def _user_type(natural: s.DataType, noted: Mapping[str, object]) -> s.DataType | None:
+    name = noted.get("class")
+    known = _USER_TYPES.get(name) if isinstance(name, str) else None
+    if known is None:
+        return None
+    module, class_ = known
+    # Both are of the table. Imported late: few files have vectors, and the modules take a second.
+    made: s.UserDefinedType = getattr(importlib.import_module(module), class_)()
+    return made if _nullable(made.sqlType()) == _nullable(natural) else None
+
+
+def _struct(natural: Any, written: s.StructType, noted: object, site: _Site) -> s.DataType | None:
+    entries = noted.get("fields") if isinstance(noted, dict) and noted.get("type") == "struct" else None
+    if not isinstance(entries, list):
+        return None
+    by_name: dict[object, Any] = {}
+    for entry in entries:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            by_name[name] = None if name in by_name else entry  # of two with one name neither is believed
+    pairs = zip(natural.fields, written.fields, strict=True)
+    return s.StructType([_field(mine, other, by_name.get(mine.name), site) for mine, other in pairs])
+
+
+def _field(natural: s.StructField, written: s.StructField, entry: Any, site: _Site) -> s.StructField:
+    if entry is None:
+        return natural
+    metadata = entry.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    collations = metadata.get(_COLLATIONS_KEY)
+    below = _Site(collations if isinstance(collations, dict) else {}, natural.name, site.chosen)
+    type_ = _believed(natural.dataType, written.dataType, entry.get("type"), below)
+    if type_ is None:
+        return natural
+    arrows = {k: v for k, v in natural.metadata.items() if k.startswith((ARROW_PREFIX, OWN_PREFIX))}
+    return s.StructField(natural.name, type_, nullable=True, metadata={**arrows, **harmless(metadata, type_)})
+
+
+def _array(natural: Any, written: s.ArrayType, noted: object, site: _Site) -> s.DataType | None:
+    if not isinstance(noted, dict) or noted.get("type") != "array":
+        return None
+    element = _believed(natural.elementType, written.elementType, noted.get("elementType"), site.below("element"))
+    return None if element is None else s.ArrayType(element)
+
+
+def _map(natural: Any, written: s.MapType, noted: object, site: _Site) -> s.DataType | None:
+    if not isinstance(noted, dict) or noted.get("type") != "map":
+        return None
+    key = _believed(natural.keyType, written.keyType, noted.get("keyType"), site.below("key"))
+    value = _believed(natural.valueType, written.valueType, noted.get("valueType"), site.below("value"))
+    return None if key is None or value is None else s.MapType(key, value)
+
+
+_NESTED: Final[Mapping[type[s.DataType], Callable[[Any, Any, object, _Site], s.DataType | None]]] = {
+    s.StructType: _struct,
+    s.ArrayType: _array,
+    s.MapType: _map,
+}
+
+
+def _nullable(type_: s.DataType) -> s.DataType:
+    """Return a type whose parts are all nullable and without metadata."""
+    if isinstance(type_, s.StructType):
+        return s.StructType([s.StructField(field.name, _nullable(field.dataType)) for field in type_.fields])
+    if isinstance(type_, s.ArrayType):
+        return s.ArrayType(_nullable(type_.elementType))
+    if isinstance(type_, s.MapType):
+        return s.MapType(_nullable(type_.keyType), _nullable(type_.valueType))
+    return type_
+
+
+def _cleaned(type_: Any) -> Any:
+    """Return a Spark type as it is noted: harmless metadata, and the storage of user-defined types that are not known."""
+    if isinstance(type_, s.UserDefinedType):
+        known = _USER_TYPES.get(type_.scalaUDT())
+        mine = (type(type_).__module__, type(type_).__name__)
+        return type_ if known == mine else _cleaned(type_.sqlType())
+    if isinstance(type_, s.StructType):
+        typed = [(field, _cleaned(field.dataType)) for field in type_.fields]
+        return s.StructType([s.StructField(f.name, x, f.nullable, harmless(f.metadata or {}, x)) for f, x in typed])
+    if isinstance(type_, s.ArrayType):
+        return s.ArrayType(_cleaned(type_.elementType), type_.containsNull)
+    if isinstance(type_, s.MapType):
+        return s.MapType(_cleaned(type_.keyType), _cleaned(type_.valueType), type_.valueContainsNull)
+    return _PLAIN if isinstance(type_, s.CharType | s.VarcharType) else type_
+
+
+def _says_more(type_: s.DataType) -> bool:
+    """Return whether a noted type has a part that Arrow lacks, or metadata."""
+    if isinstance(type_, s.StructType):
+        return any(bool(field.metadata) or _says_more(field.dataType) for field in type_.fields)
+    if isinstance(type_, s.ArrayType):
+        return _says_more(type_.elementType)
+    if isinstance(type_, s.MapType):
+        return _says_more(type_.keyType) or _says_more(type_.valueType)
+    if isinstance(type_, s.StringType):
+        return bool(type_ != _PLAIN)
+    if isinstance(type_, s.DayTimeIntervalType):
+        return bool(type_ != s.DayTimeIntervalType())
+    return isinstance(type_, s.TimeType | s.SpatialType | s.UserDefinedType)
