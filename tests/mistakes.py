@@ -204,7 +204,8 @@ MISTAKES = {
     "the package is not installed": Mistake(
         'format("arrowipc")',
         load("lake", source="arrowipcc"),
-        "`arrowipc doctor`, then [deploy.md](deploy.md)",
+        "`arrowipc doctor`, then [deploy.md](deploy.md); where `load` works and `save` does not (after Ctrl-C, or in a second "
+        "thread): `spark_arrow_ipc.register(spark)`",
     ),
     "a package that it needs is missing": Mistake('format("arrowipc")', without_lz4),
 }  # fmt: skip

@@ -384,7 +384,6 @@ TESTED_ELSEWHERE = {
     "cli/shared/schema_text.py": "tests/cli/test_schema.py and test_inspect.py",
     "cli/shared/column_sizes.py": "tests/cli/test_stats.py",
     "spark/read/matching_rows.py": "the option --where of commands: tests/cli/test_head.py",
-    "spark/registration.py": "needs clusters and zips: tests/spark/test_deploy.py",
 }
 """Modules without a test file of their own name, and why."""
 

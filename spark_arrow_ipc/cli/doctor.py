@@ -32,6 +32,12 @@ __all__ = ["Finding", "add_arguments", "examine", "java", "run"]
 JAVA_MINIMUM = 17
 """Spark 4 starts on Java 17 and later."""
 
+_LOST_SESSION = (
+    "If a save says DATA_SOURCE_NOT_FOUND all the same, and a load works (after Ctrl-C in a notebook, or in a second thread): "
+    "call spark_arrow_ipc.register(spark) there, once more."
+)
+"""The symptom that looks like a missing package and is none: this process cannot see it."""
+
 _ANSWER_SECONDS = 30
 """Timeout of a program that prints its version."""
 
@@ -128,7 +134,9 @@ def run(arguments: argparse.Namespace) -> int:
     for finding in findings:
         if finding.remedy:
             print(f"\n{render.printable(f'{finding.name}: {finding.remedy}')}")
-    print("\nEverything that Spark needs is here." if sound else "\nSome of what Spark needs is missing.")
+    print(
+        f"\nEverything that Spark needs is here. {_LOST_SESSION}" if sound else "\nSome of what Spark needs is missing."
+    )
     return 0 if sound else 1
 
 

@@ -41,6 +41,9 @@ def register(spark: SparkSession) -> None:
     hands to Python are then limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone (10,000 rows), in
     ``mapInArrow`` and pandas functions of the session too.
 
+    Makes the session the active one of this thread. After Ctrl-C, and in a thread that is not the first, Spark answers every
+    ``save`` with DATA_SOURCE_NOT_FOUND; calling this once more, in that thread, mends it.
+
     Costs one planner process, about a quarter of a second.
 
     Parameters
@@ -54,6 +57,9 @@ def register(spark: SparkSession) -> None:
         Spark's planner cannot import the package; the message lists the remedies.
     """
     spark.dataSource.register(ArrowIpcDataSource)
+    # It makes the session the active one of the thread in which the JVM answers this one, as nothing else that is public does.
+    # After Ctrl-C, and in another thread of Python's, that is a new thread, in which Spark finds no Python source to write to.
+    spark.createDataFrame([], "a int")
     set_unless_chosen(spark)
     try:
         # Without a path the source always raises, so nothing is read.

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import quick_jvm
 import quick_spark
+import spark_methods
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of pyspark")
 
@@ -65,6 +66,10 @@ told["in the session's zone"] = sorted(row.id for row in late.collect())
 import mistakes
 (folder := Path(path, "mistakes")).mkdir()
 told["mistakes"] = mistakes.make(spark, folder, connect=True)
+import spark_methods
+(folder := Path(path, "methods")).mkdir()
+spark_methods.prepare(folder)
+told["methods"] = {name: spark_methods.outcome(method, spark, folder) for name, method in spark_methods.here().items()}
 from spark_arrow_ipc import register
 register(spark)
 told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
@@ -88,13 +93,13 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500, check=False,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     error = told.pop("error")
     relative = told.pop("relative")
-    texts = told.pop("mistakes")
+    texts, methods = told.pop("mistakes"), told.pop("methods")
     assert told == {
         "schema": "struct<a:bigint,b:string>",
         "sum": {"sum(a)": 6, "count(b)": 2},
@@ -112,3 +117,6 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     assert [*tmp_path.rglob("in")] == [tmp_path / "in"], "nothing was written in the working directory"
     for name, ways in texts.items():
         mistakes.check(name, ways, tmp_path / "mistakes")
+    page = spark_methods.PAGE.read_text(encoding="utf-8")
+    for name, outcome in methods.items():
+        spark_methods.check(name, *outcome, page)

@@ -24,8 +24,9 @@ _ANY = ".*"
 _SHOWN = 200
 """Characters of a given name or value that an error shows."""
 
-_SPARK_KEYS = frozenset({"checkpointlocation"})
-"""Options that Spark adds itself and that a batch job ignores."""
+_OF_QUERIES = {"checkpointlocation": "checkpointLocation", "queryname": "queryName"}
+"""What Spark itself adds to the options of a stream's sink, by the lower case in which it does. Spark adds nothing else to
+an option that a source knows (docs/methods.md); it obeys them, and a sink has nothing to do with them."""
 
 
 _WHERE = {"read": "the option where takes a predicate in Spark's SQL"}
@@ -69,11 +70,14 @@ class Side:
         For errors: ``reading`` and ``read``.
     attributes
         The options by the attribute that declares them.
+    takes_query
+        Whether Spark may add the options of a streaming query to them.
     """
 
     doing: str
     done: str
     attributes: Mapping[str, tuple[Option, ...]]
+    takes_query: bool = False
 
     def __iter__(self) -> Iterator[Option]:
         """Iterate over the options, in the order of the documentation."""
@@ -115,8 +119,7 @@ def check_known(mapping: Mapping[str, str], side: Side, *others: Side) -> None:
     """
     for key, string in mapping.items():
         _check_text(key, string)
-        if key.lower() not in _SPARK_KEYS:
-            _check_known(key, string, side, others)
+        _check_known(key, string, side, others)
 
 
 def _pairs(option: Option, mapping: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
@@ -160,8 +163,12 @@ def _check_text(key: str, string: str) -> None:
 
 
 def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> None:
-    if side.option(key) is not None:
+    if side.option(key) is not None or (side.takes_query and key.lower() in _OF_QUERIES):
         return
+    if key.lower() in _OF_QUERIES:
+        raise OptionError(
+            f"the option {_OF_QUERIES[key.lower()]} is for writeStream, and here data is {side.done}; remove it"
+        )
     for other in others:
         option = other.option(key)
         if option is not None:

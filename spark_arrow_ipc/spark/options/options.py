@@ -404,7 +404,7 @@ class SparkWriteOptions:
 
 
 READING = Side("reading", "read", d.declared(ReadOptions))
-WRITING = Side("writing", "written", d.declared(SparkWriteOptions))
+WRITING = Side("writing", "written", d.declared(SparkWriteOptions), takes_query=True)
 
 _STREAM_READING = Side(STREAMING.doing, STREAMING.done, {**READING.attributes, **STREAMING.attributes})
 

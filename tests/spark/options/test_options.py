@@ -27,7 +27,6 @@ READS = {
     "paths of load([...])": ({"paths": '["/a", "/b"]'}, {"paths": ("/a", "/b")}),
     "names in any case": ({"MAXPARTITIONBYTES": "1k"}, {"max_partition_bytes": 1024}),
     "words in any case": ({"mapKeys": "LASTWINS"}, {"map_keys": MapKeys.LAST_WINS}),
-    "what Spark adds": ({"checkpointLocation": "/c"}, {}),
     "columns": ({"columns": "a, #2"}, {"columns": ("a", 2)}),
     "all columns": ({"columns": "all"}, {"columns": None}),
     "concatenatedStreams": (
@@ -72,6 +71,8 @@ def test_options_of_a_read(case):
 
 
 WRITES = {
+    "what Spark adds": ({"checkpointLocation": "/c", "queryName": "q"}, {}),
+    "what Spark adds, as it does": ({"checkpointlocation": "/c", "queryname": "q"}, {}),
     "nothing": ({}, {}),
     "a path": ({"path": "/a"}, {"path": "/a"}),
     "compression": ({"compression": "ZSTD", "compressionLevel": "-3"}, {"compression": CompressionType.ZSTD, "compression_level": -3}),

@@ -1,0 +1,74 @@
+"""`register` mends a session whose thread Spark has lost; what it says of clusters and zips is in test_deploy.py."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import quick_jvm
+import quick_spark
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_arrow_ipc import register
+
+ROOT = Path(__file__).parents[2]
+LOST = "DATA_SOURCE_NOT_FOUND"
+
+
+def save(spark, path):
+    spark.range(3).write.format("arrowipc").mode("append").save(str(path))
+    return spark.read.format("arrowipc").load(str(path)).count()
+
+
+def test_a_second_thread_saves_after_register(spark, tmp_path):
+    """As it does after `createDataFrame`; without either, Spark asks no session for its Python sources."""
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises((Py4JJavaError, PySparkException), match=LOST):
+            thread.submit(save, spark, tmp_path / "out").result()
+        thread.submit(register, spark).result()
+        assert 3 == thread.submit(save, spark, tmp_path / "out").result()
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from pyspark.sql import SparkSession
+from spark_arrow_ipc import register
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+
+def save():
+    try:
+        spark.range(3).write.format("arrowipc").mode("append").save(sys.argv[1])
+        return "saved"
+    except Exception as error:
+        return "DATA_SOURCE_NOT_FOUND" if "DATA_SOURCE_NOT_FOUND" in str(error) else repr(error)
+
+told = [save()]
+for _ in range(2):
+    threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 20000L)").collect()
+    except KeyboardInterrupt:
+        told += [save(), spark.read.format("arrowipc").load(sys.argv[1]).count(), register(spark), save()]
+print(told)
+spark.stop()
+"""
+
+
+def test_saves_go_on_after_ctrl_c(tmp_path):
+    """SIGINT in the middle of a call to the JVM, twice; each time the thread that answers is a new one."""
+    environment = quick_spark.environment() | {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    environment |= {"PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": quick_jvm.SUBMIT_ARGS}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "out")],
+        cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    lost = [LOST, 3, None, "saved"], [LOST, 6, None, "saved"]
+    assert done.stdout.splitlines()[-1:] == [str(["saved", *lost[0], *lost[1]])], done.stderr[-3000:]
