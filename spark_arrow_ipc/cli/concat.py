@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the rows of all files in the order of the paths."""
     target = arguments.target
+    files.check_ending(arguments, target)
     files.check_target(arguments, target, ())
     given = list(each_given(arguments))
     files.check_target(arguments, target, given)

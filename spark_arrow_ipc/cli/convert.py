@@ -12,7 +12,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import PurePath
 from typing import BinaryIO, Final
 
 from spark_arrow_ipc.cli.shared import files, inputs, other_formats, render
@@ -20,22 +19,23 @@ from spark_arrow_ipc.cli.shared.inputs import STDIN
 from spark_arrow_ipc.cli.shared.print_rows import json_lines
 from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, one_table
 from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.writer import create
 
 __all__ = ["add_arguments", "run"]
 
-_SUFFIXES: Final = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".arrows": "stream",
-    ".stream": "stream",
+_ENDINGS: Final = {
+    **{ending: str(form) for ending, form in ENDINGS.items()},
+    "parquet": "parquet",
+    "pq": "parquet",
+    "csv": "csv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
 }
-"""The formats of names; all others are Arrow files."""
+"""The formats of names."""
 
 _ARROW: Final = ("file", "stream")
+_WAY: Final = "give another name, or say the format by --to"
 _READ: Final = ("arrow", *other_formats.READERS)
 _WRITTEN: Final = (*_ARROW, *other_formats.WRITERS, "jsonl")
 
@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to", dest="target_format", choices=_WRITTEN,
-        help="the format to write; by default that of the name's ending: .parquet, .csv, .jsonl, .arrows (a stream), and "
-        "an Arrow file for all others; for stdout JSON lines",
+        help="the format to write; by default that of the name's ending: .arrow, .arrows (a stream), .parquet, "
+        ".csv or .jsonl, and an Arrow file for a name without one; for stdout JSON lines",
     )  # fmt: skip
     add_row_arguments(parser)
     parser.add_argument(
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
-    to = arguments.target_format or ("jsonl" if target == STDIN else _format_of(target, "file"))
+    to = arguments.target_format or ("jsonl" if target == STDIN else files.format_of(target, _ENDINGS, _WAY))
     with _source(arguments) as table:
         rows = _write(arguments, table, to, target)
     if target != STDIN:
@@ -74,16 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _format_of(path: str, otherwise: str) -> str:
-    return _SUFFIXES.get(PurePath(path).suffix.lower(), otherwise)
-
-
 @contextmanager
 def _source(arguments: argparse.Namespace) -> Iterator[Table]:
     target = arguments.target
     if target != STDIN:
         files.check_target(arguments, target, ())
-    form = arguments.source_format or _format_of(arguments.paths[0], "arrow")
+    form = arguments.source_format or _ENDINGS.get(files.ending_of(arguments.paths[0]), "arrow")
     if form in other_formats.READERS:
         with _others(arguments, form) as table:
             yield table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import PurePath
 
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import STDIN
@@ -12,6 +11,9 @@ from spark_arrow_ipc.cli.shared.layout_picture import draw, page
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["add_arguments", "run"]
+
+_ENDINGS = {"svg": "svg", "html": "html", "htm": "html"}
+"""The formats of names."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,11 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     given = list(inputs.each_input(arguments.paths, recursive=arguments.recursive, storage=arguments.storage))
     if len(given) != 1:
         raise OptionError(f"a picture is of one file, and the paths stand for {len(given):,}; name one of them")
+    form = "html" if target == STDIN else files.format_of(target, _ENDINGS, "give another name")
     if target != STDIN:
         files.check_target(arguments, target, given)
     layout = read_layout(given[0])
     drawn = draw(layout)
-    text = drawn if PurePath(target).suffix.lower() == ".svg" else page(layout, drawn)
+    text = drawn if form == "svg" else page(layout, drawn)
     with files.open_target(arguments, target) as sink:
         sink.write(text.encode())
     if target != STDIN:

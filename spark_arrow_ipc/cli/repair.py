@@ -57,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     files.refuse_existing(storage, target)
     sources = list(inputs.each_input(arguments.sources, recursive=arguments.recursive, storage=arguments.storage))
     if len(sources) == 1 and sources[0].below is None:
+        files.check_ending(arguments, target)
         return _repair(sources[0], target, arguments)
     status = 0
     for source in sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -60,9 +61,6 @@ RAW_BUFFER: Final = -1
 MOST_DIMENSIONS: Final = 64
 """The most dimensions of a tensor: as many as a numpy array can have."""
 
-ENDINGS: Final = frozenset({"arrow", "arrows", "feather", "ipc", "stream"})
-"""Endings of the names that writers of Arrow give, in lower case. They prove nothing."""
-
 NO_BYTES: Final = memoryview(b"")
 """A buffer without bytes."""
 
@@ -72,6 +70,16 @@ class Format(StrEnum):
 
     FILE = "file"
     STREAM = "stream"
+
+
+ENDINGS: Final[Mapping[str, Format]] = {
+    "arrow": Format.FILE,
+    "feather": Format.FILE,
+    "ipc": Format.FILE,
+    "arrows": Format.STREAM,
+    "stream": Format.STREAM,
+}
+"""Endings of the names that writers of Arrow give, in lower case; of a file that is read they prove nothing."""
 
 
 class Validation(StrEnum):

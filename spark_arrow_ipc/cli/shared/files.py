@@ -21,26 +21,33 @@ from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared.inputs import STDIN, Input
 from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.errors import OptionError, cut_repr
+from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.sinks import path_sink
+from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = [
     "add_force_argument",
     "add_output_arguments",
+    "check_ending",
     "check_target",
     "create",
+    "ending_of",
     "foreign_metadata",
+    "format_of",
     "open_target",
     "refuse_existing",
     "write_options",
     "write_options_of",
 ]
 
-_STREAM_SUFFIXES: Final = (".arrows", ".stream")
-"""Endings that Arrow recommends for streams, or that others use; all others are files."""
-
 _CODECS: Final[Mapping[str, Literal["lz4", "zstd"] | None]] = {"lz4": "lz4", "zstd": "zstd", "none": None}
+
+_WAY: Final = (
+    "give another name, or say --ipc-format file or stream; Parquet, CSV and JSON lines are written by arrowipc convert"
+)
 
 _OWN_KEYS: Final = "spark_arrow_ipc."
 """Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
@@ -51,7 +58,8 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ipc-format",
         choices=tuple(form.value for form in ipc.Format),
-        help=f"the format to write; by default a stream where the name ends in {' or '.join(_STREAM_SUFFIXES)}, else a file",
+        help="the format to write; by default that of the name's ending: a file for .arrow, .feather, .ipc or none, a stream "
+        "for .arrows and .stream",
     )
     parser.add_argument(
         "--compression", choices=tuple(_CODECS), default="lz4", help="the codec of the buffers (default: lz4)"
@@ -114,9 +122,46 @@ def _is_same(path: str, target: str, storage: Storage) -> bool:
         return False
 
 
+def format_of(path: str, formats: Mapping[str, str], way: str) -> str:
+    """Return the format that the ending of a name stands for; a name without one stands for an Arrow file.
+
+    Raises
+    ------
+    OptionError
+        The ending is not in `formats`; `way` says what to do.
+    """
+    ending = ending_of(path)
+    if ending and ending not in formats:
+        known = ", ".join(f".{known}" for known in formats)
+        raise OptionError(
+            f"this command writes no format whose names end in .{cut_repr(ending)[1:-1]}, but {known}; {way}. Nothing is "
+            "written",
+            path=path,
+        )
+    return formats.get(ending, ipc.Format.FILE)
+
+
+def ending_of(path: str) -> str:
+    """Return the ending of a name in lower case, without the dot; empty if it has none."""
+    stem, _, ending = name_of(path).rpartition(".")
+    return ending.lower() if stem else ""
+
+
+def check_ending(arguments: argparse.Namespace, path: str) -> None:
+    """Raise before anything is read if the name of an Arrow file to write says that it is something else.
+
+    Raises
+    ------
+    OptionError
+        No Arrow file is named so, and there is no ``--ipc-format``.
+    """
+    if arguments.ipc_format is None:
+        format_of(path, ENDINGS, _WAY)
+
+
 def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
     """Return the options for the file to write at `path`."""
-    form = "stream" if path.endswith(_STREAM_SUFFIXES) else "file"
+    form = ENDINGS.get(ending_of(path), ipc.Format.FILE)
     return write_options_of(arguments.ipc_format or form, arguments.compression)
 
 

@@ -4,6 +4,9 @@ import argparse
 
 import pytest
 
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch, Schema, types
+from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.cli.shared import files
 from spark_arrow_ipc.storage.local import LOCAL
 
@@ -14,7 +17,10 @@ def parsed(declare, *arguments):
     return parser.parse_args(list(map(str, arguments)))
 
 
-FORMATS = [("x.arrow", "file"), ("x.arrows", "stream"), ("x.stream", "stream"), ("x", "file")]
+FORMATS = [
+    ("x.arrow", "file"), ("x.feather", "file"), ("x.ipc", "file"), ("x.arrows", "stream"), ("x.stream", "stream"),
+    ("x", "file"), ("X.ARROWS", "stream"), (".arrows", "file"), ("a.csv/x", "file"), ("s3://bucket/x.arrows", "stream"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "expected"), FORMATS)
@@ -39,3 +45,46 @@ def test_an_existing_file_is_refused(tmp_path):
 def test_metadata_about_blocks_is_not_copied():
     pairs = (("spark_arrow_ipc.statistics", "x"), ("owner", "me"))
     assert (("owner", "me"),) == files.foreign_metadata(pairs)
+
+
+# Commands that write one file, with endings that they do not write.
+OTHERS = ["json", "xlsx", "csv.gz", "orc", "avro", "txt", "JSON", "zip", "arrow.zst", "2024"]
+TARGETS = {
+    "convert": OTHERS,
+    "concat": [*OTHERS, "parquet", "csv", "jsonl", "html"],
+    "rewrite": [*OTHERS, "parquet", "csv", "jsonl"],
+    "repair": [*OTHERS, "parquet", "csv", "jsonl"],
+    "layout": [*OTHERS, "png", "pdf", "arrow"],
+}
+WAYS = {"convert": ["--to", "file"], "layout": None}
+CASES = [(command, ending) for command, endings in TARGETS.items() for ending in endings]
+
+
+@pytest.mark.parametrize(("command", "ending"), CASES, ids=map(".".join, CASES))
+def test_a_name_that_says_another_format_is_refused_before_anything_is_read(tmp_path, capsys, command, ending):
+    """A file of Arrow under the name x.json is found out by somebody else, much later."""
+    source, target = tmp_path / "f.arrow", tmp_path / f"x.{ending}"
+    with ipc.create(source, Schema.of([types.field("a", types.int8)])) as writer:
+        writer.write(RecordBatch.from_pydict({"a": [1]}, writer.schema))
+    assert 1 == main([command, str(source), str(target)])
+    out, err = capsys.readouterr()
+    assert "" == out
+    assert (
+        f"{target}: this command writes no format whose names end in .{ending.rpartition('.')[2].lower()}, but ." in err
+    )
+    assert 1 == len(err.splitlines())
+    assert [source] == list(tmp_path.iterdir())
+    way = WAYS.get(command, ["--ipc-format", "file"])
+    if way is not None:
+        assert 0 == main([command, *way, str(source), str(target)])
+        with ipc.open(target) as reader:
+            assert [{"a": 1}] == [row for batch in reader for row in batch.to_pylist()]
+
+
+def test_a_repaired_directory_keeps_the_names_of_its_files(tmp_path):
+    (tmp_path / "lake").mkdir()
+    for name in ("part.0", "b.bin"):
+        with ipc.create(tmp_path / "lake" / name, Schema.of([types.field("a", types.int8)])):
+            pass
+    assert 0 == main(["repair", str(tmp_path / "lake"), str(tmp_path / "whole")])
+    assert ["b.bin", "part.0"] == sorted(path.name for path in (tmp_path / "whole").iterdir())
