@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, TypeAlias
 
 from spark_arrow_ipc.ipc.source import ByteSource, FileSource, storage_options
 from spark_arrow_ipc.storage.discard import discard
+from spark_arrow_ipc.storage.local_sink import named_file
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent
 from spark_arrow_ipc.storage.schemes import is_remote
@@ -26,7 +28,8 @@ class PathSink:
         self._direct = self._target.exists() and not self._target.is_file()
         name = f".{self._target.name}.{uuid.uuid4().hex}.staged"
         self._staged = self._target if self._direct else self._target.with_name(name)
-        self.file: BinaryIO = cast("BinaryIO", self._staged.open("wb" if self._direct else "xb"))
+        new = os.O_TRUNC if self._direct else os.O_CREAT | os.O_EXCL
+        self.file: BinaryIO = named_file(os.open(self._staged, os.O_WRONLY | os.O_CLOEXEC | new, 0o666), path)
 
     def finish(self, prove: Callable[[ByteSource], None]) -> None:
         """Close the file, call `prove` on what it holds, and rename it over any file of its name."""
@@ -38,7 +41,7 @@ class PathSink:
 
     def discard(self) -> None:
         """Close and remove the file; a file of the target's name stays."""
-        self.file.close()
+        discard(self.file)  # to close it may fail again where the device is full
         if not self._direct:
             self._staged.unlink(missing_ok=True)
 

@@ -26,6 +26,7 @@ from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage import beneath, failpoint, feasible
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_path import local_path
+from spark_arrow_ipc.storage.local_sink import named_file, scratch_file, sync_named
 from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
@@ -52,9 +53,6 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Does not wait for the other end of a pipe."""
 
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-_BUFFER_NBYTES: Final = 1 << 13
-"""Small buffers are combined into writes of this size; larger ones are written as they are."""
 
 _TRAITS: Final = Traits(directories=True)
 
@@ -158,7 +156,7 @@ class LocalStorage:
         """Create a file exclusively; its directory must exist."""
         with self._at(path) as (name, directory):
             descriptor = os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=directory)
-        return os.fdopen(descriptor, "wb", buffering=_BUFFER_NBYTES)
+        return named_file(descriptor, path)
 
     def scratch_file(self, directory: str) -> BinaryIO:
         """Return an unnamed file on the file system of a directory, which must exist."""
@@ -169,7 +167,7 @@ class LocalStorage:
             except BaseException:
                 os.close(file)
                 raise
-        return os.fdopen(file, "w+b")
+        return scratch_file(file, directory)
 
     def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:
         """Write a small file under another name and rename it."""
@@ -287,8 +285,7 @@ class LocalStorage:
 
     def sync_file(self, file: BinaryIO) -> None:
         """Flush a file and make its bytes durable."""
-        file.flush()
-        os.fsync(file.fileno())
+        sync_named(file)
 
     def sync(self, directory: str) -> None:
         """Make the names in a directory durable, such as those of renamed files."""

@@ -30,6 +30,7 @@ from spark_arrow_ipc.dataset.write.staged_file import (
     tail_crc32,
 )
 from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.storage.local_sink import DEVICE_ERRORS
 
 __all__ = [
     "FileSeries",
@@ -147,17 +148,23 @@ class FinishedFiles:
 
     @contextmanager
     def removed_on_error(self) -> Iterator[None]:
-        """Delete all files if the body raises."""
+        """Delete all files if the body raises, and say so of an error of the device that holds them."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             if self._pool is not None:
                 self._pool.shutdown(cancel_futures=True)
             for writer, _ in self._pending:
                 writer.discard()
             for file in self._files:
                 remove_staged(self.staging, file.staged)
+            if isinstance(error, OSError) and error.errno in DEVICE_ERRORS and self._is_staged(error.filename):
+                raise _without_loss(error) from None
             raise
+
+    def _is_staged(self, path: object) -> bool:
+        # Reads and functions of users raise such errors here, too.
+        return isinstance(path, str) and path.startswith(self.staging.directory)
 
     def _wait_for_one(self) -> None:
         self._files.append(self._pending[0][1].result())
@@ -244,6 +251,15 @@ class FileSeries:
             writer, self._writer = self._writer, None
             writer.end()
             self._finished.add(writer)
+
+
+def _without_loss(error: OSError) -> OSError:
+    assert error.errno is not None
+    text = (
+        f"{error.strerror}; what this task has written is removed, nothing of the job is visible, and no file that was "
+        f"there is changed: {DEVICE_ERRORS[error.errno]}, and write again"
+    )
+    return OSError(error.errno, text, error.filename)
 
 
 def _retyped(schema: Schema, given: Schema) -> tuple[Field, ...]:

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -13,8 +15,12 @@ import pyarrow as pa
 import pytest
 import quick_jvm
 from commit_jobs import last_summary
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
+
+from spark_arrow_ipc import rewrite
 
 ROOT = Path(__file__).parents[3]
 
@@ -72,6 +78,57 @@ def test_a_task_that_fails_leaves_nothing(spark, old, mode):
     assert before == contents(path)
     assert not (path / "_ipc_stage").exists()
     assert [*range(10)] == ids(spark, path)
+
+
+@contextlib.contextmanager
+def python_files_of_at_most(nbytes):
+    """Let the kernel refuse to the Python processes of the session to make any file longer."""
+    processes = [one for one in psutil.Process().children(recursive=True) if "python" in one.name()]
+    assert processes
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for one in processes:
+        resource.prlimit(one.pid, resource.RLIMIT_FSIZE, (nbytes, hard))
+    try:
+        yield
+    finally:
+        for one in processes:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(one.pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def by_batch(frame, path):
+    save(frame, path, "overwrite")
+
+
+def by_stream(frame, path):
+    frame.write.parquet(f"{path}.in")
+    stream = frame.sparkSession.readStream.schema(frame.schema).parquet(f"{path}.in").writeStream.format("arrowipc")
+    options = {"checkpointLocation": f"{path}.checkpoint"}
+    stream.options(**options).trigger(availableNow=True).start(str(path)).awaitTermination()
+
+
+def by_rewrite(_, path):
+    rewrite(SparkSession.active(), str(path), str(path), mode="overwrite")
+
+
+@pytest.mark.parametrize("write", [by_batch, by_stream, by_rewrite])
+def test_a_task_without_room_says_so_in_a_sentence(spark, tmp_path, write):
+    """The file, how much was written, that nothing is lost, and what to do; no traceback of Python."""
+    path = tmp_path / "t"
+    noise = spark.range(0, 50_000, 1, 1).select(f.xxhash64("id").alias("id"))
+    save(noise, path)
+    before = contents(path)
+    rewrite(spark, str(path), f"{path}.other")  # so that the processes of all three are there
+    with python_files_of_at_most(1 << 16), pytest.raises((PySparkException, Py4JError)) as caught:
+        write(noise, path)
+    text = str(caught.value)
+    assert re.search(
+        r"File too large after 65,536 bytes of this file, with [\d,]+ bytes free; what this task has written is", text
+    )
+    assert re.search(rf"nothing of the job is visible.*, and write again: '{path}/_ipc_stage/.*\.staged'", text)
+    assert 'File "' not in text
+    assert before == contents(path)
+    assert not list(tmp_path.rglob("*.staged"))
 
 
 def test_a_task_that_fails_in_a_new_place_leaves_no_file(spark, tmp_path):
