@@ -3,19 +3,24 @@
 Strategy
 --------
 At the default of ``spark.sql.execution.arrow.maxBytesPerBatch`` Spark asks how many bytes an Arrow batch has after each
-row that it hands to a Python process, which takes most of a write's time. The planner sees no setting. A task sees those
-that the session set, as its local properties, so the first task of a job can say what is missing.
+row that it hands to a Python process, which takes most of a long write's time. The planner sees no setting. A task sees
+those that the session set, as its local properties, so the first task of a job can say what is missing.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from functools import cache
+from math import inf
 from typing import Final
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-__all__ = ["MAX_BYTES_PER_BATCH", "UNLIMITED", "set_unless_chosen", "warn_if_default"]
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+
+__all__ = ["MAX_BYTES_PER_BATCH", "UNLIMITED", "set_unless_chosen", "with_warning"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -24,24 +29,46 @@ MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 UNLIMITED: Final = "2147483647"
 """The greatest value, at which Spark does not measure: batches are then limited by their number of rows alone."""
 
+_FELT_VALUES: Final = 5_000_000
+"""Values in one task, rows times columns, above which the time is felt: measuring takes some 0.1 microseconds for each."""
 
-def warn_if_default(context: TaskContext | None) -> None:
-    """Log one line if the session left the setting at its default; in the first task of a job alone.
+
+def with_warning(batches: Iterator[PyArrowBatch], context: TaskContext | None) -> Iterator[PyArrowBatch]:
+    """Yield batches; log one line if they are many and the session left the setting at its default.
+
+    In the first task of a job alone, and once in each of Spark's processes, which serve one job after another.
 
     Parameters
     ----------
+    batches
+        As Spark gives them.
     context
         Of the task that runs; None outside of Spark.
     """
-    if context is None or context.partitionId() != 0 or context.attemptNumber() != 0:
-        return
-    if context.getLocalProperty(MAX_BYTES_PER_BATCH) is None:
-        _LOG.warning(
-            "this write takes up to five times as long as it could, because Spark measures its batches after each row; "
-            'before writing, call spark.conf.set("%s", "%s"), or spark_arrow_ipc.register(spark), which sets it',
-            MAX_BYTES_PER_BATCH,
-            UNLIMITED,
-        )
+    values: float = 0
+    if (
+        context is None
+        or context.partitionId() != 0
+        or context.attemptNumber() != 0
+        or context.getLocalProperty(MAX_BYTES_PER_BATCH) is not None
+    ):
+        values = -inf
+    for batch in batches:
+        if values < _FELT_VALUES:
+            values += batch.num_rows * batch.num_columns
+            if values >= _FELT_VALUES:
+                _warn()
+        yield batch
+
+
+@cache
+def _warn() -> None:
+    _LOG.warning(
+        "this write takes up to five times as long as it could, because Spark measures its batches after each row; "
+        'before writing, call spark.conf.set("%s", "%s"), or spark_arrow_ipc.register(spark), which sets it',
+        MAX_BYTES_PER_BATCH,
+        UNLIMITED,
+    )
 
 
 def set_unless_chosen(spark: SparkSession) -> None:

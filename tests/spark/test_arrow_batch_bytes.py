@@ -3,10 +3,12 @@
 import logging
 import pathlib
 
+import pyarrow as pa
 import pytest
 
 from spark_arrow_ipc import register
-from spark_arrow_ipc.spark.arrow_batch_bytes import MAX_BYTES_PER_BATCH, UNLIMITED, warn_if_default
+from spark_arrow_ipc.spark import arrow_batch_bytes
+from spark_arrow_ipc.spark.arrow_batch_bytes import MAX_BYTES_PER_BATCH, UNLIMITED, with_warning
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
@@ -21,22 +23,43 @@ class Context:
         self.getLocalProperty = properties.get
 
 
-# (The task, lines that it logs.)
+MANY = (2, 2_500_000)
+"""Columns, and rows: enough that the time is felt."""
+
+# (The task, columns and rows that it writes, lines that it logs.)
 TASKS = {
-    "the first": (Context(), 1),
-    "another": (Context(partition=1), 0),
-    "the first, again": (Context(attempt=1), 0),
-    "set by the session": (Context(**{MAX_BYTES_PER_BATCH: UNLIMITED}), 0),
-    "set to something else": (Context(**{MAX_BYTES_PER_BATCH: "64m"}), 0),
-    "no task of Spark's": (None, 0),
+    "the first": (Context(), MANY, 1),
+    "few rows": (Context(), (2, 2_499_999), 0),
+    "few rows of many columns": (Context(), (500, 10_000), 1),
+    "no rows": (Context(), (2, 0), 0),
+    "another": (Context(partition=1), MANY, 0),
+    "the first, again": (Context(attempt=1), MANY, 0),
+    "set by the session": (Context(**{MAX_BYTES_PER_BATCH: UNLIMITED}), MANY, 0),
+    "set to something else": (Context(**{MAX_BYTES_PER_BATCH: "64m"}), MANY, 0),
+    "no task of Spark's": (None, MANY, 0),
 }
+
+
+@pytest.fixture(autouse=True)
+def another_process():
+    """It warns once in a process."""
+    arrow_batch_bytes._warn.cache_clear()
+
+
+def batches(columns, rows):
+    """Return batches as Spark cuts them, of the same null column."""
+    column = pa.nulls(10_000)
+    for start in range(0, rows, 10_000):
+        own = column[: min(10_000, rows - start)]
+        yield pa.record_batch([own] * columns, [str(i) for i in range(columns)])
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_first_task_says_that_the_setting_is_missing(caplog, name):
-    context, lines = TASKS[name]
+    context, (columns, rows), lines = TASKS[name]
     with caplog.at_level(logging.WARNING):
-        warn_if_default(context)
+        for _ in range(2):  # a second job says nothing new
+            assert rows == sum(batch.num_rows for batch in with_warning(batches(columns, rows), context))
     assert len(caplog.messages) == lines
     assert all(f'spark.conf.set("{MAX_BYTES_PER_BATCH}", "{UNLIMITED}")' in message for message in caplog.messages)
 
@@ -56,14 +79,17 @@ def setting(spark):
     choose(before)
 
 
-# (The setting of the session, lines of a job of four tasks.)
-@pytest.mark.parametrize(("value", "lines"), [(None, 1), ("64m", 0), (UNLIMITED, 0)])
-def test_a_job_says_so_once(spark, setting, tmp_path, value, lines):
+# (The setting of the session, rows of each of two tasks, lines of the job.)
+@pytest.mark.parametrize(
+    ("value", "rows", "lines"), [(None, 5_000_000, 1), (None, 100, 0), ("64m", 100, 0), (UNLIMITED, 5_000_000, 0)]
+)
+def test_a_job_says_so_once_and_only_where_it_is_felt(spark, setting, tmp_path, value, rows, lines):
     log = str(tmp_path / "log")
 
     class Writer(ArrowIpcBatchWriter):  # in here, so that Spark's processes need not import this module
         def write(self, iterator):
-            logging.getLogger("spark_arrow_ipc").addHandler(logging.FileHandler(log))
+            logger = logging.getLogger("spark_arrow_ipc")
+            logger.handlers = [logging.FileHandler(log)]  # a process serves several tasks
             return super().write(iterator)
 
     class Logging(ArrowIpcDataSource):
@@ -77,7 +103,8 @@ def test_a_job_says_so_once(spark, setting, tmp_path, value, lines):
 
     spark.dataSource.register(Logging)
     setting(value)
-    spark.range(100, numPartitions=4).write.format("arrowipc_logging").mode("append").save(str(tmp_path / "out"))
+    frame = spark.range(0, 2 * rows, 1, 2)
+    frame.write.format("arrowipc_logging").mode("append").save(str(tmp_path / "out"))
     assert len(pathlib.Path(log).read_text().splitlines()) == lines
 
 

@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.arrow_batch_bytes import warn_if_default
+from spark_arrow_ipc.spark.arrow_batch_bytes import with_warning
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode, SchemaCheck
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
@@ -79,9 +79,8 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             return ArrowIpcCommitMessage(TaskOutput(self._job.staging.jobid))
         tune_worker()
         context = TaskContext.get()
-        warn_if_default(context)
         partition_id = context.partitionId() if context is not None else 0
-        return ArrowIpcCommitMessage(self._plan.write(self._job.staging, iterator, partition_id))
+        return ArrowIpcCommitMessage(self._plan.write(self._job.staging, with_warning(iterator, context), partition_id))
 
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
