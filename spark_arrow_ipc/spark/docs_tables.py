@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, Setting
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 from spark_arrow_ipc.spark.read.metadata_columns import metadata_table
@@ -37,6 +38,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "types": lambda: _types_table([line for row in MAPPINGS.values() for line in row.lines]),
     "extension types": lambda: _types_table([*(row.line for row in EXTENSIONS.values()), *_TENSORS, *_SPATIAL]),
     "written types": written_table,
+    "settings of where": lambda: settings_table(),  # noqa: PLW0108 - it stands below
 }
 """By the name in the markers."""
 
@@ -63,6 +65,18 @@ def options_table(options: Iterable[Option]) -> str:
         for o in options
     ]
     return "\n".join(rows)
+
+
+def settings_table() -> str:
+    """Return the table of the settings on which predicates depend."""
+    rows = [
+        f"| `{name}` | `{one.default}` | {one.changes}{_only(one)} | {one.instead} |" for name, one in SETTINGS.items()
+    ]
+    return "\n".join(["| setting | Spark's own | decides | what does not depend on it |", "|---|---|---|---|", *rows])
+
+
+def _only(setting: Setting) -> str:
+    return "" if setting.ansi is None else f" (where `{ANSI}` is {setting.ansi})"
 
 
 def _code(example: str) -> str:

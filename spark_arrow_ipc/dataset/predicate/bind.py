@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
@@ -55,6 +56,8 @@ from spark_arrow_ipc.dataset.predicate.folding import fold, narrowest_type
 from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError, dates_in_doubt
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session
 from spark_arrow_ipc.dataset.predicate.literals import cast
+from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
+from spark_arrow_ipc.dataset.predicate.settings import ANSI, CASE
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import OptionError
 
@@ -62,7 +65,11 @@ __all__ = ["bind"]
 
 
 def bind(
-    predicate: p.Predicate, fields: Sequence[t.Field], zone: tzinfo | None = None, now: int | None = None
+    predicate: p.Predicate,
+    fields: Sequence[t.Field],
+    zone: tzinfo | None = None,
+    now: int | None = None,
+    noted: dict[str, str] | None = None,
 ) -> BoundPredicate:
     """Return a predicate over resolved columns, each constant in its column's own type.
 
@@ -77,6 +84,8 @@ def bind(
         None it is an error.
     now
         The instant of planning in microseconds, for the current date and time; by default this instant.
+    noted
+        Takes the settings of the session on which the result depends, and the part that does; see `settings`.
 
     Raises
     ------
@@ -86,7 +95,8 @@ def bind(
         Types that Spark does not compare, a string that is no value of the type it is compared as, or an instant
         that depends on the unknown time zone or is not certain in it.
     """
-    return _Binder(fields, Session(zone, folding.now() if now is None else now)).predicate(predicate)
+    session = Session(zone, folding.now() if now is None else now, {} if noted is None else noted)
+    return _Binder(fields, session).predicate(predicate)
 
 
 _Known: TypeAlias = BoundColumn | p.Literal
@@ -166,7 +176,31 @@ class _Binder:
         return self._compare(predicate.operator, left, right, predicate)
 
     def _compare(self, operator: Operator, left: _Known, right: _Known, predicate: p.Comparison) -> BoundPredicate:
-        common = common_type(_narrowest(left, right), _narrowest(right, left))
+        made = self._as_common(
+            operator, left, right, common_type(_narrowest(left, right), _narrowest(right, left)), predicate
+        )
+        for name, read in other_readings(left, right, predicate, self._session):
+            self._note(name, predicate, partial(self._read_as, operator, read, predicate), made)
+        return made
+
+    def _note(
+        self, name: str, predicate: p.Predicate, read: Callable[[], BoundPredicate], made: BoundPredicate
+    ) -> None:
+        """Note a setting unless the predicate is the same under another value of it."""
+        try:
+            is_same = read() == made
+        except OptionError:
+            is_same = False
+        if not is_same:
+            self._session.noted.setdefault(name, str(predicate))
+
+    def _read_as(self, operator: Operator, read: Callable[[], Sides], predicate: p.Comparison) -> BoundPredicate:
+        left, right, common = read()
+        return self._as_common(operator, left, right, common, predicate)
+
+    def _as_common(
+        self, operator: Operator, left: _Known, right: _Known, common: t.DataType | None, predicate: p.Comparison
+    ) -> BoundPredicate:
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, left, right)
         if isinstance(left, p.Literal):
@@ -254,6 +288,15 @@ class _Binder:
         common = _common_of_list(list(dict.fromkeys([operand.type, *(option.type for option in options)])))
         if common is None or not is_comparable(common):
             raise _incomparable(predicate, operand, *options)
+        for name in settings_of_list(predicate, operand, options, common):
+            self._session.noted.setdefault(name, str(predicate))
+        made = self._in_common(operand, options, common)
+        legacy = legacy_list_type([operand.type, *(option.type for option in options)])
+        if legacy is not None and legacy != common:
+            self._note(ANSI, predicate, lambda: self._in_common(operand, options, legacy), made)
+        return made
+
+    def _in_common(self, operand: _Known, options: Sequence[p.Literal | p.Run], common: t.DataType) -> BoundPredicate:
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
             return self._literal_in(operand, list(_each(options)), common)
         parts: list[BoundPredicate] = []
@@ -309,6 +352,8 @@ class _Binder:
         if known is None:
             fields = fields_along(self._fields, resolve(self._fields, column.path, spark_name))
             known = self._columns[column] = BoundColumn(tuple(field.name for field in fields), fields[-1].type)
+        if known.path != column.path:
+            self._session.noted.setdefault(CASE, str(column))
         return known
 
 

@@ -231,6 +231,10 @@ def _same(value: Raw) -> Raw:
     return value
 
 
+def _single(value: Any) -> float:
+    return float(np.float32(np.int64(value)))
+
+
 def _fraction(scale: int) -> _Widen:
     power = 10**scale
     # Python divides whole numbers to the nearest double.
@@ -246,7 +250,7 @@ def _of_date(_from: t.Date, to: t.Timestamp, zone: tzinfo | None) -> _Widen | No
 WIDENED: Final[Mapping[tuple[type[t.DataType], type[t.DataType]], Callable[[Any, Any, tzinfo | None], _Widen | None]]] = {
     (t.Int, t.Int): lambda _from, _to, _zone: _same,
     (t.Int, t.Decimal): lambda _from, to, _zone: partial(rescaled, from_scale=0, to_scale=to.scale),
-    (t.Int, t.FloatingPoint): lambda _from, _to, _zone: float,
+    (t.Int, t.FloatingPoint): lambda _from, to, _zone: float if to == t.float64 else _single,
     (t.Decimal, t.Decimal): lambda from_, to, _zone: partial(rescaled, from_scale=from_.scale, to_scale=to.scale),
     (t.Decimal, t.FloatingPoint): lambda from_, _to, _zone: _fraction(from_.scale),
     (t.FloatingPoint, t.FloatingPoint): lambda _from, _to, _zone: _same,

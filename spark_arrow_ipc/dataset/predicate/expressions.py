@@ -110,9 +110,18 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class TimestampLiteral:
-    """A literal ``TIMESTAMP '...'``, whose instant may depend on the session's time zone."""
+    """A literal ``TIMESTAMP '...'``, whose instant may depend on the session's time zone.
+
+    Parameters
+    ----------
+    value
+        The string.
+    is_session_type
+        Whether the session decides its type, as it does of one without a zone; not of ``TIMESTAMP_LTZ '...'``.
+    """
 
     value: str
+    is_session_type: bool = True
 
     def __str__(self) -> str:
         return f"TIMESTAMP {self.value!r}"

@@ -40,6 +40,7 @@ from spark_arrow_ipc.dataset.predicate.instants import (
     needs_zone,
 )
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to, certain, in_range, refused, to_date
+from spark_arrow_ipc.dataset.predicate.settings import ANSI, PRECISION
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["fold", "narrowest_type", "now"]
@@ -122,6 +123,8 @@ def _of_floats(constant: Expression, left: Literal, right: Literal, session: Ses
     assert isinstance(to, t.FloatingPoint)
     if constant.operation == "/":
         to = t.float64
+    elif t.float32 in (left.type, right.type) and t.Int in (type(left.type), type(right.type)):
+        session.noted.setdefault(ANSI, constant.sql)
     values = [certain(cast_to(side, to, session, constant.sql)) for side in (left, right)]
     if constant.operation == "/" and values[1] == 0:
         raise refused(constant.sql, "a divisor that is not zero")
@@ -136,8 +139,10 @@ def _quotient(constant: Expression, left: Literal, right: Literal, session: Sess
     return _of_floats(constant, doubles[0], doubles[1], session)
 
 
-def _of_decimals(constant: Expression, left: Literal, right: Literal, _session: Session) -> Literal:
+def _of_decimals(constant: Expression, left: Literal, right: Literal, session: Session) -> Literal:
     types = [narrowest_type(side) for side in (left, right)]
+    if types != [left.type, right.type]:
+        session.noted.setdefault(PRECISION, constant.sql)
     types = [decimal_of(type_) if isinstance(type_, t.Int) else type_ for type_ in types]
     (p1, s1), (p2, s2) = ((type_.precision, type_.scale) for type_ in types if isinstance(type_, t.Decimal))
     if constant.operation == "*":

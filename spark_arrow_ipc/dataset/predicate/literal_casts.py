@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final
@@ -40,10 +40,13 @@ class Session:
         The session's time zone, `UNKNOWN_ZONE`, or None.
     now
         The instant of planning, in microseconds.
+    noted
+        Takes the settings on which the predicate depends, and the part that does; see `settings`.
     """
 
     zone: tzinfo | None
     now: int | None = None
+    noted: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 def certain(literal: Literal) -> Any:

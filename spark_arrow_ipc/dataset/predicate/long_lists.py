@@ -233,8 +233,8 @@ def _int_in_decimal(column: t.Int, common: t.Decimal, values: Sequence[int], _zo
     return _within(column, (value // power for value in values if value % power == 0))
 
 
-def _int_in_double(column: t.Int, _common: t.DataType, values: Sequence[float], _zone: object) -> Sequence[Raw] | None:
-    if not all(abs(value) < _EXACT_IN_DOUBLE for value in values):  # false for NaN too
+def _int_in_double(column: t.Int, common: t.DataType, values: Sequence[float], _zone: object) -> Sequence[Raw] | None:
+    if common != t.float64 or not all(abs(value) < _EXACT_IN_DOUBLE for value in values):  # false for NaN too
         return None
     return _within(column, (int(value) for value in values if value.is_integer()))
 

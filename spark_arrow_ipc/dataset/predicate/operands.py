@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
@@ -23,6 +24,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import (
     Operand,
     TimestampLiteral,
 )
+from spark_arrow_ipc.dataset.predicate.settings import INTERVALS, NEGATIVE_SCALES, RESERVED, TIMESTAMP_TYPE
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
@@ -39,7 +41,7 @@ WORDS: Final[Mapping[str, Literal]] = {
 _TYPED: Final[Mapping[str, Callable[[str], Literal | TimestampLiteral]]] = {
     "DATE": literals.date_literal,
     "TIMESTAMP": TimestampLiteral,
-    "TIMESTAMP_LTZ": TimestampLiteral,
+    "TIMESTAMP_LTZ": partial(TimestampLiteral, is_session_type=False),
     "TIMESTAMP_NTZ": literals.local_timestamp,
 }
 """Types of ``DATE '...'`` and ``CAST('...' AS DATE)``."""
@@ -197,6 +199,8 @@ def _called(tokens: Tokens, start: int, function: str, key: str) -> Operand:
     """Parse the arguments of a call and its closing parenthesis."""
     if key in _NOW_CALLS:
         tokens.take(")")
+        if key in _NOW:
+            tokens.note(RESERVED, f"{function}()")
         return _expression(tokens, start, _NOW_CALLS[key], ())
     if key in _OF_COLUMNS:
         operand = parse_operand(tokens)
@@ -219,6 +223,8 @@ def _called(tokens: Tokens, start: int, function: str, key: str) -> Operand:
     else:
         to = _TYPES[key]
     tokens.take(")")
+    if function.upper() == "CAST" and key == "TIMESTAMP":
+        tokens.note(TIMESTAMP_TYPE, f"CAST({value} AS {key})")
     if key in _TYPED and string and isinstance(value, Literal):
         assert isinstance(value.value, bytes)
         return _located(tokens, start, _TYPED[key], value.value.decode())
@@ -276,6 +282,8 @@ def _signed(tokens: Tokens, expected: str) -> Operand:
 def _number(tokens: Tokens, sign: str) -> Literal:
     start = tokens.start
     digits, suffix = tokens.take_number()
+    if suffix.upper() == "BD" and "e" in digits.lower():
+        tokens.note(NEGATIVE_SCALES, digits + suffix)
     return _located(tokens, start, literals.number, sign + digits, suffix)
 
 
@@ -298,6 +306,7 @@ def _interval(tokens: Tokens, sign: str) -> Literal:
         units.append(_unit(tokens))
     of_months = _located(tokens, start, literals.months, inner + quantity, units[0]) if len(units) == 1 else None
     literal = of_months or _located(tokens, start, literals.interval, inner + quantity, *units)
+    tokens.note(INTERVALS, literal.sql)
     assert isinstance(literal.value, int)
     return replace(literal, value=-literal.value, sql=f"-{literal.sql}") if sign else literal
 

@@ -63,8 +63,15 @@ _STRING_TESTS: Final[Mapping[str, Callable[[bytes], tuple[bytes, ...]]]] = {
 """Functions that are patterns of LIKE."""
 
 
-def parse(sql: str) -> Predicate:
+def parse(sql: str, noted: dict[str, str] | None = None) -> Predicate:
     """Return the predicate of an SQL string.
+
+    Parameters
+    ----------
+    sql
+        By Spark's defaults.
+    noted
+        Takes the settings on which its literals depend, and the part that does; see `settings`.
 
     Raises
     ------
@@ -73,7 +80,7 @@ def parse(sql: str) -> Predicate:
     """
     if len(sql) > _MAX_CHARACTERS:
         raise OptionError(f"the option where: expected at most {_MAX_CHARACTERS:,} characters, found {len(sql):,}")
-    tokens = Tokens(sql)
+    tokens = Tokens(sql, noted)
     predicate = _condition(tokens)
     if tokens.kind != "end":
         raise tokens.error("AND, OR or the end")

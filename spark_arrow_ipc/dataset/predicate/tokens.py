@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spark_arrow_ipc.dataset.predicate.settings import DOUBLE_QUOTES, ESCAPES
 from spark_arrow_ipc.dataset.predicate.time_lists import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.errors import OptionError
 
@@ -102,12 +103,15 @@ class Tokens:
         Its range in the string.
     before
         The end of the token before it.
+
+    `noted` takes the settings on which what was read depends; see `settings`.
     """
 
-    __slots__ = ("_counts", "_nesting", "_sql", "before", "key", "kind", "start", "stop", "token")
+    __slots__ = ("_counts", "_nesting", "_noted", "_sql", "before", "key", "kind", "start", "stop", "token")
 
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, noted: dict[str, str] | None = None) -> None:
         self._sql = sql
+        self._noted = {} if noted is None else noted
         self._nesting = 0
         self._counts = dict.fromkeys(_MOST, 0)
         self.before = self.start = self.stop = 0
@@ -208,6 +212,10 @@ class Tokens:
         if kind not in STRINGS:
             raise self.error(expected)
         self.advance()
+        if kind == "raw" or "\\" in token:
+            self.note(ESCAPES, token)
+        if token[-1] != "'":
+            self.note(DOUBLE_QUOTES, token)
         if self.kind in STRINGS:
             # Spark joins strings that stand side by side, other dialects take two quotes for one.
             raise self.error("one string (write \\' for a quote)", "two strings side by side")
@@ -215,6 +223,10 @@ class Tokens:
             return token[2:-1]
         value = token[1:-1]
         return _ESCAPED.sub(lambda escape: self._unescaped(escape, start), value) if "\\" in value else value
+
+    def note(self, setting: str, part: str) -> None:
+        """Note that a part of the string depends on a setting of the session."""
+        self._noted.setdefault(setting, part)
 
     def _unescaped(self, match: re.Match[str], start: int) -> str:
         escape = match[1]

@@ -56,6 +56,11 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     selection: RowSelection | None = None
 
 
+@dataclass(frozen=True)
+class _SessionCheck(ArrowIpcInputPartition):
+    """No rows: its task checks that the predicate, by which all were skipped, means the same in the session."""
+
+
 class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     """Reads files into batches of one Spark schema.
 
@@ -109,7 +114,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        return [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
+        partitions = [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
+        if not partitions and plan.selection is not None and plan.selection.depends_on_session:
+            return [_SessionCheck((), plan.fields, planned_at, plan.selection)]
+        return partitions
 
     @property
     def options(self) -> ReadOptions:
@@ -137,6 +145,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 yield from self._batches(partition, answers)
 
     def _batches(self, partition: ArrowIpcInputPartition, answers: Answers | None) -> Iterator[PyArrowBatch]:
+        if isinstance(partition, _SessionCheck):
+            assert partition.selection is not None
+            partition.selection.check_session()
+            return
         options = self._options
         fields = partition.partition_fields
         selection = None if partition.selection is None else partition.selection.in_session()

@@ -9,16 +9,17 @@ batches by the statistics in outlines (`kept_sizes`). On an executor it skips re
 requested columns and never reach Spark.
 
 Planners do not know the session's time zone. Without the option `timeZone` they skip only what every zone excludes, and
-tasks bind the predicate again, in the zone of their task's properties (`RowSelection.in_session`).
+tasks bind the predicate again, in the zone of their task's properties (`RowSelection.in_session`). Other settings on which
+a predicate depends are checked there, too, by one task at least, as the planner skips what Spark's defaults exclude.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from functools import partial
 
-from pyspark import TaskContext
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
@@ -32,6 +33,7 @@ from spark_arrow_ipc.dataset.predicate.conjuncts import explained
 from spark_arrow_ipc.dataset.predicate.folding import now
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
+from spark_arrow_ipc.dataset.predicate.settings import check_settings
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_filter, block_truths
@@ -40,11 +42,9 @@ from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
+from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, planner_defaults, value_of
 
 __all__ = ["RowSelection", "Where", "selected_files"]
-
-_SESSION_ZONE: Final = "spark.sql.session.timeZone"
-"""Spark gives tasks the settings that a session has set as properties of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,46 @@ class RowSelection:
         Positions of its columns among both, by name.
     unbound
         The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
+    noted
+        The other settings of the session on which it depends, and the part that does; what is bound again is noted then.
+    defaults
+        The defaults of settings where they are not Spark's.
     """
 
     bound: BoundPredicate
     extra: tuple[s.StructField, ...]
     positions: dict[str, int]
     unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
+    noted: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def depends_on_session(self) -> bool:
+        """Whether tasks have to look at the session, also where no rows are left."""
+        return bool(self.noted) or self.unbound is not None
 
     def in_session(self) -> RowSelection:
-        """Return the selection in the session's time zone, in a task.
+        """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning.
 
         Raises
         ------
         OptionError
-            The predicate depends on the zone, and the session set none or one that Python does not know.
+            They do, or the predicate depends on the zone, and the session set none or one that Python does not know.
         """
-        if self.unbound is None:
-            return self
-        predicate, fields, planned_at = self.unbound
-        context = TaskContext.get()
-        name = None if context is None else context.getLocalProperty(_SESSION_ZONE)
-        bound = bind(predicate, fields, None if name is None else zone(name), planned_at)
-        return RowSelection(bound, self.extra, self.positions)
+        name = given(SESSION_ZONE)
+        return RowSelection(self._bound_in(None if name is None else zone(name)), self.extra, self.positions)
+
+    def check_session(self) -> None:
+        """Raise as `in_session` where there are no rows that could depend on the time zone."""
+        self._bound_in(UNKNOWN_ZONE)
+
+    def _bound_in(self, in_zone: tzinfo | None) -> BoundPredicate:
+        noted, bound = dict(self.noted), self.bound
+        if self.unbound is not None:
+            predicate, fields, planned_at = self.unbound
+            bound = bind(predicate, fields, in_zone, planned_at, noted)
+        check_settings(noted, partial(value_of, defaults=self.defaults))
+        return bound
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
         """Compile the filter of rows.
@@ -154,11 +172,14 @@ class Where:
         Paths of its columns that Spark did not ask for.
     sql
         The predicate as written.
+    noted
+        The settings of the session on which its literals depend, and the part that does.
     """
 
     predicate: p.Predicate
     missing: tuple[tuple[str, ...], ...]
     sql: str
+    noted: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, sql: str, asked: s.StructType) -> Where:
@@ -169,14 +190,15 @@ class Where:
         OptionError
             The string is not a predicate.
         """
+        noted: dict[str, str] = {}
         try:
-            predicate = parse(sql)
+            predicate = parse(sql, noted)
         except OptionError as error:
             raise explained(error, sql, parse) from error.__cause__
         positions = {column.path: _position(asked, column.path) for column in p.columns(predicate)}
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
-        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql)
+        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, noted)
 
     def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
         """Bind the predicate to the types of its columns.
@@ -204,18 +226,22 @@ class Where:
             if position is not None and column.path not in self.missing:
                 fields[asked.fields[position].name] = asked.fields[position]
                 positions[asked.fields[position].name] = position
-        for i, field in enumerate(extra):
-            fields[field.name] = field
-            positions[field.name] = len(asked.fields) + i
+        for i, one in enumerate(extra):
+            fields[one.name] = one
+            positions[one.name] = len(asked.fields) + i
         known = predicate_fields(s.StructType(list(fields.values())))
         in_zone = UNKNOWN_ZONE if time_zone is None else zone(time_zone)
         planned_at = now()
+        noted = dict(self.noted)
         try:
-            bound = bind(self.predicate, known, in_zone, planned_at)
+            bound = bind(self.predicate, known, in_zone, planned_at, noted)
         except OptionError as error:
             raise explained(error, self.sql, lambda sql: bind(parse(sql), known, in_zone)) from error.__cause__
-        needs_zone = time_zone is None and has_doubt(bound)
-        return RowSelection(bound, tuple(extra), positions, (self.predicate, known, planned_at) if needs_zone else None)
+        defaults = planner_defaults()
+        if time_zone is None and has_doubt(bound):
+            unbound = self.predicate, known, planned_at
+            return RowSelection(bound, tuple(extra), positions, unbound, self.noted, defaults)
+        return RowSelection(bound, tuple(extra), positions, None, noted, defaults)
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:

@@ -26,10 +26,10 @@ from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.rewrite.task import Part, Report, RewriteTask
+from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, settings_for_tasks
 
 __all__ = ["abort_on_error", "check_reports", "commit_reports", "context_of", "run_tasks"]
 
-_ZONE: Final = "spark.sql.session.timeZone"
 _DESCRIPTION: Final = "spark.job.description"
 
 
@@ -83,7 +83,7 @@ def run_tasks(spark: SparkSession, task: RewriteTask, parts: Sequence[Part], wor
         return []
     context = context_of(spark)
     tasks = context.parallelize(parts, len(parts)).mapPartitions(_Runs(task))
-    with _properties(context, {_ZONE: task.zone, _DESCRIPTION: words}):
+    with _properties(context, {**settings_for_tasks(spark), SESSION_ZONE: task.zone, _DESCRIPTION: words}):
         reports = tasks.collect()
     return check_reports(reports, parts, task.staging)
 
@@ -100,7 +100,7 @@ class _Runs:
 
 @contextmanager
 def _properties(context: SparkContext, values: dict[str, str]) -> Iterator[None]:
-    """Set properties of this thread's jobs, and set them back: tasks learn the session's time zone by one."""
+    """Set properties of this thread's jobs, and set them back: tasks learn the session's settings by them."""
     before = {name: context.getLocalProperty(name) for name in values}
     for name, value in values.items():
         context.setLocalProperty(name, value)

@@ -1,0 +1,57 @@
+"""The settings of the session, as tasks can know them.
+
+Strategy
+--------
+Spark gives the tasks of a query the settings that the session has set, as properties of the job: those at the time of the
+action. One that is not among them has its default. Jobs of RDDs (``df.rdd``, ``foreachPartition``) have no such properties,
+and no number of a query either, so there a setting that is not given is not known. Planners know none at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS
+
+SESSION_ZONE: Final = "spark.sql.session.timeZone"
+_QUERY: Final = "spark.sql.execution.id"
+_ANSI_DEFAULT: Final = "SPARK_ANSI_SQL_MODE"
+"""The variable of the JVM's environment that decides the default of `ANSI`."""
+
+
+def given(name: str) -> str | None:
+    """Return the value of a setting that the session has set, in a task; None for all others."""
+    context = TaskContext.get()
+    value: str | None = None if context is None else context.getLocalProperty(name)
+    return value
+
+
+def value_of(name: str, defaults: Mapping[str, str]) -> str | None:
+    """Return the value of a setting in a task; None if it cannot be known. Outside of tasks there are defaults alone."""
+    context = TaskContext.get()
+    value = given(name)
+    if value is None and (context is None or context.getLocalProperty(_QUERY) is not None):
+        return defaults.get(name, SETTINGS[name].default)
+    return value
+
+
+def planner_defaults() -> dict[str, str]:
+    """Return the defaults that the environment of the driver's JVM changes; its planners inherit it."""
+    return {ANSI: "false"} if os.environ.get(_ANSI_DEFAULT) == "false" else {}
+
+
+def settings_for_tasks(spark: SparkSession) -> dict[str, str]:
+    """Return the settings that decide what a predicate means, to be given to the tasks of an RDD."""
+    values = {}
+    for name, setting in SETTINGS.items():
+        try:
+            values[name] = str(spark.conf.get(name))
+        except PySparkException:  # a setting that this release of Spark lacks
+            values[name] = setting.default
+    return values
