@@ -225,8 +225,9 @@ def shown(mistake, spark, folder, way):
             path.touch()
     try:
         query = mistake.act(spark, folder, way)
-        if query is not None and not query.awaitTermination(60):
+        if query is not None and not query.awaitTermination(180):
             query.stop()
+            return "the query did not end"
     except Exception as error:  # noqa: BLE001 - whatever the screen shows
         kind = f"{type(error).__module__}.{type(error).__qualname__}"
         return f"{kind}: {error}"

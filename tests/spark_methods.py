@@ -59,8 +59,7 @@ class Case:
         return self.stream().format("arrowipc")
 
     def run(self, query):
-        query.awaitTermination(60)
-        assert not query.isActive, "the query did not end"
+        assert query.awaitTermination(180), "the query did not end"
 
     def run_into_arrow(self, rows):
         self.run(self.stream(rows).format("arrowipc").start(str(self.out)))
