@@ -291,7 +291,11 @@ def said(text):
 def row(name, verdict, sentence):
     """Return the row of one method."""
     instead = METHODS[name].instead if verdict != WORKS else ""
-    return f"| ``{name}`` | {verdict} | {mistakes.cell(sentence)} | {instead} |"
+    return f"| {code(name)} | {verdict} | {mistakes.cell(sentence)} | {instead} |"
+
+
+def code(name):
+    return f"`` {name} ``" if "`" in name else f"`{name}`"
 
 
 def check(name, verdict, sentence, page):
