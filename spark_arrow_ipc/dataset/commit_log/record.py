@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.errors import CommitError, cut_repr
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 
 __all__ = [
@@ -284,7 +284,7 @@ class Record:
             record = cls(**values)
             sound = _is_sound(record)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CommitError(f"this commit record has parts of a wrong kind: {error!r}") from error
+            raise CommitError(f"this commit record has parts of a wrong kind: {cut_repr(error, 300)}") from error
         if not sound:
             raise CommitError("this commit record has parts of a wrong kind")
         check_names(record.adds, record.removes)
