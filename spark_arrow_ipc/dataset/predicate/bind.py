@@ -263,7 +263,13 @@ class _Binder:
         return NullSafe(made) if operator is Operator.NULL_SAFE_EQ else made
 
     def _by_place(
-        self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
+        self,
+        operator: Operator,
+        column: BoundColumn,
+        literal: p.Literal,
+        common: t.DataType,
+        *,
+        is_unwrapped: bool = True,
     ) -> BoundPredicate:
         self._check_castable(column, common)
         value = cast(literal, common, self._zone)
@@ -277,6 +283,11 @@ class _Binder:
         place = cut(column.type, common, value, self._zone)
         if place is None:
             raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
+        if is_unwrapped and isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
+            # A day that a zone skipped begins with the day after it. Spark's optimizer (`UnwrapCastInBinaryComparison`)
+            # compares dates with the date of the instant, which is the later day; its IN of several values casts each date.
+            later = int(place.upper) - 1
+            place = place if later <= int(place.lower) else replace(place, lower=later, is_least=False)
         return compared(operator, column, place)
 
     def _in_doubt(self, operator: Operator, column: BoundColumn, doubt: Doubt) -> BoundPredicate:
@@ -301,6 +312,7 @@ class _Binder:
             return self._literal_in(operand, list(_each(options)), common)
         parts: list[BoundPredicate] = []
         singles: list[p.Literal | p.Run] = []
+        is_single = len({(one.type, one.value) if isinstance(one, p.Literal) else one for one in options}) == 1
         for one in options:
             found = long_lists.points(operand.type, common, one, self._zone) if isinstance(one, p.Run) else None
             if found is None:
@@ -311,7 +323,7 @@ class _Binder:
         for option in _each(singles):
             equal: BoundPredicate = Constant(None)
             if option.value is not None:
-                equal = self._by_place(Operator.EQ, operand, option, common)
+                equal = self._by_place(Operator.EQ, operand, option, common, is_unwrapped=is_single)
             if not (isinstance(equal, Range) and is_empty(equal)):
                 values = points_of(equal)
                 parts.append(OneOf(operand, values) if values else equal)

@@ -18,6 +18,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     has_doubt,
 )
 from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.dataset.predicate.prune import Summary, keeps
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
@@ -158,3 +159,29 @@ def test_what_depends_on_an_unknown_zone_is_left_open():
 
 def test_names_match_in_any_case():
     assert ("n", "X") == bound_columns(bound("N.x = 1"))[0].path
+
+
+SKIPPED = [
+    # As Spark 4.3 answered, in a zone that skipped 30 December 2011, over the days 29, 30, 31 and 1 January.
+    ("d = TIMESTAMP '2011-12-30 00:00:00'", [31]),
+    ("d < TIMESTAMP '2011-12-30 00:00:00'", [29, 30]),
+    ("d <= TIMESTAMP '2011-12-30 00:00:00'", [29, 30, 31]),
+    ("d > TIMESTAMP '2011-12-30 00:00:00'", [32]),
+    ("d >= TIMESTAMP '2011-12-30 00:00:00'", [31, 32]),
+    ("d <> TIMESTAMP '2011-12-31 00:00:00'", [29, 30, 32]),
+    ("d = TIMESTAMP '2011-12-30 00:30:00'", []),
+    ("d IN (TIMESTAMP '2011-12-30 00:00:00')", [31]),
+    ("d IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [30, 31]),
+    ("d NOT IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [29, 32]),
+    ("d = '2011-12-30 00:00:00'", [30]),
+    ("d = TIMESTAMP_NTZ '2011-12-30 00:00:00'", [30]),
+]
+
+
+@pytest.mark.parametrize(("predicate", "expected"), SKIPPED)
+def test_a_day_that_a_zone_skipped_is_compared_as_spark_compares_it(predicate, expected):
+    bound = bind(parse(predicate), (t.field("d", t.date32),), time_zones.zone("Pacific/Apia"))
+    first = 15_337 - 29  # days since 1970: 29 December 2011 is 15,337
+    days = [first + number for number in (29, 30, 31, 32)]
+    kept = [day - first for day in days if keeps(bound, lambda _, day=day: Summary(day, day, may_be_null=False))]
+    assert expected == kept
