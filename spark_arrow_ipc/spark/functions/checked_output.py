@@ -4,13 +4,15 @@ Strategy
 --------
 Spark compares the first batch of a task only, and a later one of another type breaks the JVM. So each batch goes
 through ``spark/conform``, as the batches of files do: columns are found by name, types that widen without loss are
-converted (`large_string`, views, dictionaries, smaller integers), and all others are errors that name the column.
+converted (`large_string`, views, dictionaries, smaller integers), and all others are errors that name the column. The
+option `nanoseconds` of the read holds for what the function makes, too.
 The plan is compiled once for a run of batches of one schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.errors import ArrowIpcError, FunctionError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
-from spark_arrow_ipc.spark.options.enums import MissingColumns
+from spark_arrow_ipc.spark.options.enums import MissingColumns, Nanoseconds
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
 __all__ = ["OutputCheck"]
@@ -36,9 +38,12 @@ class OutputCheck:
         That was promised to Spark.
     name
         Of the function, for errors.
+    nanoseconds
+        The option of the read.
     """
 
-    def __init__(self, schema: s.StructType, name: str) -> None:
+    def __init__(self, schema: s.StructType, name: str, nanoseconds: Nanoseconds = Nanoseconds.FLOOR) -> None:
+        self._options = replace(_OPTIONS, nanoseconds=nanoseconds)
         self._schema = schema
         self._name = name
         self._of: pa.Schema | None = None
@@ -85,7 +90,7 @@ class OutputCheck:
                     f"the schema that was given has no such column; it has {', '.join(self._schema.names)}",
                     field_path=others[0],
                 )
-            self._plan = compile_conform(bridge.schema_from_pyarrow(schema), self._schema, _OPTIONS)
+            self._plan = compile_conform(bridge.schema_from_pyarrow(schema), self._schema, self._options)
             self._of = schema
         return self._plan
 

@@ -30,6 +30,7 @@ from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates
 from spark_arrow_ipc.spark.functions.session_zone import in_zone
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ShippedFunction
+from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors
 
 __all__ = ["MappedReader", "MappedSource", "Mapping", "applied", "mapped_source"]
@@ -94,12 +95,10 @@ class MappedSource(ArrowIpcDataSource):
             raise OptionError(
                 "the schema of a function's output is given to map_in_arrow; load it without .schema(...)"
             )
-        asked = self.mapping.input
+        asked, options = self.mapping.input, read_options(self.options)
         if asked is None:
             asked = super().schema()
-        else:
-            read_options(self.options)
-        return MappedReader(super().reader(asked), self.mapping)
+        return MappedReader(super().reader(asked), self.mapping, options.nanoseconds)
 
     def writer(self, schema: s.StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's signature
         """Refuse to write.
@@ -135,10 +134,13 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         Plans and reads.
     mapping
         The function and its schemas.
+    nanoseconds
+        The option of the read, which holds for what the function makes.
     """
 
-    def __init__(self, inner: DataSourceReader, mapping: Mapping) -> None:
+    def __init__(self, inner: DataSourceReader, mapping: Mapping, nanoseconds: Nanoseconds = Nanoseconds.FLOOR) -> None:
         self._inner = inner
+        self._nanoseconds = nanoseconds
         self._mapping = mapping
 
     def partitions(self) -> list[InputPartition]:
@@ -155,7 +157,7 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
         mapping = self._mapping
         with short_errors:
             function = mapping.function.load()
-        check = OutputCheck(mapping.output, mapping.function.name)
+        check = OutputCheck(mapping.output, mapping.function.name, self._nanoseconds)
         if isinstance(function, PartialAggregates):
             function, read = _with_answers(function, self._inner, mapping)
         else:

@@ -24,6 +24,7 @@ from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
 from spark_arrow_ipc.spark.functions.mapped_source import applied
 from spark_arrow_ipc.spark.functions.session_zone import in_zone
 from spark_arrow_ipc.spark.functions.shipped_function import ShippedFunction
+from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan
@@ -99,6 +100,8 @@ class RewriteTask:
         The schema of the rows that are written.
     function
         Changes the rows; None to leave them.
+    nanoseconds
+        The option of the read, which holds for what the function makes.
     """
 
     reader: DataSourceReader
@@ -107,6 +110,7 @@ class RewriteTask:
     zone: str
     output: s.StructType
     function: ShippedFunction | None = None
+    nanoseconds: Nanoseconds = Nanoseconds.FLOOR
 
     def run(self, part: Part) -> Report:
         """Read a part and stage its rows, in a worker. A part without rows stages nothing.
@@ -130,7 +134,7 @@ class RewriteTask:
         with closing(batches):
             rows = in_zone(counted.batches(batches), self.zone)
             if self.function is not None:
-                check = OutputCheck(self.output, self.function.name)
+                check = OutputCheck(self.output, self.function.name, self.nanoseconds)
                 # What the function yields is in UTC again, as it is checked against a schema of Spark's.
                 rows = in_zone(applied(self.function.load(), check, rows), self.zone)
             yield from rows

@@ -4,10 +4,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, SchemaMismatchError
+from spark_arrow_ipc.errors import ColumnNotFoundError, FunctionError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.functions import checked_output
 from spark_arrow_ipc.spark.functions.checked_output import OutputCheck
+from spark_arrow_ipc.spark.options.enums import Nanoseconds
 
 SCHEMA = s.StructType([s.StructField("id", s.LongType()), s.StructField("text", s.StringType())])
 
@@ -59,6 +60,37 @@ def test_what_does_not_fit_is_named(made, error, words):
     list(check.convert(batch([1], ["a"])))
     with pytest.raises(error, match=words):
         list(check.convert(made))
+
+
+AT = s.StructType([s.StructField("at", s.TimestampType()), s.StructField("took", s.ArrayType(s.DayTimeIntervalType()))])
+COUNTS = s.StructType([s.StructField("at", s.LongType()), s.StructField("took", s.ArrayType(s.LongType()))])
+
+
+def finer(at, took):
+    at, took = pa.array(at, pa.timestamp("ns", "UTC")), pa.array(took, pa.duration("ns"))
+    return pa.record_batch({"at": at, "took": pa.ListArray.from_arrays([0, 1, 2], took)})
+
+
+WHAT_NANOSECONDS_SAYS = [
+    ("floor", AT, finer([1001, -1], [1999, 0]), [[1, -1], [[1], [0]]]),
+    ("error", AT, finer([1000, -1000], [2000, 0]), [[1, -1], [[2], [0]]]),
+    ("error", AT, finer([1000, 1001], [1, 1]), "field at: .*nanoseconds=error.*found 1001 ns; .*batch 0 of the function f"),
+    ("error", AT, finer([1000, 1000], [1000, 1]), r"field took\[\]: .*found 1 ns"),
+    ("long", COUNTS, finer([1001, -1], [1999, 0]), [[1001, -1], [[1999], [0]]]),
+    ("long", AT, finer([1001, -1], [1999, 0]), r"field at: .*the function's timestamp\[ns, tz=UTC\] is bigint in Spark"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "schema", "made", "expected"), WHAT_NANOSECONDS_SAYS)
+def test_nanoseconds_that_a_function_makes_are_treated_as_those_that_are_read(option, schema, made, expected):
+    check = OutputCheck(schema, "f", Nanoseconds(option))
+    if isinstance(expected, str):
+        with pytest.raises((SchemaMismatchError, UnsupportedError), match=expected):
+            list(check.convert(made))
+    else:
+        (found,) = check.convert(made)
+        numbers = found["took"].flatten().view(pa.int64()).to_pylist()
+        assert expected == [found["at"].view(pa.int64()).to_pylist(), [[number] for number in numbers]]
 
 
 def test_a_null_under_not_null_is_named():

@@ -209,6 +209,21 @@ def test_output_that_does_not_fit_is_an_error_that_names_the_column(spark, lake,
     assert "Traceback" not in str(caught.value)
 
 
+def finer(batches):
+    for batch in batches:
+        at = pc.add(batch["at"].cast(pa.timestamp("ns", "UTC")), pa.scalar(7, pa.duration("ns")))
+        yield pa.record_batch({"id": batch["id"], "at": at})
+
+
+def test_nanoseconds_that_a_function_makes_are_treated_as_the_option_says(spark, lake):
+    made = map_in_arrow(spark, str(lake), finer, "id bigint, at timestamp", where="id < 3")
+    assert [0, 3600, 7200] == sorted(int(row["at"].timestamp()) for row in made.collect())
+    with pytest.raises(PySparkException, match=r"field at: expected whole microseconds .*function finer"):
+        map_in_arrow(spark, str(lake), finer, "id bigint, at timestamp", nanoseconds="error").collect()
+    counts = map_in_arrow(spark, str(lake), finer, "id bigint, at bigint", nanoseconds="long", where="id = 1")
+    assert [(1, 3_600_000_000_007)] == counts.collect()
+
+
 def test_a_users_error_keeps_its_line_and_text(spark, lake):
     def divides(batches):
         for batch in batches:
