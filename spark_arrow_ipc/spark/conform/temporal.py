@@ -47,13 +47,22 @@ Scale = Callable[[Array, Numbers, Mask], Numbers]
 
 
 def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of dates; milliseconds become the day that holds them."""
+    """Compile the conversion of dates; milliseconds become the day that holds them, by the option `nanoseconds`."""
     to = expected_type(natural, site.path)
     if type_.unit is t.DateUnit.DAY:
         return share(to)
 
     def convert(array: Array, live: Mask) -> pa.Array:
-        days = np.floor_divide(data(array, np.int64), _MILLISECONDS_A_DAY)
+        values = data(array, np.int64)
+        days = np.floor_divide(values, _MILLISECONDS_A_DAY)
+        if site.options.nanoseconds is not Nanoseconds.FLOOR:
+            i = first_seen(days * _MILLISECONDS_A_DAY != values, array, live)
+            if i is not None:
+                raise UnsupportedError(
+                    f"expected whole days (nanoseconds={site.options.nanoseconds.value}), found {values[i]} ms, which has a "
+                    "time of day; read it with nanoseconds=floor",
+                    field_path=site.path,
+                )
         i = first_seen((days > _INT32_MAX) | (days < -_INT32_MAX - 1), array, live)
         if i is not None:
             raise _beyond(f"day {days[i]} since 1970", "32 bits of days", site.path)

@@ -13,7 +13,7 @@ __all__ = ["check_compacted", "of_compactions"]
 
 _TAKEN: Final = frozenset({
     "path_glob_filter", "modified_before", "modified_after", "time_zone", "validation", "verify_checksums", "memory_map",
-    "max_batch_bytes", "output_batch_rows", "concatenated_streams", "map_keys", "storage",
+    "max_batch_bytes", "output_batch_rows", "concatenated_streams", "storage",
     "compression", "compression_level", "record_batch_rows", "record_batch_bytes", "max_records_per_file", "max_file_bytes",
     "statistics", "metadata", "ipc_format", "durability", "commit_token", "commit_retention", "keep_replaced", "case_sensitive",
 })  # fmt: skip

@@ -47,8 +47,9 @@ class _ScanKeywords(TypedDict, total=False):
     """Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were
     changed after it was written are then an error."""
     nanoseconds: Literal["floor", "error", "long"]
-    """The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error`
-    refuses values that are not whole microseconds, `long` gives the count as a number."""
+    """The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its
+    day), `error` refuses what is not whole, `long` gives the count as a number. It holds for what functions make,
+    too."""
     times: Literal["noted", "interval", "time", "long"]
     """The Spark type of a time of day: `time` (Spark refuses to compute with TIME until `spark.sql.timeType.enabled` is
     set), `interval` (since midnight), `long` (the count); `noted` is TIME where Spark wrote TIME, else an interval."""
@@ -223,8 +224,8 @@ class WriteStreamKeywords(TypedDict, total=False):
     durability: Literal["fsync", "none"]
     """`fsync` makes every step survive a power failure; `none` leaves that to the operating system."""
     restoreTypes: bool
-    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value
-    that the type does not hold exactly is an error."""
+    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
+    cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
     vectors: Literal["array", "binary"]
     """`binary` writes binary columns whose metadata notes a list of numbers (read with `vectors=binary`, or noted by
     `spark_arrow_ipc.vectors.metadata`) as such lists; with `array` they stay binary."""
@@ -303,8 +304,8 @@ class RewriteKeywords(FunctionKeywords, total=False):
     """Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. A
     directory remembers the newest 1,000 tokens."""
     restoreTypes: bool
-    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value
-    that the type does not hold exactly is an error."""
+    """Whether columns are written with the Arrow types that they were read from, which their metadata notes. What
+    cannot come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read))."""
 
 
 class CompactKeywords(TypedDict, total=False):
@@ -326,8 +327,6 @@ class CompactKeywords(TypedDict, total=False):
     verifyChecksums: bool
     """Whether what is read of a file with `statistics` is compared with the checksums in its footer; bytes that were
     changed after it was written are then an error."""
-    mapKeys: Literal["error", "lastWins"]
-    """The treatment of a duplicate key of a map: an `error`, or `lastWins`."""
     pathGlobFilter: str
     """Only files whose names match are read. Names of directories do not matter."""
     modifiedBefore: datetime | str

@@ -125,8 +125,8 @@ class ReadOptions:
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
-        "The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too), `error` "
-        "refuses values that are not whole microseconds, `long` gives the count as a number.",
+        "The treatment of nanoseconds, as Spark counts microseconds: `floor` rounds down (before 1970 too; a Date64 to its "
+        "day), `error` refuses what is not whole, `long` gives the count as a number. It holds for what functions make, too.",
     )
     times: Times = d.word(
         Times.NOTED,
@@ -372,8 +372,8 @@ class SparkWriteOptions:
     )
     restore_types: bool = d.flag(
         "false",
-        "Whether columns are written with the Arrow types that they were read from, which their metadata notes. A value "
-        "that the type does not hold exactly is an error.",
+        "Whether columns are written with the Arrow types that they were read from, which their metadata notes. What cannot "
+        "come back exactly is an error ([types.md](types.md#back-to-the-types-that-were-read)).",
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,

@@ -32,7 +32,7 @@ from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 
 __all__ = [
-    "dataset_schema", "file_filter", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "typed",
+    "dataset_schema", "file_filter", "file_schemas", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "typed",
 ]  # fmt: skip
 
 _LOG: Final = logging.getLogger(__name__)
@@ -116,12 +116,28 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     OptionError, NoFilesError, ArrowIpcError
         An option is wrong, there is no file, the newest file is broken, or schemas cannot be merged.
     """
-    tree = list_dataset(options)
-    return dataset_schema(
-        partition_files(tree, options, infer=options.partition_type_inference),
-        Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage, tensors=options.tensors)),
-        options,
-    )
+    files = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
+    return dataset_schema(files, _outlines(options), options)
+
+
+def file_schemas(options: ReadOptions) -> list[Schema]:
+    """Return the schema of the newest file, and with ``mergeSchema`` those of the others; none where no file is read.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError
+        As `read_spark_schema`.
+    """
+    if options.reads_servers or options.metadata_only:
+        return []
+    files, outlines = partition_files(list_dataset(options), options, infer=False).files, _outlines(options)
+    newest = newest_schema(files, outlines, options.error_policy)[1]
+    others = distinct_schemas(files, outlines, options.error_policy) if options.merge_schema else []
+    return [newest, *(schema for _, schema in others)]
+
+
+def _outlines(options: ReadOptions) -> Outlines:
+    return Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage, tensors=options.tensors))
 
 
 def dataset_schema(

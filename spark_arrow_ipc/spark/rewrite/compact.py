@@ -4,48 +4,45 @@ Strategy
 --------
 The files of the data set are listed once, when the job is planned (P0). Small ones are joined by directory
 (`dataset.write.small_files`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
-their Arrow types: they are read with their notes and written with ``restoreTypes``; where that would give another type, the
-data set is refused. The columns are those of all joined files and of the newest one, from which reads take their schema:
+their Arrow types and every value (`kept`); where that cannot be, the data set is refused. The columns are those of all joined files and of the newest one, from which reads take their schema:
 the files that are made are the newest from then on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Unpack
 
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow_json.types import type_to_json
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.small_files import Bin, fill_bins
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
-from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.compacting import check_compacted
-from spark_arrow_ipc.spark.options.enums import Durability, Nanoseconds
+from spark_arrow_ipc.spark.options.enums import Durability
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
 from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.kept import as_stored, check_types, unskipped, with_metadata
 from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.rewrite import sorted_plan, zone_of
 from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
-from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
@@ -160,9 +157,7 @@ def _options(path: str, given: Mapping[str, Any]) -> tuple[ReadOptions, SparkWri
     of_read, of_write = split_options(given)
     check_compacted([*of_read, *of_write])
     names = {name.lower() for name in (*of_read, *of_write)}
-    reading = replace(read_options({**of_read, "path": path}), merge_schema=True, nanoseconds=Nanoseconds.LONG)
-    if "concatenatedstreams" not in names:  # what reads pass over with a warning must not be deleted
-        reading = replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
+    reading = unskipped(replace(read_options({**of_read, "path": path}), merge_schema=True), names)
     kept = {} if "keepreplaced" in names else {"keepReplaced": _KEPT}
     return reading, replace(SparkWriteOptions.parse({**of_write, **kept, "path": path}), restore_types=True)
 
@@ -173,45 +168,19 @@ def _plan(
     """Plan the columns. Opens each file once."""
     outlines = Outlines(OutlineOptions(storage=reading.opened_storage))
     files = tuple({file.path: file for file in (newest, *joined)}.values())
+    schemas = [schema for _, schema in distinct_schemas(files, outlines)]
+    reading = as_stored(reading, schemas)
     schema = dataset_schema(Partitioning((), files), outlines, reading)
-    schemas = [known for outline in outlines.by_path.values() if (known := outline.schema) is not None]
-    of_newest = outlines.read(newest).schema
-    pairs = () if of_newest is None else of_newest.custom_metadata
-    own = dict(writing.metadata)
-    metadata = (*(pair for pair in pairs if pair[0] not in own), *writing.metadata)
-    plan = plan_write(schema, replace(writing, metadata=metadata))
-    _check_types(plan.file_schema, schemas)
+    try:
+        plan = plan_write(schema, with_metadata(writing, outlines.read(newest).schema))
+    except UnsupportedError as error:  # it advises about DataFrames
+        raise UnsupportedError(
+            "a compaction would change the type of this column, because there is no way back to it from Spark's; nothing is "
+            "changed",
+            field_path=error.field_path,
+        ) from error
+    check_types(plan.file_schema, schemas)
     return ArrowIpcBatchReader(schema, reading), plan
-
-
-def _check_types(written: Schema, schemas: Iterable[Schema]) -> None:
-    """Raise if a column that has one type in all files would get another one."""
-    types: dict[str, set[Any]] = {}
-    for schema in set(schemas):
-        for field in schema.fields:
-            types.setdefault(field.name.lower(), set()).add(field.type)
-    for field in written.fields:
-        known = types.get(field.name.lower(), set())
-        if len(known) == 1 and field.type not in known:
-            (there,) = known
-            if _without_sparks(type_to_json(there)) == _without_sparks(type_to_json(field.type)):
-                continue
-            change = f"the type of this column from {there} to {field.type}"
-            if str(there) == str(field.type):  # which leaves out metadata
-                change = f"metadata inside of this column of {there}"
-            raise UnsupportedError(
-                f"a compaction would change {change}, because Spark has no other for it; nothing is changed",
-                field_path=field.name,
-            )
-
-
-def _without_sparks(node: Any) -> Any:
-    """Return a type's JSON without the pairs in which Spark's own files hold the metadata of columns: the note has it."""
-    if isinstance(node, list):
-        return [_without_sparks(each) for each in node if not (isinstance(each, dict) and each.get("key") == SPARK_KEY)]
-    if not isinstance(node, dict):
-        return node
-    return {key: made for key, value in node.items() if (made := _without_sparks(value)) or key != "metadata"}
 
 
 def _part(number: int, each: Bin, root: str, now: datetime) -> Part:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
 
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
@@ -22,9 +23,11 @@ from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
 from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.kept import check_types, exact, unskipped, with_metadata
 from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
@@ -119,9 +122,19 @@ def rewrite(
             "a schema is that of a function's result; without a function the columns are those of the read"
         )
     shipped = None if function is None else ship(function)
+    given = {name.lower() for name in of_read}
+    if mode == "overwrite":
+        reading = unskipped(reading, given)
+    schemas: list[Schema] = []
+    if writing.restore_types:
+        schemas = file_schemas(reading)
+        reading = exact(reading, given, schemas, writing.partition_by or (), has_function=shipped is not None)
+        writing = with_metadata(writing, schemas[0] if schemas else None)
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
+    if shipped is None and not any(isinstance(path, tuple) for path in reading.columns or ()):
+        check_types(plan.file_schema, schemas)
     reader = reader_of(reading)(read_schema, reading)
     plan_it = partial(plan_batch_job, plan, os.fspath(target), writing, overwrite=mode == "overwrite")
     job, partitions = _planned(plan_it, reader.partitions, reading)
@@ -130,7 +143,7 @@ def rewrite(
     if shipped is not None and not partitions:
         partitions = [None]  # a function is called once where there is nothing to read, as mapInArrow calls it
     parts = [Part(number, each) for number, each in enumerate(partitions)]
-    task = RewriteTask(reader, plan, job.staging, zone_of(spark), output, shipped)
+    task = RewriteTask(reader, plan, job.staging, zone_of(spark), output, shipped, reading.nanoseconds)
     with abort_on_error(job.staging):
         reports = run_tasks(spark, task, parts, f"rewrite into {job.staging.root}")
         summary = commit_reports(

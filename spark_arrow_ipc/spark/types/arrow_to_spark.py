@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import pyspark
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
@@ -28,14 +27,12 @@ from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, Unsupport
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns, variant_columns
+from spark_arrow_ipc.spark.types.inexact import NANOSECOND_TIME_PRECISION, may_change
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
 MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
-
-_NANOSECOND_TIME_PRECISION = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6
-"""Digits of a second that Spark's TIME holds, by version: `TimeType` accepts any number, the JVM does not."""
 
 SparkTypeOf = Callable[[t.Field, ReadOptions, str], s.DataType]
 
@@ -202,10 +199,8 @@ def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> 
     if tensor is not None:
         field = tensor_columns.logical_field(field, tensor)
     written = spark_to_arrow.arrow_field(name, type_, {}, path).type
-    if isinstance(type_, s.VariantType) and variant_columns.is_shredded(field.type):
-        # Variants are written whole; nothing restores the columns that they were shredded into.
-        field = replace(field, type=written)
-    return s.StructField(name, type_, nullable=True, metadata=field_metadata.to_spark(field, type_, written))
+    metadata = field_metadata.to_spark(field, type_, written, inexact=may_change(field.type, options))
+    return s.StructField(name, type_, nullable=True, metadata=metadata)
 
 
 def _check_names(names: Sequence[str], path: str | None) -> None:
@@ -269,7 +264,7 @@ def _time(field: t.Field, options: ReadOptions, _path: str) -> s.DataType:
     nanoseconds = field.type.unit is t.TimeUnit.NANOSECOND
     if options.times is Times.LONG:
         return s.LongType()
-    if options.times is Times.TIME and (not nanoseconds or _NANOSECOND_TIME_PRECISION == 9):
+    if options.times is Times.TIME and (not nanoseconds or NANOSECOND_TIME_PRECISION == 9):
         return s.TimeType(3 * field.type.unit)
     if nanoseconds and options.nanoseconds is Nanoseconds.LONG:
         return s.LongType()
@@ -353,7 +348,7 @@ _ROUNDED = False
 """Not lossless."""
 _ARRAY = "The elements in order."
 _VECTORS = ("List, LargeList, FixedSizeList of numbers with vectors=binary", "binary", "The numbers, little-endian; the type is in the field's metadata.")  # fmt: skip
-_UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct."
+_UNION = "One field for each child, only the selected one set; names made unique. Written back as a struct; with `restoreTypes` an error."
 
 MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Null: _row(_just(s.NullType()), ("Null", "void", "Exact.")),
@@ -373,7 +368,11 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
         ("Decimal32, 64, 128, 256 of at most 38 digits", "decimal(p,s)", "Exact; a negative scale, or one above the precision, is normalised. A value beyond its own precision is an error."),
         ("Decimal of more than 38 digits", "string", "The exact number, converted value by value in Python: slow."),
     ),
-    t.Date: _row(_just(s.DateType()), ("Date32", "date", "Exact."), ("Date64", "date", "The day that holds the instant: a time of day in a Date64 is dropped.", _ROUNDED)),
+    t.Date: _row(
+        _just(s.DateType()),
+        ("Date32", "date", "Exact."),
+        ("Date64", "date", "The day that holds the instant; a time of day in a Date64 by the option `nanoseconds`.", _ROUNDED),
+    ),
     t.Time: _row(
         _time,
         ("Time32, Time64", "interval day to second", "Since midnight, microseconds; nanoseconds by the option `nanoseconds`.", _ROUNDED),

@@ -39,14 +39,17 @@ SPARK_KEY: Final = "SPARK::metadata::json"
 """Key of the pair in which Spark's own Arrow data hold the metadata of a field as a JSON object."""
 
 OWN_PREFIX: Final = "arrow."
-"""Beginning of `PAIRS_KEY` and `TYPE_KEY`."""
+"""Beginning of `PAIRS_KEY`, `TYPE_KEY` and `INEXACT_KEY`."""
+
+INEXACT_KEY: Final = "arrow.inexact"
+"""True where the read may have changed values, so that the noted type cannot hold again what the file held."""
 
 ARROW_PREFIX = "ARROW:"
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 
 
-def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType) -> dict[str, Any]:
+def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType, *, inexact: bool = False) -> dict[str, Any]:
     """Return the metadata of a Spark field for an Arrow field.
 
     Parameters
@@ -57,6 +60,8 @@ def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType) -> dic
         The type of the Spark field.
     written
         The Arrow type that writing the Spark column gives.
+    inexact
+        Whether the read may change values.
     """
     metadata, is_whole = _harmless(dict(field.custom_metadata).get(SPARK_KEY), spark_type)
     others = []
@@ -71,6 +76,8 @@ def to_spark(field: t.Field, spark_type: s.DataType, written: t.DataType) -> dic
         metadata[PAIRS_KEY] = others
     if field.extension_name is not None or noted(field.type) != noted(written):
         metadata[TYPE_KEY] = note_of(field.type)
+    if inexact:
+        metadata[INEXACT_KEY] = True
     return metadata
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
+from spark_arrow_ipc.spark.types.field_metadata import INEXACT_KEY
 from spark_arrow_ipc.spark.types.widenings import widens
 
 __all__ = ["merged_schema"]
@@ -95,6 +96,8 @@ def _field(known: s.StructField, other: s.StructField, site: _Site) -> s.StructF
     type_ = _merged(known.dataType, other.dataType, site)
     # Metadata notes the Arrow type that a column was read from, so it comes from the field that gives the type.
     metadata = known.metadata if type_ == known.dataType else other.metadata if type_ == other.dataType else None
+    if any((field.metadata or {}).get(INEXACT_KEY) for field in (known, other)):
+        metadata = {**(metadata or {}), INEXACT_KEY: True}
     return s.StructField(known.name, type_, nullable=True, metadata=metadata)
 
 

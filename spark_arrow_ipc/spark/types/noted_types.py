@@ -5,8 +5,10 @@ Strategy
 A note has what the Spark type lost: widths, signs, units, layouts, dictionaries and their order. It also has the names,
 extensions and metadata of the fields that Spark has no fields for: items of lists, keys and values of maps, run ends. The
 rest (nullability, metadata of a struct's fields) comes from the column when it is written, because a DataFrame may have
-changed it. A map is never noted as sorted, because Spark keeps no order of keys. A union is noted as the struct that it is
-read as. `noted` removes from a type what its note leaves out; `storage` removes the fields' names and metadata as well.
+changed it. `noted` removes from a type what its note leaves out; `storage` removes the fields' names and metadata as well.
+
+From Spark's values no column goes back to a type that says more than they do: a union (the child of a null is not known
+any more), a dictionary whose order has a meaning, a map whose keys are sorted.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow_json.document import load
@@ -45,7 +47,7 @@ def noted_type(note: str | t.DataType, usual: t.DataType) -> t.DataType:
     Raises
     ------
     ValueError
-        The note names no type, or the column has other fields.
+        The note names no type, or one to which there is no way back, or the column has other fields.
     """
     if isinstance(note, t.DataType):
         return _along(note, usual)
@@ -128,7 +130,7 @@ def _noted_union(type_: Any, item: _Item) -> t.DataType:
 def _noted_map(type_: t.Map, item: _Item) -> t.DataType:
     key, value = replace(item(type_.key, "key"), nullable=False), item(type_.item, "value")
     entries = replace(type_.entries, type=t.Struct((key, value)), nullable=False)
-    return t.Map(replace(item(entries, "entries"), type=entries.type, nullable=False))
+    return t.Map(replace(item(entries, "entries"), type=entries.type, nullable=False), type_.keys_sorted)
 
 
 def _noted_runs(type_: t.RunEndEncoded, item: _Item) -> t.DataType:
@@ -174,14 +176,25 @@ def _struct_along(noted: Any, usual: t.DataType) -> t.DataType:
 
 
 def _map_along(noted: Any, usual: t.DataType) -> t.DataType:
-    if not isinstance(usual, t.Map):
-        raise ValueError(str(noted))  # noqa: TRY004 - the note is at fault
+    if not isinstance(usual, t.Map) or noted.keys_sorted:
+        raise ValueError(str(noted))
     entries = t.Struct((_item_along(noted.key, usual.key), _item_along(noted.item, usual.item)))
     return t.Map(replace(noted.entries, type=entries, nullable=usual.entries.nullable))
 
 
 def _runs_along(noted: t.RunEndEncoded, usual: t.DataType) -> t.DataType:
     return t.RunEndEncoded(noted.run_ends, replace(noted.values, type=_along(noted.values.type, usual)))
+
+
+def _dictionary_along(noted: Any, usual: t.DataType) -> t.DataType:
+    if noted.ordered:
+        raise ValueError(str(noted))
+    made: t.DataType = replace(noted, value=_along(noted.value, usual))
+    return made
+
+
+def _no_way(noted: t.DataType, _usual: t.DataType) -> NoReturn:
+    raise ValueError(str(noted))
 
 
 def _field_along(noted: t.Field, usual: t.Field) -> t.Field:
@@ -204,9 +217,9 @@ _ALONG: Final[Mapping[type[t.DataType], Callable[[Any, t.DataType], t.DataType]]
     t.FixedSizeList: _list_along,
     t.Struct: _struct_along,
     t.Map: _map_along,
-    t.SparseUnion: lambda _, usual: usual,
-    t.DenseUnion: lambda _, usual: usual,
+    t.SparseUnion: _no_way,
+    t.DenseUnion: _no_way,
     t.RunEndEncoded: _runs_along,
-    t.Dictionary: lambda noted, usual: replace(noted, value=_along(noted.value, usual)),
+    t.Dictionary: _dictionary_along,
 }
 """The classes of `_NOTED`: completes a noted type with the parts that the column's usual type has."""

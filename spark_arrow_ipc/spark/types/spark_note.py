@@ -26,7 +26,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import printable
-from spark_arrow_ipc.spark.types.field_metadata import ARROW_PREFIX, OWN_PREFIX, harmless
+from spark_arrow_ipc.spark.types.field_metadata import ARROW_PREFIX, INEXACT_KEY, OWN_PREFIX, harmless
 
 __all__ = ["KEY", "believed", "note_in", "note_pairs"]
 
@@ -180,6 +180,8 @@ def _field(natural: s.StructField, written: s.StructField, entry: Any, site: _Si
     if type_ is None:
         return natural
     arrows = {k: v for k, v in natural.metadata.items() if k.startswith((ARROW_PREFIX, OWN_PREFIX))}
+    if type_ != natural.dataType and INEXACT_KEY not in written.metadata:
+        arrows.pop(INEXACT_KEY, None)  # a TIME has the nanoseconds that an interval rounds
     return s.StructField(natural.name, type_, nullable=True, metadata={**arrows, **harmless(metadata, type_)})
 
 

@@ -6,7 +6,8 @@ Reading widens (uint8 to smallint) and notes the type in the field's metadata; w
 written with the type that follows from Spark's, with it with the noted type. `restored_schema` refuses a note that the
 column cannot be converted to, before any task runs; `restore_values` converts.
 
-A union is written as the struct that it was read as, because the child of a null is not known any more.
+What was in the file comes back exactly, or the column is refused: also where the read may have changed values without an
+error (`field_metadata.INEXACT_KEY`), and where Spark's values say less than the type (`noted_types`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def restored_schema(spark_schema: s.StructType) -> Schema:
     Raises
     ------
     UnsupportedError
-        A column cannot be converted to the noted type; the message says how to drop the note.
+        A column cannot be converted to the noted type, or the read may have changed its values; the message says how to drop
+        the note.
     """
     return Schema.of(_restored_field(f.name, f.dataType, f.metadata or {}, f.name) for f in spark_schema.fields)
 
@@ -46,6 +48,7 @@ def vector_notes(spark_schema: s.StructType) -> s.StructType:
 
 def _vector_notes(field: s.StructField) -> s.StructField:
     metadata = dict(field.metadata or {})
+    metadata.pop(field_metadata.INEXACT_KEY, None)
     note = metadata.get(field_metadata.TYPE_KEY)
     is_vector = isinstance(field.dataType, s.BinaryType) and is_vector_note(note)
     # The note of the type that a column is written as anyway says that an extension fits it.
@@ -59,6 +62,13 @@ def _restored_field(
     name: str, spark_type: s.DataType, metadata: Mapping[str, Any], path: str, *, above: t.DataType | None = None
 ) -> t.Field:
     """Return the field of a column; `above` is its type in the note of its parent."""
+    if metadata.get(field_metadata.INEXACT_KEY):
+        raise UnsupportedError(
+            "the read of this column may have changed values (nanoseconds=floor drops what is finer than Spark's types, "
+            "mapKeys=lastWins drops keys), and restoreTypes writes what was in the file; read it with nanoseconds=error or "
+            "nanoseconds=long and without mapKeys, drop the note with df.withMetadata(column, {}), or leave restoreTypes out",
+            field_path=path,
+        )
     usual = arrow_field(name, spark_type, metadata, path)
     note = above if above is not None else metadata.get(field_metadata.TYPE_KEY)
     if isinstance(note, str | t.DataType):

@@ -30,6 +30,8 @@ BY_OPTIONS = {
     "time ns as long": (pa.array([1999], pa.time64("ns")), option(nanoseconds=Nanoseconds.LONG), [1999]),
     "timestamp ns as long": (pa.array([-1999, None], pa.timestamp("ns")), option(nanoseconds=Nanoseconds.LONG), [-1999, None]),
     "timestamp ns that is whole": (pa.array([-1000, None], pa.timestamp("ns")), option(nanoseconds=Nanoseconds.ERROR), [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), None]),
+    "the day of an instant": (pa.array([86_400_001, -1, None], pa.int64()).view(pa.date64()), DEFAULT, [dt.date(1970, 1, 2), dt.date(1969, 12, 31), None]),
+    "whole days": (pa.array([86_400_000, None], pa.int64()).view(pa.date64()), option(nanoseconds=Nanoseconds.ERROR), [dt.date(1970, 1, 2), None]),
     "duration ns as long": (pa.array([1], pa.duration("ns")), option(nanoseconds=Nanoseconds.LONG), [1]),
 }  # fmt: skip
 
@@ -44,7 +46,7 @@ def test_values_by_options(case):
 def test_nanoseconds_of_a_time():
     """TIME holds nanoseconds from Spark 4.3 on, microseconds before."""
     made = conformed(pa.array([1999], pa.time64("ns")), option(times=Times.TIME))
-    assert [1999 if arrow_to_spark._NANOSECOND_TIME_PRECISION == 9 else 1000] == made.view(pa.int64()).to_pylist()
+    assert [1999 if arrow_to_spark.NANOSECOND_TIME_PRECISION == 9 else 1000] == made.view(pa.int64()).to_pylist()
 
 
 DAY_NS = DAY * 10**9
@@ -54,6 +56,7 @@ VALUE_ERRORS = {
     "timestamp before": (ints(t.Timestamp(MS), 0, -(2**62)), DEFAULT, UnsupportedError, f"found {-(2**62)} ms"),
     "duration": (ints(t.Duration(S), 2**62), DEFAULT, UnsupportedError, "64 bits of microseconds"),
     "nanoseconds": (pa.array([1000, 1001], pa.timestamp("ns")), option(nanoseconds=Nanoseconds.ERROR), UnsupportedError, "expected whole microseconds (nanoseconds=error), found 1001 ns"),
+    **{f"a time of day in a date, nanoseconds={how}": (ints(t.date64, DAY * 1000, -1), option(nanoseconds=how), UnsupportedError, f"expected whole days (nanoseconds={how}), found -1 ms") for how in (Nanoseconds.ERROR, Nanoseconds.LONG)},
     "nanoseconds of a time": (pa.array([1001], pa.time64("ns")), option(nanoseconds=Nanoseconds.ERROR), UnsupportedError, "found 1001 ns"),
     "a time of tomorrow": (ints(t.Time(S, 32), 0, DAY, dtype=np.int32), option(times=Times.TIME), UnsupportedError, "expected a time of day for Spark's TIME, found 86400 s"),
     "a time of yesterday": (ints(t.Time(NS, 64), -1), option(times=Times.TIME), UnsupportedError, "found -1 ns"),

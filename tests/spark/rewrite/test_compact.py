@@ -8,7 +8,7 @@ import pyarrow.dataset as pds
 import pytest
 from rewrite_jobs import Tasks, files_of, leftovers, tables, values
 
-from spark_arrow_ipc import compact
+from spark_arrow_ipc import compact, rewrite
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
@@ -140,8 +140,8 @@ def test_metadata_of_sparks_own_files_goes_into_the_note(tmp_path):
     assert before == after
 
 
-def test_a_change_of_metadata_is_not_told_as_one_of_types(tmp_path):
-    """The older name of a variant is read, and written as today's."""
+def test_the_older_name_of_a_variant_stays(tmp_path):
+    """`rewrite` reads it as today's where it converts it, and writes nothing then."""
     parts = pa.struct(
         [pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
     )
@@ -149,8 +149,12 @@ def test_a_change_of_metadata_is_not_told_as_one_of_types(tmp_path):
     value = [[{"metadata": b"\1\0\0", "value": b"\0"}]]
     for name in "ab":
         arrow_files.write(tmp_path / f"{name}.arrow", table([0], c=pa.array(value, older)))
-    with pytest.raises(UnsupportedError, match="a compaction would change metadata inside of this column of list"):
-        compact(Tasks(), tmp_path)
+    with pytest.raises(UnsupportedError, match=r"field c: metadata inside of this column of list.* would change"):
+        rewrite(Tasks(), tmp_path, tmp_path, mode="overwrite", restoreTypes=True, extensionTypes="convert")
+    compact(Tasks(), tmp_path)
+    (made,) = tables(tmp_path).values()
+    assert older.value_field.metadata == made.schema.field("c").type.value_field.metadata
+    assert value * 2 == made["c"].to_pylist()
 
 
 def test_columns_are_those_of_all_files_and_of_the_newest(tmp_path):

@@ -97,7 +97,7 @@ BY_OPTIONS = {
     "time ns as time": (
         t.Time(NS, 64),
         ReadOptions(times=Times.TIME),
-        s.TimeType(arrow_to_spark._NANOSECOND_TIME_PRECISION),
+        s.TimeType(arrow_to_spark.NANOSECOND_TIME_PRECISION),
     ),
     "time as long": (t.Time(MS, 32), ReadOptions(times=Times.LONG), s.LongType()),
     "time ns, nanoseconds long": (t.Time(NS, 64), ReadOptions(nanoseconds=Nanoseconds.LONG), s.LongType()),

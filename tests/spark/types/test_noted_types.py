@@ -34,16 +34,14 @@ def test_two_types_have_one_note_only_if_all_that_is_noted_is_one(a, b):
 STRUCT = t.struct([("a", t.int64), ("b", t.utf8)])
 ALONG = [
     ("a width", t.uint8, t.int16, t.uint8),
-    ("an ordered dictionary", t.dictionary(t.int8, t.utf8, ordered=True), t.utf8, t.dictionary(t.int8, t.utf8, ordered=True)),
+    ("a dictionary", t.dictionary(t.int8, t.large_utf8), t.utf8, t.dictionary(t.int8, t.large_utf8)),
     ("elements", t.LargeList(t.field("item", t.uint8)), t.List(t.field("e", t.int16, nullable=False)), t.LargeList(t.field("item", t.uint8, nullable=False))),
     ("elements of a number", t.FixedSizeList(t.field("x", t.uint8), 2), t.list_(t.int16), t.FixedSizeList(t.field("x", t.uint8), 2)),
     ("fields in another order", t.struct([("b", t.large_utf8), ("a", t.uint8)]), STRUCT, t.struct([("b", t.large_utf8), ("a", t.uint8)])),
     ("fields of misleading names", t.struct([("a: int8, b", t.uint8)]), t.struct([("a: int8, b", t.int16)]), t.struct([("a: int8, b", t.uint8)])),
     ("metadata of a field", t.struct([("a", t.uint8)]), t.struct([t.field("a", t.int16, custom_metadata={"k": "v"})]), t.struct([t.field("a", t.uint8, custom_metadata={"k": "v"})])),
-    ("a sorted map", t.map_(t.uint8, t.date64, keys_sorted=True), t.map_(t.int16, t.date32), t.map_(t.uint8, t.date64)),
+    ("a map", t.map_(t.uint8, t.date64), t.map_(t.int16, t.date32), t.map_(t.uint8, t.date64)),
     ("runs", t.run_end_encoded(t.int16, t.large_utf8), t.utf8, t.run_end_encoded(t.int16, t.large_utf8)),
-    ("a union", t.SparseUnion((t.field("a", t.uint8), t.field("b", t.utf8)), (0, 1)), STRUCT, STRUCT),
-    ("a union in a list", t.LargeList(t.field("item", t.DenseUnion((), ()))), t.list_(STRUCT), t.LargeList(t.field("item", STRUCT))),
 ]  # fmt: skip
 
 
@@ -60,6 +58,10 @@ UNFIT = [
     ("one field twice", t.struct([("a", t.uint8), ("a", t.uint8)]), t.struct([("a", t.int64)])),
     ("no list", t.LargeList(t.field("item", t.uint8)), t.int16),
     ("no map", t.map_(t.int8, t.int8), t.list_(t.int8)),
+    ("the order of a dictionary", t.dictionary(t.int8, t.utf8, ordered=True), t.utf8),
+    ("the order of keys", t.map_(t.uint8, t.date64, keys_sorted=True), t.map_(t.int16, t.date32)),
+    ("a union", t.SparseUnion((t.field("a", t.int64), t.field("b", t.utf8)), (0, 1)), STRUCT),
+    ("a union in a list", t.LargeList(t.field("item", t.DenseUnion((), ()))), t.list_(t.struct([]))),
     ("no JSON", "{", t.int16),
     ("no type", "{}", t.int16),
     ("too deep", '{"a":' * 100_000, t.int16),

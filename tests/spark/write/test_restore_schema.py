@@ -1,5 +1,7 @@
 """Noted types are the written schema, or an error before any task says why not."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
@@ -8,8 +10,10 @@ from restored_columns import EXTENSION, RESTORE, UUIDS, noted, spark_column, wri
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.enums import MapKeys, Nanoseconds, Vectors
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.types import spark_to_arrow
+from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 S, MS, US, NS = t.TimeUnit
@@ -51,13 +55,45 @@ def test_an_item_that_became_an_extension_of_sparks_own_keeps_its_name():
     assert ("e", "arrow.parquet.variant", "v") == (item.name, item.extension_name, dict(item.custom_metadata)["k"])
 
 
-def test_a_union_stays_the_struct_that_it_became():
-    child = t.field("u", t.FixedSizeBinary(16), custom_metadata={EXTENSION: "arrow.uuid"})
-    union = t.SparseUnion((t.field("n", t.uint8), child), (0, 5))
-    array = from_pylist.array([(0, 1), (5, UUIDS[0])], union)
-    (column,) = written(*spark_column(array)).columns
-    assert t.struct([("n", t.int16), ("u", t.utf8)]) == column.type
-    assert [1, None] == [row["n"] for row in column.to_pylist()]
+NS_ZONED = t.Timestamp(NS, "UTC")
+ORDERED = t.dictionary(t.int8, t.utf8, ordered=True)
+FLOOR, EXACT, COUNTS = (ReadOptions(nanoseconds=value) for value in Nanoseconds)
+NEVER_BACK = [
+    ("a union", t.SparseUnion((t.field("n", t.uint8),), (0,)), EXACT, "would become sparse_union"),
+    ("a union in a list", t.list_(t.SparseUnion((t.field("n", t.uint8),), (0,))), EXACT, "would become list<"),
+    ("a dictionary with an order", ORDERED, EXACT, "would become dictionary"),
+    ("a map with an order", t.map_(t.utf8, t.int8, keys_sorted=True), EXACT, "would become map"),
+    ("rounded instants", NS_ZONED, FLOOR, "nanoseconds=floor"),
+    ("rounded durations in a list", t.list_(t.Duration(NS)), FLOOR, "nanoseconds=floor"),
+    ("rounded times", t.Time(NS, 64), FLOOR, "nanoseconds=floor"),
+    ("rounded values of a dictionary", t.dictionary(t.int8, NS_ZONED), FLOOR, "nanoseconds=floor"),
+    ("days of instants", t.date64, FLOOR, "nanoseconds=floor"),
+    ("maps without some keys", t.map_(t.utf8, t.int8), replace(EXACT, map_keys=MapKeys.LAST_WINS), "mapKeys=lastWins"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_", "read", "words"), [case[1:] for case in NEVER_BACK], ids=[c[0] for c in NEVER_BACK])
+def test_a_column_that_cannot_come_back_as_it_was_is_an_error_before_any_task(type_, read, words):
+    schema, batches = spark_column(from_pylist.array([], type_), read)
+    with pytest.raises(UnsupportedError, match=rf"field c: .*{words}.*leave restoreTypes out"):
+        plan_write(schema, RESTORE)
+    assert 1 == len(plan_write(schema, SparkWriteOptions(vectors=Vectors.BINARY)).columns.schema)
+    assert 0 == written(schema, batches, SparkWriteOptions()).num_rows
+
+
+@pytest.mark.parametrize("read", [EXACT, COUNTS], ids=["error", "long"])
+@pytest.mark.parametrize("type_", [NS_ZONED, t.Duration(NS), t.Time(NS, 64), t.date64, t.list_(NS_ZONED)], ids=str)
+def test_what_was_read_exactly_comes_back(type_, read):
+    assert (
+        type_ == plan_write(spark_column(from_pylist.array([], type_), read)[0], RESTORE).columns.schema.fields[0].type
+    )
+
+
+def test_a_merged_column_is_as_exact_as_its_parts():
+    parts = [spark_column(from_pylist.array([], t.Timestamp(unit, "UTC")), FLOOR)[0] for unit in (US, NS)]
+    for order in (parts, parts[::-1]):
+        with pytest.raises(UnsupportedError, match="nanoseconds=floor"):
+            plan_write(merged_schema([("a", order[0]), ("b", order[1])]), RESTORE)
 
 
 def test_without_the_option_the_widened_type_stays():

@@ -371,7 +371,7 @@ def test_times_are_written(spark, tmp_path):
     assert_types(tmp_path, TIMES)
 
 
-@pytest.mark.skipif(arrow_to_spark._NANOSECOND_TIME_PRECISION < 9, reason="this Spark has no time(9)")
+@pytest.mark.skipif(arrow_to_spark.NANOSECOND_TIME_PRECISION < 9, reason="this Spark has no time(9)")
 def test_times_of_nanoseconds_are_written(spark, tmp_path):
     with conf(spark, spark__sql__timeType__enabled="true"):
         save(spark.range(0, 1, 1, 1).selectExpr("cast('12:34:56.123456789' AS time(9)) AS t"), tmp_path)

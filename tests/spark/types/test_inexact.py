@@ -1,0 +1,46 @@
+"""Which types a read may change, by its options."""
+
+import pytest
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.spark.options.enums import MapKeys, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
+from spark_arrow_ipc.spark.types.inexact import MAY_CHANGE, NANOSECOND_TIME_PRECISION, may_change
+
+NS = t.TimeUnit.NANOSECOND
+FLOOR, ERROR, LONG = (
+    ReadOptions(nanoseconds=each) for each in (Nanoseconds.FLOOR, Nanoseconds.ERROR, Nanoseconds.LONG)
+)
+LAST = ReadOptions(nanoseconds=Nanoseconds.ERROR, map_keys=MapKeys.LAST_WINS)
+MAP = t.map_(t.utf8, t.int8)
+
+CASES = [
+    ("nanoseconds", t.Timestamp(NS, "UTC"), FLOOR, True),
+    ("nanoseconds that are checked", t.Timestamp(NS, "UTC"), ERROR, False),
+    ("counts", t.Duration(NS), LONG, False),
+    ("microseconds", t.Timestamp(t.TimeUnit.MICROSECOND), FLOOR, False),
+    ("a time of day", t.Time(NS, 64), FLOOR, True),
+    ("a time as a count", t.Time(NS, 64), ReadOptions(times=Times.LONG), False),
+    ("a time as Spark's", t.Time(NS, 64), ReadOptions(times=Times.TIME), NANOSECOND_TIME_PRECISION == 6),
+    ("days in milliseconds", t.date64, FLOOR, True),
+    ("days in milliseconds that are checked", t.date64, LONG, False),
+    ("days", t.date32, FLOOR, False),
+    ("below a list", t.list_(t.struct([("a", t.Duration(NS))])), FLOOR, True),
+    ("values of a dictionary", t.dictionary(t.int8, t.Timestamp(NS)), FLOOR, True),
+    ("values of runs", t.run_end_encoded(t.int16, t.date64), FLOOR, True),
+    ("keys of a map", t.map_(t.Timestamp(NS), t.int8), FLOOR, True),
+    ("the last of equal keys", t.list_(MAP), LAST, True),
+    ("different keys", MAP, FLOOR, False),
+]
+
+
+@pytest.mark.parametrize(("type_", "options", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_values_that_a_read_may_change(type_, options, expected):
+    assert expected == may_change(type_, options)
+
+
+def test_what_the_documentation_calls_not_lossless_may_change():
+    """The default of `mapKeys` changes nothing."""
+    documented = {cls for cls, row in MAPPINGS.items() if not all(line.lossless for line in row.lines)}
+    assert documented == MAY_CHANGE.keys() - {t.Map}
