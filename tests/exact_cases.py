@@ -251,7 +251,7 @@ def described(field):
 
 def pairs_of(schema):
     """Return the metadata of a schema but for the note of Spark's types, which a TIME of Spark's adds."""
-    return str({key: value for key, value in schema.metadata.items() if key != b"spark_arrow_ipc.spark_schema"})
+    return str({key: value for key, value in (schema.metadata or {}).items() if key != b"spark_arrow_ipc.spark_schema"})
 
 
 def contents(tables):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.predicate.settings import SETTINGS
 
 
 class Tasks:
@@ -35,8 +36,7 @@ class Tasks:
         self.ran = 0
 
     def get(self, name):
-        assert name == "spark.sql.session.timeZone"
-        return self.zone
+        return self.zone if name == "spark.sql.session.timeZone" else SETTINGS[name].default
 
     def getLocalProperty(self, name):
         return self.properties.get(name)
