@@ -247,6 +247,9 @@ OWN_NAME = "a name that this process made, for itself alone"
 RUNTIME = "a socket's or shared memory's name, made by a server of ours in the user's own runtime directory"
 
 ORIGINS = {
+    "cli/split.py": {
+        "_Parts.__exit__": "a storage inside the directory that the user named; names that this process made"
+    },
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
     "dataset/write/append_record.py": {"_put": INSIDE, "_delete_marks": INSIDE},

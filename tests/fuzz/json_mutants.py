@@ -29,6 +29,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from pyspark.sql import types as s
 from statistics_cases import batch_of, gathered, with_dropped
 
 from spark_arrow_ipc.arrow import types as t
@@ -140,7 +141,7 @@ def read_note(text):
 
 def read_field(text):
     field = t.field("x", t.int32, custom_metadata={field_metadata.SPARK_KEY: text})
-    metadata = field_metadata.to_spark(field, t.int32)
+    metadata = field_metadata.to_spark(field, s.IntegerType(), t.int32)
     field_metadata.from_spark(metadata, t.int32)
 
 

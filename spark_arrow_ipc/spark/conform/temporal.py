@@ -114,20 +114,18 @@ def checked(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, 
         unit = _FIELD_MICROSECONDS[target.endField]
     if unit == 1:
         return conversion
-    whole = pyarrow_values.scalar(unit, pa.int64())
-    none = pyarrow_values.scalar(value=False, type_=pa.bool_())
 
     def convert(array: Array, live: Mask) -> pa.Array:
         made = conversion.convert(array, live)
-        counts = made.view(pa.int64())
-        wrong = pa.compute.not_equal(pa.compute.multiply(pa.compute.divide(counts, whole), whole), counts)
-        seen = pa.compute.fill_null(wrong, none).to_numpy(zero_copy_only=False)
-        seen = seen if live is None else seen & live
-        if seen.any():
-            slot = int(seen.argmax())
+        if not len(made):
+            return made
+        # numpy, as the kernels of pyarrow are not imported in a task that has no predicate.
+        counts = np.frombuffer(made.buffers()[1], np.int64)[made.offset : made.offset + len(made)]
+        slot = first_seen(counts % unit != 0, array, live)
+        if slot is not None:
             raise UnsupportedError(
-                f"the type of this column is {target.simpleString()}, and slot {slot:,} has {counts[slot]} {made.type.unit}, which is "
-                "not one of its values; if the file notes the type, another program has changed the values: ask for "
+                f"the type of this column is {target.simpleString()}, and slot {slot:,} has {counts[slot]} {made.type.unit}, "
+                "which is not one of its values; if the file notes the type, another program has changed the values: ask for "
                 "another type with .schema(...)",
                 field_path=path,
             )

@@ -155,6 +155,7 @@ def test_not_null_is_given_where_there_is_no_null(spark, tmp_path):
 
 WIDE = {
     "i8": (pa.array([-1, None], pa.int8()), "smallint", [-1, None]),
+    "t32": (pa.array([1, None], pa.time32("s")), "time(0)", [dt.time(0, 0, 1), None]),
     "i8 ": (pa.array([-1, None], pa.int8()), "bigint", [-1, None]),
     "i32": (pa.array([2**31 - 1, None], pa.int32()), "bigint", [2**31 - 1, None]),
     "u8": (pa.array([255, None], pa.uint8()), "int", [255, None]),
@@ -198,7 +199,6 @@ NARROW = {
     "a field of a struct": (pa.array([{"x": 1}]), "c struct<x:int>", ["field c.x", "asks for int"]),
     "a field that is not there": (pa.array([{"x": 1}]), "c struct<y:bigint>", ["ColumnNotFoundError", "'y'"]),
     "nanoseconds as a number": (pa.array([1], pa.timestamp("ns")), "c bigint", ["nanoseconds=long"]),
-    "a time as TIME": (pa.array([1], pa.time32("s")), "c time(0)", ["times=time"]),
     "an extension as its storage": (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8())), "c tinyint", ["extensionTypes=storage"]),
 }  # fmt: skip
 

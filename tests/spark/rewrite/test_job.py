@@ -15,8 +15,10 @@ from pyspark.errors import PySparkAttributeError
 from rewrite_jobs import Tasks, leftovers, values
 
 from spark_arrow_ipc import compact, rewrite
+from spark_arrow_ipc.dataset.predicate.settings import SETTINGS
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.rewrite.job import context_of
+from spark_arrow_ipc.spark.session_settings import SESSION_ZONE
 
 TESTS = Path(__file__).parents[2]
 
@@ -93,6 +95,8 @@ def test_properties_of_the_thread_are_set_back(tmp_path):
     seen = []
     tasks.before = lambda *_: seen.append(dict(tasks.properties))
     rewrite(tasks, path, tmp_path / "t")
-    assert [f"rewrite into {tmp_path / 't'}", "America/New_York"] == [*seen[0].values()]
-    assert {"spark.job.description": "mine", "spark.sql.session.timeZone": None} == tasks.properties
+    given = {"spark.job.description": f"rewrite into {tmp_path / 't'}", SESSION_ZONE: "America/New_York"}
+    given |= {name: setting.default for name, setting in SETTINGS.items()}
+    assert given == seen[0]
+    assert dict.fromkeys(given) | {"spark.job.description": "mine"} == tasks.properties
     assert context_of(tasks) is tasks

@@ -1,6 +1,7 @@
 """The note of Spark's schema: what is noted, and what of a note is believed."""
 
 import json
+import subprocess
 import sys
 
 import pyarrow as pa
@@ -262,3 +263,26 @@ def test_ddl_has_the_noted_types():
         [t.field("a", t.utf8), t.field("b", t.Duration(US)), t.field("v", VECTOR_PARTS)], {KEY: noted.json()}
     )
     assert f"`a` STRING COLLATE UTF8_LCASE, `b` INTERVAL HOUR, `v` {of_storage}" == to_ddl(arrow)
+
+
+FRESH = """
+import sys
+import pyarrow as pa
+from pyspark.sql import types as s
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark import bridge
+assert "pyarrow.compute" not in sys.modules
+columns = {"h": pa.array([3_600_000_000], pa.duration("us")), "t": pa.array([1_000_000], pa.time64("us"))}
+batch = bridge.batch_from_pyarrow(pa.record_batch(columns))
+asked = s.StructType([s.StructField("h", s.DayTimeIntervalType(1, 1)), s.StructField("t", s.TimeType(0))])
+(made,) = compile_conform(batch.schema, asked, ReadOptions()).conform(batch)
+print(made.num_rows)
+"""
+
+
+def test_a_process_that_has_not_imported_pyarrows_kernels_checks_values():
+    """A task of Spark's without a predicate is such a process."""
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=120, check=False)
+    assert (0, "1\n") == (done.returncode, done.stdout), done.stderr

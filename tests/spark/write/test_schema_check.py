@@ -140,9 +140,9 @@ def test_dictionaries_and_restored_types_are_compared_as_they_are_read(tmp_path)
 
 
 def test_a_newest_file_that_cannot_be_read_is_not_compared(tmp_path, caplog):
-    tmp_path.joinpath("notes.txt").write_text("no Arrow")
+    tmp_path.joinpath("torn.arrow").write_bytes(b"ARROW1\0\0")
     write(tmp_path, "a bigint", 1)
-    assert "notes.txt" in caplog.text
+    assert "torn.arrow" in caplog.text
     assert "is not compared" in caplog.text
 
 

@@ -181,7 +181,7 @@ def test_restored_types_are_those_that_were_read(spark, tmp_path, through):
     (tmp_path / "in").mkdir()
     with pa.ipc.new_file(str(tmp_path / "in" / "a.arrow"), TABLE.schema) as writer:
         writer.write_table(TABLE)
-    frame = read(spark, tmp_path / "in")
+    frame = read(spark, tmp_path / "in", nanoseconds="error")
     if through == "a shuffle":
         frame = frame.repartition(2, "u8").coalesce(1).orderBy(f.desc_nulls_last("u64"))
     if through == "a view and SQL":

@@ -157,11 +157,14 @@ def test_a_type_that_cannot_name_a_directory_is_an_error_before_any_task(spark, 
 
 
 def test_a_summer_night_that_comes_twice(spark, tmp_path):
-    """Instants are written in the session's time zone, as Spark writes them."""
-    frame = spark.createDataFrame(
-        [(1, dt.datetime(2024, 11, 3, 5, 30, tzinfo=dt.UTC)), (2, dt.datetime(2024, 11, 3, 6, 30, tzinfo=dt.UTC))],
-        "id int, at timestamp",
+    """Instants are named in the session's time zone, as Spark names them; it reads the second of two as the first."""
+    first, second = (
+        spark.createDataFrame([(hour, dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC))], "id int, at timestamp")
+        for hour in (5, 6)
     )
-    frame.write.partitionBy("at").parquet(str(tmp_path / "theirs"))
-    ours = write(frame, tmp_path / "ours", partitionBy="at")
+    first.union(second).write.partitionBy("at").parquet(str(tmp_path / "theirs"))
+    ours = write(first, tmp_path / "ours", partitionBy="at")
     assert ["at=2024-11-03 01%3A30%3A00"] == directories_of(tmp_path / "theirs") == directories_of(ours)
+    with pytest.raises(Exception, match=r"field at: .*2024-11-03 06:30:00.*comes twice"):
+        write(second, tmp_path / "ours", partitionBy="at")
+    assert [5] == [row.id for row in spark.read.format("arrowipc").load(str(ours)).collect()]
