@@ -77,7 +77,9 @@ class MappedSource(ArrowIpcDataSource):
         return cls.mapping.name
 
     def schema(self) -> s.StructType:
-        """Return the schema of the function's output."""
+        """Return the schema of the function's output. With `where` files are looked at, so that `load` says what is wrong."""
+        if self.mapping.input is None and "where" in map(str.lower, self.options):
+            super().schema()
         return self.mapping.output
 
     @short_errors

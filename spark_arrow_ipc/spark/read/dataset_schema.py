@@ -106,7 +106,7 @@ def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
 
 
 def read_spark_schema(options: ReadOptions) -> s.StructType:
-    """Return the schema that Spark gets, with all fields nullable.
+    """Return the schema that Spark gets, with all fields nullable, and check that `where` can be bound to its columns.
 
     The columns of the newest file, or with ``mergeSchema`` of all files, and the partition columns. Lists the paths
     once, and opens one file, or with ``mergeSchema`` all.
@@ -116,8 +116,20 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
     OptionError, NoFilesError, ArrowIpcError
         An option is wrong, there is no file, the newest file is broken, or schemas cannot be merged.
     """
-    files = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
-    return dataset_schema(files, _outlines(options), options)
+    partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)
+    outlines = _outlines(options)
+    found = dataset_schema(partitioning, outlines, options)
+    if options.where is not None:
+        # Imported late: a read without a predicate needs neither it nor pyarrow for its schema.
+        from spark_arrow_ipc.spark.read.where import RowSelection
+
+        added = metadata_schema().names if options.metadata_columns else []
+        asked = s.StructType([field for field in found.fields if field.name not in added])
+        # The outlines are read already, so that no file is opened again.
+        RowSelection.of(
+            asked, options, lambda missing: dataset_schema(partitioning, outlines, missing, ends_below=False)
+        )
+    return found
 
 
 def file_schemas(options: ReadOptions) -> list[Schema]:

@@ -6,7 +6,7 @@ All but planning and opening is as for files: `ArrowIpcBatchReader`.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark.sql import types as s
@@ -20,9 +20,10 @@ from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark
+from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.projection import SelectColumns
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.read.where import RowSelection, Where
+from spark_arrow_ipc.spark.read.where import RowSelection
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 __all__ = ["ArrowIpcServedReader"]
@@ -49,7 +50,12 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         OptionError, ArrowIpcError, OSError
             As `ipc.connect`, or its columns have no types in Spark.
         """
-        return _schema_for_spark(_first(options), options)
+        found = _first(options)
+        schema = _schema_for_spark(found, options)
+        if options.where is not None:
+            asked = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
+            RowSelection.of(asked, options, lambda missing: _schema_for_spark(found, missing, ends_below=False))
+        return schema
 
     @short_errors
     def partitions(self) -> list[ArrowIpcInputPartition]:
@@ -67,12 +73,9 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         options = self._options
         if options.where is None:
             return None
-        where = Where.parse(options.where, self._own)
-        extra: list[s.StructField] = []
-        if where.missing:
-            of_missing = replace(options, columns=where.missing, metadata_columns=False)
-            extra = list(_schema_for_spark(_first(options), of_missing, ends_below=False).fields)
-        return where.bind(self._own, extra, options.time_zone)
+        return RowSelection.of(
+            self._own, options, lambda missing: _schema_for_spark(_first(options), missing, ends_below=False)
+        )
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None

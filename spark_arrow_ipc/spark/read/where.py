@@ -15,7 +15,7 @@ a predicate depends are checked there, too, by one task at least, as the planner
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -41,6 +41,7 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
+from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, planner_defaults, value_of
 
@@ -101,6 +102,26 @@ class RowSelection:
             bound = bind(predicate, fields, in_zone, planned_at, noted)
         check_settings(noted, partial(value_of, defaults=self.defaults))
         return bound
+
+    @classmethod
+    def of(
+        cls, asked: s.StructType, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
+    ) -> RowSelection:
+        """Return the selection of the option `where` of a read of the columns `asked`.
+
+        `read_missing` returns the schema of a read with other `columns`: of those that only the predicate names.
+
+        Raises
+        ------
+        OptionError, ColumnNotFoundError
+            As `Where.parse` and `Where.bind`.
+        """
+        assert options.where is not None
+        where = Where.parse(options.where, asked)
+        extra: Sequence[s.StructField] = ()
+        if where.missing:
+            extra = read_missing(replace(options, columns=where.missing, metadata_columns=False)).fields
+        return where.bind(asked, extra, options.time_zone)
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
         """Compile the filter of rows.

@@ -3,12 +3,14 @@
 import random
 from collections import Counter
 
+import arrow_files
 import pyarrow as pa
 import pytest
 import where_cases as cases
 import where_zones as zones
 from pyspark.errors import PySparkException
 
+from spark_arrow_ipc import aggregate, map_in_arrow
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate.bind import bind
@@ -21,8 +23,10 @@ from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.predicate.operands import parse_constant
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.predicate.tokens import Tokens
+from spark_arrow_ipc.dataset.scan import outline
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.read.row_filter import _scalar, compile_filter, predicate_fields
 
 SEED = 20_261_120
@@ -257,3 +261,55 @@ def test_what_spark_refuses_is_refused(one_row, predicate):
         one_row.filter(predicate).collect()
     with pytest.raises(Exception, match=r"option where|there is no"):
         bind(parse(predicate), predicate_fields(one_row.schema), ZONE)
+
+
+WRONG = {
+    "no SQL": ("id >", "OptionError: the option where, column 5: expected a column or a literal, found the end"),
+    "no column": ("nope = 1", "ColumnNotFoundError: .*there is no column 'nope'"),
+    "no field": ("s.nope = 1", "ColumnNotFoundError: .*there is no (field 'nope'|column 's')"),
+    "no type": ("id = 'much'", "OptionError: the option where: expected a string that Spark casts to bigint"),
+    "no column beside one": ("id = 1 AND nope = 1", "ColumnNotFoundError: .*there is no column 'nope'"),
+    "no type of a column that is not read": (
+        "d = 'today'",
+        "OptionError: the option where: expected a string that Spark",
+    ),
+}
+
+
+def loads(path):
+    return {
+        "load": lambda spark, where: spark.read.format("arrowipc").option("where", where).load(path),
+        "columns": lambda spark, where: spark.read.format("arrowipc").options(where=where, columns="id").load(path),
+        "metadata": lambda spark, where: (
+            spark.read.format("arrowipc").options(where=where, metadataColumns="true").load(path)
+        ),
+        "merged": lambda spark, where: (
+            spark.read.format("arrowipc").options(where=where, mergeSchema="true").load(path)
+        ),
+        "stream": lambda spark, where: spark.readStream.format("arrowipc").option("where", where).load(path),
+        "map": lambda spark, where: map_in_arrow(spark, path, lambda batches: batches, "id bigint", where=where),
+        "aggregate": lambda spark, where: aggregate(spark, path, aggregates={"n": "count(*)"}, where=where),
+    }
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_predicate_is_an_error_of_load(spark, tmp_path, case):
+    where, words = WRONG[case]
+    table = pa.table({"id": [1, 2], "s": [{"x": 1}, None], "d": pa.array([1, 2], pa.date32())})
+    arrow_files.write(tmp_path / "one.arrow", table)
+    for name, load in loads(str(tmp_path)).items():
+        with pytest.raises(PySparkException, match=words):
+            load(spark, where)
+            pytest.fail(f"{name} takes {where}")
+
+
+def test_the_schema_of_a_read_with_a_predicate_opens_one_file_once(tmp_path, monkeypatch):
+    table = pa.table({"id": [1, 2], "d": [3, 4]})
+    for i in range(3):
+        arrow_files.write(tmp_path / f"{i}.arrow", table)
+    opened = []
+    read = outline.read_outline
+    monkeypatch.setattr(outline, "read_outline", lambda file, options: opened.append(file.path) or read(file, options))
+    options = {"path": str(tmp_path), "columns": "id", "where": "d = 3"}
+    assert ArrowIpcDataSource(options).schema().names == ["id"]
+    assert len(opened) == 1
