@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.source import ByteSource, FileSource, storage_options
 from spark_arrow_ipc.storage.discard import discard
@@ -17,7 +18,51 @@ from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, paren
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["AnySink", "FileSink", "PathSink", "StoredSink", "path_sink"]
+__all__ = ["AnySink", "FileSink", "PathSink", "StoredSink", "WaitingBytes", "path_sink"]
+
+
+_IN_MEMORY_NBYTES: Final = 16 << 20
+"""Bytes that wait in memory; more of them wait in a temporary file."""
+
+_COPIED_NBYTES: Final = 1 << 20
+
+
+class WaitingBytes:
+    """Bytes that stand behind others which are not known yet: in memory, and if they are many in a temporary file."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_NBYTES)  # noqa: SIM115 - closed by `close`
+        self.nbytes = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append bytes.
+
+        Raises
+        ------
+        OSError
+            The temporary file takes no more; a note says where it is.
+        """
+        try:
+            self._file.write(data)
+        except OSError as error:
+            error.add_note(
+                f"record batches of a file with dictionaries wait for these in a temporary file in {tempfile.gettempdir()}; "
+                'set TMPDIR to a directory with more room, or write with dictionaries="delta"'
+            )
+            raise
+        self.nbytes += len(data)
+
+    def take(self) -> Iterator[bytes]:
+        """Yield all bytes, in pieces; they are gone then."""
+        self._file.seek(0)
+        while data := self._file.read(_COPIED_NBYTES):
+            self.nbytes -= len(data)
+            yield data
+        self.close()
+
+    def close(self) -> None:
+        """Drop the bytes."""
+        self._file.close()
 
 
 class PathSink:

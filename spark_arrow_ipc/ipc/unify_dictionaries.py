@@ -1,117 +1,82 @@
-"""Unify the dictionaries of record batches, so that a file has one for each field.
+"""The dictionaries that a writer writes: unified, so that a file has one for each field, or replaced, in a stream.
 
 Strategy
 --------
 Each batch of a dictionary-encoded column may have its own dictionary. A file can have only one, which later batches
-extend. `UnifiedDictionaries` keeps for each dictionary id the distinct values so far, in the order of their first use.
-The indices of a batch are remapped unless its dictionary is a prefix of those values, or they are a prefix of it.
-Values are compared as Python values, once for each dictionary; indices are remapped in numpy.
+extend. `UnifiedDictionaries` keeps for each dictionary id the distinct values so far (`GrowingDictionary`), inner
+dictionaries before those that hold them. The indices of a batch are remapped unless its dictionary is a prefix of
+those values, or they are a prefix of it. In a stream a dictionary may also be replaced (`ReplacedDictionaries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels import compare, concat
-from spark_arrow_ipc.arrow.kernels import slice as slicing
-from spark_arrow_ipc.arrow.python_values import from_pylist
-from spark_arrow_ipc.ipc.plan import Plan, Step
+from spark_arrow_ipc.arrow.equality import as_bits
+from spark_arrow_ipc.arrow.kernels import compare
+from spark_arrow_ipc.arrow.kernels.concat import concat
+from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
+from spark_arrow_ipc.ipc.plan import Plan, Step, nested_dictionaries
+from spark_arrow_ipc.ipc.walker import walk_arrays
 
-Mapping: TypeAlias = npt.NDArray[np.int64] | None
-"""The unified index of each index of one dictionary; None if they are the same."""
 
+class DueDictionary(NamedTuple):
+    """A dictionary batch that is to be written next."""
 
-@dataclass(slots=True)
-class _Unified:
-    """The values of one dictionary id, and the position of each."""
-
+    id: int
+    plan: Plan
     values: Array
-    positions: dict[object, int] = field(default_factory=dict)
-    counted: int = 0
-    """The number of `values` that are in `positions`."""
-    last: Array | None = None
-    last_mapping: Mapping = None
-
-    def mapping(self, brought: Array, most: int) -> Mapping:
-        """Add the values of a dictionary, up to `most` in all; return their positions."""
-        if brought is not self.last:
-            self.last_mapping = self._mapping(brought, most)
-            self.last = brought
-        return self.last_mapping
-
-    def _mapping(self, brought: Array, most: int) -> Mapping:
-        shared = min(brought.length, self.values.length)
-        if compare.difference(brought.slice(0, shared), self.values.slice(0, shared)) is None:
-            if brought.length > shared:
-                self.values = brought
-            return None
-        self._count()
-        mapping = np.empty(brought.length, np.int64)
-        fresh: dict[object, int] = {}
-        new: list[int] = []
-        for i, value in enumerate(brought.to_pylist()):
-            key = from_pylist.value_key(value)
-            position = self.positions.get(key)
-            if position is None:
-                position = fresh.setdefault(key, self.values.length + len(new))
-                if position == self.values.length + len(new):
-                    new.append(i)
-            mapping[i] = position
-        if self.values.length + len(new) > most:
-            raise ValueError(
-                f"the batches bring {self.values.length + len(new):,} different values, and its indices count {most:,}; "
-                "give the field a wider index type"
-            )
-        self.values = concat.concat([self.values, *(brought.slice(a, b - a) for a, b in _runs(new))])
-        self.positions |= fresh
-        self.counted = self.values.length
-        return mapping
-
-    def _count(self) -> None:
-        fresh = self.values.slice(self.counted)
-        for position, value in enumerate(fresh.to_pylist(), self.counted):
-            self.positions.setdefault(from_pylist.value_key(value), position)
-        self.counted = self.values.length
-
-
-def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of each run of consecutive numbers."""
-    start = 0
-    for i, number in enumerate(numbers):
-        if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
-            yield numbers[start], number + 1
-            start = i + 1
+    is_delta: bool = False
 
 
 class UnifiedDictionaries:
     """The dictionaries of one file or stream as they grow."""
 
     def __init__(self) -> None:
-        self._unified: dict[int, _Unified] = {}
+        self._growing: dict[int, GrowingDictionary] = {}
+        self._written: dict[int, int] = {}
+        """The number of values of each id that `due` has given."""
 
-    def values(self, dictionary_id: int) -> Array | None:
-        """Return the values of an id so far, or None if there are none."""
-        unified = self._unified.get(dictionary_id)
-        return None if unified is None else unified.values
+    def due(self, plan: Plan) -> Iterator[DueDictionary]:
+        """Yield the dictionaries that have grown, inner ones before outer ones: whole at first, then as deltas.
 
-    def known(self) -> dict[int, Array]:
-        """Return the values of all ids so far, for `forget`."""
-        return {dictionary_id: unified.values for dictionary_id, unified in self._unified.items()}
+        What holds a dictionary, or is in one, has no deltas, which pyarrow refuses.
+        """
+        whole = nested_dictionaries(plan)
+        for dictionary_id, growing in ((i, self._growing[i]) for i in plan.dictionaries if i in self._growing):
+            written = self._written.get(dictionary_id)
+            if written == growing.length:
+                continue
+            is_delta = written is not None and dictionary_id not in whole
+            values = growing.since(written or 0) if is_delta else growing.values
+            self._written[dictionary_id] = growing.length
+            yield DueDictionary(dictionary_id, plan.dictionaries[dictionary_id], values, is_delta)
 
-    def forget(self, known: dict[int, Array]) -> None:
-        """Restore the values of `known`, from before a batch that is not written."""
-        self._unified = {dictionary_id: _Unified(values) for dictionary_id, values in known.items()}
+    def nbytes_due(self) -> tuple[int, int]:
+        """Return the number of dictionaries that have grown, and the approximate bytes of their new values."""
+        written = ((growing, self._written.get(i, 0)) for i, growing in self._growing.items())
+        nbytes = [growing.nbytes_since(length) for growing, length in written if growing.length > length]
+        return len(nbytes), sum(nbytes)
+
+    def lengths(self) -> dict[int, int]:
+        """Return the number of values of all ids so far, for `forget`."""
+        return {dictionary_id: growing.length for dictionary_id, growing in self._growing.items()}
+
+    def forget(self, lengths: dict[int, int]) -> None:
+        """Restore the values that `lengths` counted, before a batch that is not written."""
+        self._growing = {
+            dictionary_id: GrowingDictionary(self._growing[dictionary_id].values.slice(0, length), _joined)
+            for dictionary_id, length in lengths.items()
+        }
 
     def unify(self, plan: Plan, columns: Sequence[Array]) -> tuple[Array, ...]:
         """Return the columns with indices into the unified dictionaries, at every depth.
+
+        The arrays keep the dictionaries that they brought; the unified ones are those of `due`.
 
         Raises
         ------
@@ -121,35 +86,77 @@ class UnifiedDictionaries:
         if not plan.dictionaries:
             return tuple(columns)
         steps = iter(plan.steps)
-        return tuple(self._unify(plan, steps, column) for column in columns)
+        return tuple(self._unify(plan, steps, column, is_inner=False) for column in columns)
 
-    def _unify(self, plan: Plan, steps: Iterator[Step], array: Array) -> Array:
+    def _unify(self, plan: Plan, steps: Iterator[Step], array: Array, *, is_inner: bool) -> Array:
         step = next(steps)
-        children = tuple(self._unify(plan, steps, child) for child in array.children)
+        children = tuple(self._unify(plan, steps, child, is_inner=is_inner) for child in array.children)
         if children != array.children:
             array = replace(array, children=children)
         if step.dictionary_id is None:
             return array
         assert array.dictionary is not None
-        (brought,) = self.unify(plan.dictionaries[step.dictionary_id], (array.dictionary,))
-        unified = self._unified.get(step.dictionary_id)
-        if unified is None:
-            unified = self._unified[step.dictionary_id] = _Unified(brought)
         assert isinstance(step.type, t.Dictionary)
+        values = plan.dictionaries[step.dictionary_id]
+        brought = array.dictionary
+        if values.dictionaries:
+            brought = self._unify(values, iter(values.steps), brought, is_inner=True)
+        growing = self._growing.get(step.dictionary_id)
+        if growing is None:
+            growing = self._growing[step.dictionary_id] = GrowingDictionary(brought, _joined)
         try:
-            mapping = unified.mapping(brought, 2 ** (step.type.index.bit_width - step.type.index.signed))
+            positions = growing.add(brought, most_values(step.type))
         except ValueError as error:
             raise ValueError(f"{step.path}: {error}") from error
-        values = unified.values
-        return replace(array, dictionary=values) if mapping is None else _gathered(array, mapping, values)
+        if positions is not None:
+            array = moved_indices(array, positions)
+        # The values of an outer dictionary are compared by what their indices stand for.
+        return replace(array, dictionary=growing.values) if is_inner else array
 
 
-def _gathered(array: Array, mapping: npt.NDArray[np.int64], values: Array) -> Array:
-    array = slicing.compact(array)
-    indices: npt.NDArray[Any] = numpy_views.data_values(array)
-    dtype = indices.dtype
-    valid = numpy_views.validity_mask(array)
-    if valid is not None:
-        indices = np.where(valid, indices, 0)
-    gathered = mapping[indices] if len(mapping) else np.zeros(array.length, np.int64)
-    return replace(array, buffers=(array.buffers[0], gathered.astype(dtype).view(np.uint8).data), dictionary=values)
+class ReplacedDictionaries:
+    """The dictionaries of a stream as last written: each stays until another one comes."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, Array] = {}
+
+    def due(self, plan: Plan, columns: Iterable[Array]) -> Generator[DueDictionary, None, bool]:
+        """Yield the dictionaries of some columns that are new or others than before, inner ones before outer ones.
+
+        Returns
+        -------
+        Whether one of them replaces an earlier one.
+        """
+        replaces = False
+        for step, array in walk_arrays(plan, columns):
+            if step.dictionary_id is not None:
+                assert array.dictionary is not None
+                values = plan.dictionaries[step.dictionary_id]
+                replaces |= yield from self._due(step.dictionary_id, values, array.dictionary)
+        return replaces
+
+    def _due(self, dictionary_id: int, plan: Plan, values: Array) -> Generator[DueDictionary, None, bool]:
+        before = self._written.get(dictionary_id)
+        if before is values:
+            return False
+        # Equal values have other indices once an inner dictionary is replaced.
+        replaces = yield from self.due(plan, (values,))
+        if before is not None:
+            shared = min(before.length, values.length)
+            ours, theirs = (as_bits(side.slice(0, shared)) for side in (before, values))
+            if not replaces and values.length <= before.length and compare.difference(ours, theirs) is None:
+                return False
+            replaces = True
+        self._written[dictionary_id] = values
+        yield DueDictionary(dictionary_id, plan, values)
+        return replaces
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """Return parts of a dictionary as one array; the inner dictionaries of the last one begin with those before."""
+    return concat([*(_with_dictionaries_of(parts[-1], part) for part in parts[:-1]), parts[-1]])
+
+
+def _with_dictionaries_of(last: Array, part: Array) -> Array:
+    children = tuple(map(_with_dictionaries_of, last.children, part.children))
+    return replace(part, children=children, dictionary=last.dictionary)

@@ -30,10 +30,12 @@ class WriteOptions:
     compression_level
         None for the codec's default.
     dictionaries
-        How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, written
-        at its end, when all values are known; a stream gets each dictionary before its first batch. ``delta``: the
-        first one is written before its first use, and later values as deltas, which not every reader knows (polars).
-        Dictionaries inside of dictionaries have no deltas, which pyarrow refuses: they are written as by ``unify``.
+        How batches with different dictionaries are written. ``unify``: a file gets one dictionary a field, before
+        its record batches, which wait for all values until the writer closes: 16 MiB of them in memory, more in a
+        temporary file; a stream gets each dictionary before its first batch. ``delta``: nothing waits, the first
+        dictionary is written before its first use, and later values as deltas, which not every reader knows (polars).
+        Dictionaries inside of dictionaries have no deltas, which pyarrow refuses: with them a file is written as by
+        ``unify``.
     alignment
         Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
     metadata_version

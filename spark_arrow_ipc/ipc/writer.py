@@ -5,13 +5,18 @@ Strategy
 A writer appends encapsulated messages to a sink and keeps their blocks. Only `close` writes a footer, so an unfinished
 file never looks finished. A path is written under another name in its directory and renamed at `close`: a file of that
 name stays until then.
+
+A dictionary stands before the first batch that uses it, in a file as in a stream, so that the bytes of a file are a
+stream (Columnar.rst, "Equivalence with the IPC Streaming Format"). A file has one dictionary for each field, and all
+its values are known at the end: until then the record batches of a file with dictionaries wait, in memory or in a
+temporary file, unless later values are written as deltas.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeAlias
 
@@ -19,8 +24,6 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels import compare
-from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.any_batches import AnyBatches, record_batches, with_schema
@@ -50,11 +53,10 @@ from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan, nested_dictionaries
 from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.ipc.sinks import AnySink, FileSink, path_sink
+from spark_arrow_ipc.ipc.sinks import AnySink, FileSink, WaitingBytes, path_sink
 from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.ipc.swap import NATIVE
-from spark_arrow_ipc.ipc.unify_dictionaries import UnifiedDictionaries
-from spark_arrow_ipc.ipc.walker import walk_arrays
+from spark_arrow_ipc.ipc.unify_dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.write_options import WriteOptions, check_message_metadata, check_version
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
@@ -93,14 +95,13 @@ class Writer:
         self._compressor = self._new_compressor()
         self._dictionary_compressor = self._new_compressor()
         """A second one, as output is valid until the next use: dictionaries are written before the encoded batch."""
-        self._dictionaries: dict[int, Array] = {}
-        """The values of each id as last written."""
+        self._replaced = ReplacedDictionaries()
         is_file = options.format == Format.FILE
-        self._nested_ids = nested_dictionaries(self._plan)
-        writes_last = self._plan.dictionaries.keys() if options.dictionaries == "unify" else self._nested_ids
-        self._last_ids = frozenset(writes_last if is_file else ())
-        """The dictionaries that are written at the end of a file, when all values are known."""
         self._unified = UnifiedDictionaries() if is_file or options.dictionaries == "delta" else None
+        # A file has no replacements, and dictionaries inside of dictionaries have no deltas.
+        waits = is_file and (options.dictionaries == "unify" or nested_dictionaries(self._plan))
+        self._waiting = WaitingBytes() if waits and self._plan.dictionaries else None
+        """The messages of record batches that stand behind the dictionaries, which `close` writes."""
         self._blocks: dict[Any, list[Block]] = {tables.RECORD_BATCH: [], tables.DICTIONARY_BATCH: []}
         self._checksums: dict[Any, list[MessageChecksums]] = {table: [] for table in (tables.SCHEMA, *self._blocks)}
         self._position = 0
@@ -123,8 +124,8 @@ class Writer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes written so far."""
-        return self._position
+        """Bytes written so far, or waiting for the dictionaries before them."""
+        return self._position + (0 if self._waiting is None else self._waiting.nbytes)
 
     @property
     def fingerprint(self) -> str | None:
@@ -156,27 +157,30 @@ class Writer:
             return all(self.write(part) for part in record_batches(batch))
         self._check_metadata(batch.custom_metadata)
         self._check_schema(batch.schema)
-        known = {} if self._unified is None else self._unified.known()
+        lengths = {} if self._unified is None else self._unified.lengths()
         columns = batch.columns if self._unified is None else self._unified.unify(self._plan, batch.columns)
         encoded = self._encode(self._plan, columns, batch.num_rows, self._compressor)
-        if within is not None and self._finished_nbytes(encoded, columns) > within:
+        if within is not None and self._finished_nbytes(encoded) > within:
             if self._unified is not None:
-                self._unified.forget(known)
+                self._unified.forget(lengths)
             return False
-        self._put_dictionaries(self._plan, columns)
+        if self._unified is None:
+            self._put_dictionaries(self._replaced.due(self._plan, columns))
+        elif self._waiting is None:
+            self._put_dictionaries(self._unified.due(self._plan))
         self._put_message(tables.RECORD_BATCH, encoded.header, encoded, batch.custom_metadata)
         return True
 
-    def _finished_nbytes(self, encoded: EncodedBatch, columns: Iterable[Array]) -> int:
+    def _finished_nbytes(self, encoded: EncodedBatch) -> int:
         """Estimate the bytes of the file with one more batch."""
         header = builder.build(
             tables.MESSAGE, message_values(self._version, (tables.RECORD_BATCH, encoded.header), encoded.nbytes, None)
         )
-        nbytes = self._position + len(header) + encoded.nbytes + 2 * self._schema_nbytes
+        nbytes = self.nbytes + len(header) + encoded.nbytes + 2 * self._schema_nbytes
         nbytes += _BLOCK_NBYTES * (1 + sum(map(len, self._blocks.values())))
-        for dictionary_id, values in self._dictionaries_of(self._plan, columns):
-            if values is not self._dictionaries.get(dictionary_id):
-                nbytes += slicing.nbytes(values) + self._schema_nbytes
+        if self._unified is not None:
+            count, due_nbytes = self._unified.nbytes_due()
+            nbytes += due_nbytes + count * self._schema_nbytes
         return nbytes
 
     def close(self) -> None:
@@ -188,13 +192,7 @@ class Writer:
             return
         try:
             self._check_metadata(())
-            # Inner dictionaries stand before outer ones in the plan.
-            for dictionary_id, plan in self._plan.dictionaries.items():
-                values = (
-                    self._unified.values(dictionary_id) if self._unified and dictionary_id in self._last_ids else None
-                )
-                if values is not None:
-                    self._put_dictionary_batch(dictionary_id, plan, values, is_delta=False)
+            self._put_waiting()
             self._put(LEGACY_EOS if self._options.legacy_framing else EOS)
             if self._options.format == Format.FILE:
                 self._put_footer()
@@ -217,6 +215,8 @@ class Writer:
         """Stop without a footer; a path's new file is removed, and an old one stays."""
         if self._is_open:
             self._is_open = False
+            if self._waiting is not None:
+                self._waiting.close()
             self._sink.discard()
 
     def __enter__(self) -> Self:
@@ -263,9 +263,12 @@ class Writer:
             with_checksums=self._options.checksums, swaps=self._swaps,
         )  # fmt: skip
 
-    def _put(self, data: BytesLike) -> None:
-        """Write all the bytes; on failure abort, as positions are no longer known."""
+    def _put(self, data: BytesLike, waiting: WaitingBytes | None = None) -> None:
+        """Write all the bytes, or let them wait; on failure abort, as positions are no longer known."""
         try:
+            if waiting is not None:
+                waiting.write(data)
+                return
             left = memoryview(data)
             while left:
                 # Unbuffered file objects may write a part; those that return None have written all.
@@ -282,64 +285,42 @@ class Writer:
 
     def _put_flatbuffer(self, table: Any, flatbuffer: bytes, encoded: EncodedBatch) -> None:
         """Write a message; a subclass may do something else with it."""
-        start = self._position
+        waiting = self._waiting if table is tables.RECORD_BATCH else None
+        start = self._position if waiting is None else waiting.nbytes
         prefix_nbytes = 4 if self._options.legacy_framing else 8
         # The body begins at a multiple of the alignment, counted from the start of the file.
         padding = -(start + prefix_nbytes + len(flatbuffer)) % max(self._options.alignment, BODY_ALIGNMENT)
         length = _INT32.pack(len(flatbuffer) + padding)
         prefix = length if self._options.legacy_framing else _CONTINUATION + length
         metadata = b"".join([prefix, flatbuffer, bytes(padding)])
-        self._put(metadata)
-        for piece in encoded.pieces:
-            self._put(piece)
+        for piece in (metadata, *encoded.pieces):
+            self._put(piece, waiting)
         if table in self._blocks:
             self._blocks[table].append(Block(start, len(metadata), encoded.nbytes))
         if self._options.checksums:
             self._checksums[table].append(MessageChecksums(checksum(metadata), encoded.checksums))
 
-    def _put_dictionaries(self, plan: Plan, columns: Iterable[Array]) -> bool:
-        """Write the new and grown dictionaries of some columns that are due, inner ones first.
+    def _put_waiting(self) -> None:
+        """Write the dictionaries, and behind them the record batches that waited."""
+        if self._waiting is None:
+            return
+        assert self._unified is not None
+        self._put_dictionaries(self._unified.due(self._plan))
+        # Messages begin and end at multiples of the alignment, so that bodies keep theirs.
+        moved = self._position
+        blocks = self._blocks[tables.RECORD_BATCH]
+        blocks[:] = [block._replace(byte_offset=block.byte_offset + moved) for block in blocks]
+        for data in self._waiting.take():
+            self._put(data)
+        self._waiting = None
 
-        Returns whether one of them replaces an earlier one.
-        """
-        replaces = False
-        for dictionary_id, values in self._dictionaries_of(plan, columns):
-            if dictionary_id not in self._last_ids:
-                replaces |= self._put_dictionary(dictionary_id, plan.dictionaries[dictionary_id], values)
-        return replaces
-
-    def _dictionaries_of(self, plan: Plan, columns: Iterable[Array]) -> Iterator[tuple[int, Array]]:
-        """Yield the id and values of each dictionary of some columns, except inner ones."""
-        for step, array in walk_arrays(plan, columns):
-            if step.dictionary_id is not None:
-                assert array.dictionary is not None
-                yield step.dictionary_id, array.dictionary
-
-    def _put_dictionary(self, dictionary_id: int, plan: Plan, values: Array) -> bool:
-        before = self._dictionaries.get(dictionary_id)
-        if before is values:
-            return False
-        # Equal values have other indices once an inner dictionary is replaced.
-        replaces = self._put_dictionaries(plan, (values,))
-        is_delta = False
-        added = values
-        if before is not None:
-            shared = min(before.length, values.length)
-            same = not replaces and not compare.difference(before.slice(0, shared), values.slice(0, shared))
-            if same and values.length <= before.length:
-                return False
-            if same and self._options.dictionaries == "delta" and dictionary_id not in self._nested_ids:
-                is_delta, added = True, values.slice(before.length)
-            else:
-                replaces = True
-        self._dictionaries[dictionary_id] = values
-        self._put_dictionary_batch(dictionary_id, plan, added, is_delta=is_delta)
-        return replaces
-
-    def _put_dictionary_batch(self, dictionary_id: int, plan: Plan, values: Array, *, is_delta: bool) -> None:
-        encoded = self._encode(plan, (values,), values.length, self._dictionary_compressor)
-        table, header = dictionary_values(dictionary_id, encoded.header, is_delta=is_delta)
-        self._put_message(table, header, encoded, t.pairs(self.dictionary_metadata))
+    def _put_dictionaries(self, due: Iterable[DueDictionary]) -> None:
+        for dictionary in due:
+            encoded = self._encode(
+                dictionary.plan, (dictionary.values,), dictionary.values.length, self._dictionary_compressor
+            )
+            table, header = dictionary_values(dictionary.id, encoded.header, is_delta=dictionary.is_delta)
+            self._put_message(table, header, encoded, t.pairs(self.dictionary_metadata))
 
     def _put_footer(self) -> None:
         rows = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark_arrow_ipc.arrow import measure, numpy_views
+from spark_arrow_ipc.arrow import distinct, equality, measure, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.kernels import compact, compare, concat, take
+from spark_arrow_ipc.arrow.kernels import compact, concat, take
 from spark_arrow_ipc.arrow.layout import (
     BIT_WIDTHS,
     LAYOUTS,
@@ -39,7 +39,8 @@ TABLES = {
     "compact": compact.CHILDREN,
     "concat": concat.CHILDREN,
     "measure": measure.BEYOND_SLOTS,
-    "compare": compare.VALUES,
+    "equality": equality.VALUES,
+    "distinct": distinct.HASHES,
     "validate": validate.VALUE_CHECKS,
     "to_pylist": to_pylist.TO_PYLIST,
     "from_pylist": from_pylist.BUILDERS,

@@ -2,14 +2,21 @@
 
 import io
 
+import numpy as np
 import pytest
+import strategies
+from hypothesis import given, settings
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import RecordBatch, Schema
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, equality
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels import compare, growing_dictionary, take
+from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.ipc import sinks
 
 pa = pytest.importorskip("pyarrow")
 
+import unified_tables  # noqa: E402 - needs pyarrow
 from writer_cases import (  # noqa: E402 - needs pyarrow
     ENCODED,
     REPLACED,
@@ -44,11 +51,11 @@ def test_deltas_of_a_stream_extend_what_batches_bring():
 def test_more_values_than_indices_can_count_is_refused_and_the_writer_is_sound():
     many = [chr(0x4E00 + i) for i in range(100)]
     file = io.BytesIO()
-    with ipc.create(file, ENCODED) as writer:
-        writer.write(encoded(many, 99))
+    with ipc.create(file, ENCODED) as sink:
+        sink.write(encoded(many, 99))
         with pytest.raises(ValueError, match="d: the batches bring 200 different values, and its indices count 128"):
-            writer.write(encoded([chr(0x5E00 + i) for i in range(100)], 0))
-        writer.write(encoded(many[::-1], 0))
+            sink.write(encoded([chr(0x5E00 + i) for i in range(100)], 0))
+        sink.write(encoded(many[::-1], 0))
     assert [many[99], many[99]] == read_by_pyarrow(file.getvalue())["d"].to_pylist()
     with ipc.open(file.getvalue()) as reader:
         assert 100 == reader.read_dictionary_header(0).data.length
@@ -75,3 +82,103 @@ def test_a_dictionary_with_equal_values_is_unified():
     assert ["a", "b", "c", "a", "c"] == read_by_pyarrow(data)["d"].to_pylist()
     with ipc.open(data) as reader:
         assert 3 == reader.read_dictionary_header(0).data.length
+
+
+# ---- values stay what they are
+
+BERLIN = t.Timestamp(t.TimeUnit.SECOND, "Europe/Berlin")
+TWO_OF_ONE_NAME = t.Struct((t.Field("x", t.int32), t.Field("x", t.int32)))
+UNION = t.SparseUnion((t.Field("a", t.int32), t.Field("b", t.int64)), (0, 1))
+NANS = np.array([0x7FF8000000000000, 0x7FF8000000000001, 0xFFF8000000000000], np.uint64)
+SAME_IN_PYTHON = [
+    ("instants when clocks go back", from_pylist.array([1698539400, 1698543000, 1698539400], BERLIN)),
+    ("dates with a time of day", from_pylist.array([86_400_000, 86_400_001, 3], t.date64)),
+    ("structs with two fields of one name", from_pylist.array([(9, 5), (2, 5), (9, 5)], TWO_OF_ONE_NAME)),
+    ("children of a union", from_pylist.array([(0, 5), (1, 5), (0, 5)], UNION)),
+    ("zeros of both signs", from_pylist.array([0.0, -0.0, 0.0], t.float64)),
+    ("NaNs of other bits", Array(t.float64, 3, 0, (None, memoryview(NANS.tobytes())))),
+    ("nulls of the values", from_pylist.array([None, 1, None], t.int8)),
+    ("bytes and views", from_pylist.array([b"", b"\0", b"\0" * 20], t.binary_view)),
+]
+WAYS = [{}, {"dictionaries": "delta"}, {"format": "stream"}, {"format": "stream", "dictionaries": "delta"}]
+
+
+def assert_same_bits(expected, data):
+    with ipc.open(data) as reader:
+        found = list(reader)
+    assert len(expected) == len(found)
+    for batch, other in zip(expected, found, strict=True):
+        for column, read in zip(batch.columns, other.columns, strict=True):
+            assert compare.difference(equality.as_bits(column), equality.as_bits(read)) is None
+
+
+@pytest.mark.parametrize("options", WAYS, ids=[" ".join(way.values()) or "default" for way in WAYS])
+@pytest.mark.parametrize("values", [case[1] for case in SAME_IN_PYTHON], ids=[case[0] for case in SAME_IN_PYTHON])
+def test_values_that_python_takes_for_equal_stay_apart(values, options):
+    """By bytes; pyarrow decodes what is written and what was given to the same bytes, where it can decode the type."""
+    type_ = t.dictionary(t.int8, values.type)
+    schema = Schema.of([t.field("d", type_)])
+
+    def batch(*order):
+        indices = from_pylist.array(list(range(len(order))), t.int8)
+        dictionary = take.take(values, np.array(order))
+        return RecordBatch(schema, (Array(type_, len(order), 0, indices.buffers, (), dictionary),), len(order))
+
+    batches = [batch(0), batch(2, 1), batch(1, 0, 2)]
+    data = written(batches, **options)
+    assert_same_bits(batches, data)
+    # pyarrow takes no slots of unions, structs and views, and refuses to join dates with a time of day.
+    if not values.type.children and values.type not in (t.binary_view, t.date64):
+        opened = pa.ipc.open_stream(data) if "format" in options else pa.ipc.open_file(data)
+        expected = [pa.record_batch(batch).column(0) for batch in batches]
+        assert bytes_of(expected) == bytes_of(opened.read_all().column(0).chunks)
+
+
+def bytes_of(chunks):
+    """Return the nulls and the bytes of dictionary-encoded arrays of pyarrow, decoded by it."""
+    values = [chunk.dictionary.take(chunk.indices) for chunk in chunks]
+    return [(array.is_null().to_pylist(), array.fill_null(0).buffers()[1].to_pybytes()) for array in values]
+
+
+EMBEDDED = {
+    "pyarrow": lambda stream: pa.ipc.open_stream(stream).read_all()["d"].to_pylist(),
+    "polars": lambda stream: pytest.importorskip("polars").read_ipc_stream(io.BytesIO(stream))["d"].to_list(),
+    "this package": lambda stream: [row["d"] for batch in ipc.open_stream(stream) for row in batch.to_pylist()],
+}
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+@pytest.mark.parametrize("read", EMBEDDED.values(), ids=EMBEDDED)
+def test_the_bytes_of_a_file_are_a_stream(read, compression):
+    """Columnar.rst, "Equivalence with the IPC Streaming Format": a dictionary stands before its first use."""
+    data = written([encoded(words, *indices) for words, indices in REPLACED], compression=compression, checksums=True)
+    assert ["a", "b", "b", "a", "a", "c", "a"] == read(data[8:])
+
+
+@pytest.mark.parametrize("alignment", [8, 16, 64])
+@pytest.mark.parametrize("most", [0, 100, 1 << 20])
+def test_batches_that_wait_in_a_file_are_those_in_memory(monkeypatch, most, alignment):
+    batches = [encoded(words, *indices) for words, indices in REPLACED]
+    expected = written(batches, alignment=alignment)
+    monkeypatch.setattr(sinks, "_IN_MEMORY_NBYTES", most)
+    monkeypatch.setattr(sinks, "_COPIED_NBYTES", 7)
+    assert expected == written(batches, alignment=alignment)
+    assert read_by_pyarrow(expected)["d"].to_pylist() == ["a", "b", "b", "a", "a", "c", "a"]
+
+
+@given(unified_tables.tables())
+@settings(max_examples=3_000 if strategies.PROFILE == "long" else 60)
+def test_what_is_unified_is_what_was_given(batches):
+    """For dictionaries of every type, nested ones, and equal field names: by bits."""
+    for options in WAYS:
+        assert_same_bits(batches, written(batches, **options))
+
+
+@given(unified_tables.tables())
+def test_hashes_that_collide_change_nothing(batches):
+    sound = growing_dictionary.hashes
+    growing_dictionary.hashes = lambda of: sound(of) & np.uint64(1)
+    try:
+        assert_same_bits(batches, written(batches))
+    finally:
+        growing_dictionary.hashes = sound

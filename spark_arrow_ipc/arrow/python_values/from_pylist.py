@@ -20,6 +20,8 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.distinct import first_equal
+from spark_arrow_ipc.arrow.equality import as_bits, differ
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, by_type
 from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import (
     LEAVES,
@@ -211,44 +213,26 @@ def _dense_union(values: _Values, type_: t.DataType) -> Array:
     return Array(type_, len(values), 0, (type_ids, signed_buffer(positions, 32)), children)
 
 
-def value_key(value: object) -> object:
-    """Return a hashable key that is equal for Python values that are the same in Arrow: 0.0 is not -0.0."""
-    if isinstance(value, (float, np.floating)):
-        return float, float(value).hex()
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return list, tuple(map(value_key, value))
-    if isinstance(value, Mapping):
-        return dict, tuple((value_key(name), value_key(item)) for name, item in value.items())
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes, bytes(value)
-    return type(value), value
-
-
 def _dictionary(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.Dictionary)
-    first: dict[object, int] = {}
-    different: list[Any] = []
-    indices: list[int | None] = []
-    for value in values:
-        if value is None:
-            indices.append(None)
-            continue
-        index = first.setdefault(value_key(value), len(different))
-        if index == len(different):
-            different.append(value)
-        indices.append(index)
+    present = [value for value in values if value is not None]
+    first = first_equal(array(present, type_.value))
+    distinct = np.flatnonzero(first == np.arange(len(present)))
     most = 2 ** (type_.index.bit_width - type_.index.signed)
-    if len(different) > most:
-        raise ValueError(f"expected at most {most:,} different values for {type_}, found {len(different):,}")
-    slots = array(indices, type_.index)
-    return Array(type_, len(values), slots.null_count, slots.buffers, (), array(different, type_.value))
+    if len(distinct) > most:
+        raise ValueError(f"expected at most {most:,} different values for {type_}, found {len(distinct):,}")
+    numbers = iter(np.searchsorted(distinct, first).tolist())
+    slots = array([None if value is None else next(numbers) for value in values], type_.index)
+    dictionary = array([present[i] for i in distinct], type_.value)
+    return Array(type_, len(values), slots.null_count, slots.buffers, (), dictionary)
 
 
 def _run_end_encoded(values: _Values, type_: t.DataType) -> Array:
     assert isinstance(type_, t.RunEndEncoded)
-    keys = [value_key(value) for value in values]
-    ends = [i + 1 for i, key in enumerate(keys) if i + 1 == len(keys) or keys[i + 1] != key]
-    runs = array(ends, type_.run_ends.type), array([values[end - 1] for end in ends], type_.values.type)
+    slots = as_bits(array(values, type_.values.type))
+    before = np.arange(max(len(values) - 1, 0))
+    last = np.append(differ(slots, before, slots, before + 1), [True] * bool(values)).nonzero()[0]
+    runs = array([int(i) + 1 for i in last], type_.run_ends.type), array([values[i] for i in last], type_.values.type)
     return Array(type_, len(values), 0, (), runs)
 
 

@@ -13,7 +13,7 @@ later is written without a dictionary from then on, in a new file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -21,11 +21,11 @@ import numpy as np
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.distinct import first_equal
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
-from spark_arrow_ipc.arrow.kernels.concat import concat
+from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
 from spark_arrow_ipc.arrow.kernels.slice import nbytes
 from spark_arrow_ipc.arrow.kernels.take import take
-from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 
@@ -89,19 +89,11 @@ def outgrown(values: Array) -> bool:
     return nbytes(values) > MOST_NBYTES
 
 
-@dataclass(slots=True)
-class _Known:
-    """The values of one column so far."""
-
-    values: Array
-    codes: dict[object, int] = field(default_factory=dict)
-
-
 class TaskDictionaries:
     """The dictionaries of one task's columns, by their paths."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._growing: dict[str, GrowingDictionary] = {}
 
     def encode(self, path: str, array: Array, type_: t.Dictionary) -> Array:
         """Dictionary-encode an array; the dictionary begins with the one before it.
@@ -111,50 +103,36 @@ class TaskDictionaries:
         SchemaMismatchError
             There are more values than the indices can count.
         """
-        encoded = bridge.from_pyarrow(bridge.to_pyarrow(array).dictionary_encode())
+        encoded = _encoded(array)
         brought = encoded.dictionary
         assert brought is not None
-        known = self._known.get(path)
-        if known is None:
-            known = self._known[path] = _Known(take(brought, np.zeros(0, np.int64)))
-        before = len(known.codes)
-        keys = _keys(brought)
-        mapping = np.fromiter((known.codes.setdefault(key, len(known.codes)) for key in keys), np.int64, len(keys))
-        if len(known.codes) > before:
-            # setdefault numbers new values in their order, so these are the first slots of each new number.
-            _, first = np.unique(mapping, return_index=True)
-            known.values = concat([known.values, take(brought, first[mapping[first] >= before])])
-        most = 2 ** (type_.index.bit_width - type_.index.signed)
-        if known.values.length > most:
+        growing = self._growing.get(path)
+        if growing is None:
+            growing = self._growing[path] = GrowingDictionary(brought)
+        positions = growing.add(brought, np.iinfo(np.int64).max)
+        most = most_values(type_)
+        if growing.length > most:
             raise SchemaMismatchError(
                 expected=f"at most {most:,} different values, which the indices of {type_} can count",
-                found=f"{known.values.length:,}",
+                found=f"{growing.length:,}",
             )
-        indices = numpy_views.data_values(encoded)
-        mask = numpy_views.validity_mask(encoded)
-        if mask is not None:
-            indices = np.where(mask, indices, 0)
-        moved = mapping[indices] if len(mapping) else np.zeros(encoded.length, np.int64)
-        moved = moved.astype(numpy_views.dtype_of(type_))
-        validity = None if mask is None else bitmap.pack(mask)
-        nulls = encoded.count_nulls()
-        values = known.values if known.values.type == type_.value else replace(known.values, type=type_.value)
-        return Array(type_, array.length, nulls, (validity, as_buffer(moved)), (), values)
+        moved = moved_indices(encoded, np.arange(brought.length) if positions is None else positions, type_)
+        values = growing.values
+        return replace(moved, dictionary=values if values.type == type_.value else replace(values, type=type_.value))
 
 
-def _keys(values: Array) -> Sequence[object]:
-    """Return a hashable key for each value.
-
-    Values of a fixed width are compared by their bits, so that NaN equals itself and -0.0 differs from 0.0.
-    """
-    if type(values.type) in numpy_views.DTYPES:
-        numbers = np.ascontiguousarray(numpy_views.data_values(values))
-        if numbers.dtype.kind == "f":
-            numbers = numbers.view(f"u{numbers.dtype.itemsize}")
-        listed_numbers: list[object] = numbers.tolist()
-        return listed_numbers
-    listed = values.to_pylist()
-    return listed if type(values.type) in _HASHABLE else list(map(from_pylist.value_key, listed))
-
-
-_HASHABLE: Final = frozenset({t.Utf8, t.LargeUtf8, t.Binary, t.LargeBinary, t.FixedSizeBinary, t.Bool})
+def _encoded(array: Array) -> Array:
+    """Return an array as indices into its different values; nulls are nulls of the indices."""
+    if not array.type.children:  # pyarrow has a kernel, which is faster
+        return bridge.from_pyarrow(bridge.to_pyarrow(array).dictionary_encode())
+    mask = numpy_views.validity_mask(array)
+    valid = np.arange(array.length) if mask is None else np.flatnonzero(mask)
+    present = array if mask is None else take(array, valid)
+    first = first_equal(present)
+    distinct = np.flatnonzero(first == np.arange(present.length))
+    indices = np.zeros(array.length, np.int64)
+    indices[valid] = np.searchsorted(distinct, first)
+    validity = None if mask is None else bitmap.pack(mask)
+    type_ = t.Dictionary(t.int64, array.type)
+    nulls = array.length - len(valid)
+    return Array(type_, array.length, nulls, (validity, as_buffer(indices)), (), take(present, distinct))

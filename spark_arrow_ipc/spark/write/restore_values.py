@@ -20,12 +20,12 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.equality import as_bits, differ
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
-from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_vectors import restored_vector
@@ -83,12 +83,8 @@ class _Restoring:
         return row.restore(self, array, type_)
 
     def run_end_encoded(self, array: Array, type_: t.RunEndEncoded) -> Array:
-        encoded = bridge.from_pyarrow(bridge.to_pyarrow(array).dictionary_encode())
-        codes = numpy_views.data_values(encoded).astype(np.int64)
-        mask = numpy_views.validity_mask(encoded)
-        if mask is not None:
-            codes = np.where(mask, codes, -1)
-        last = np.flatnonzero(np.append(codes[1:] != codes[:-1], [True] * bool(len(codes))))
+        slots, before = as_bits(array), np.arange(max(array.length - 1, 0))
+        last = np.flatnonzero(np.append(differ(slots, before, slots, before + 1), [True] * bool(array.length)))
         ends = (last + 1).astype(numpy_views.dtype_of(type_.run_ends.type))
         if len(last) and int(ends[-1]) != array.length:
             raise SchemaMismatchError(

@@ -1,0 +1,302 @@
+"""Find the slots of an array that are equal, by their bits, for arrays of every type.
+
+Strategy
+--------
+Each slot gets a hash of 64 bits, made of the words of its values in numpy; slots of one hash are then compared by
+`arrow.equality`. So a collision costs time and never an answer. The keys of the hash are drawn anew in each process:
+strings are hashed by sums of products of words and keys (NH, Black et al., UMAC, 1999), for which two given strings
+collide once in four billion draws, whoever chose them. Floats are told apart by their bits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import ArrayData
+from spark_arrow_ipc.arrow.equality import (
+    CHUNK_SLOTS,
+    ELEMENTS,
+    FEW_WORDS,
+    LOCATED,
+    WORD_NBYTES,
+    Bools,
+    Slots,
+    Words,
+    as_bits,
+    differ,
+    null_slots,
+    ranges_in_pieces,
+    selected,
+    words_at,
+)
+from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, Family, by_type
+from spark_arrow_ipc.arrow.measure import check_expansion
+
+_SEED: Final = np.uint64(secrets.randbits(64))
+_LOW: Final = np.uint64(2**32 - 1)
+_HALF: Final = np.uint64(32)
+
+
+def hashes(array: ArrayData) -> Words:
+    """Return a hash of each slot: equal for equal slots, and for others as good as never. O(bytes), in numpy.
+
+    Raises
+    ------
+    LimitError
+        The slots stand for far more values than they take bytes (`check_expansion`).
+    """
+    check_expansion(array)
+    array = as_bits(array)
+    chunks = ((start, min(start + CHUNK_SLOTS, array.length)) for start in range(0, array.length, CHUNK_SLOTS))
+    return np.concatenate([np.zeros(0, np.uint64), *(_hashes(array, np.arange(*chunk)) for chunk in chunks)])
+
+
+def first_equal(array: ArrayData) -> Slots:
+    """Return for each slot the first one that is equal to it. O(bytes), in numpy.
+
+    Raises
+    ------
+    LimitError
+        As `hashes`.
+    """
+    bits = as_bits(array)
+    found, _ = HashTable().find_or_add(hashes(array), 0, lambda i, j: differ(bits, i, bits, j))
+    return found
+
+
+class HashTable:
+    """Slots that are all different, by their hashes. Open addressing; all slots that are looked up take a step at once."""
+
+    def __init__(self) -> None:
+        self._ids = np.full(1 << 6, -1)
+        self._hashes = np.zeros(1 << 6, np.uint64)
+        self._used = 0
+
+    def find_or_add(
+        self, hashes_: Words, base: int, unequal: Callable[[Slots, Slots], Bools]
+    ) -> tuple[Slots, Callable[[Slots], None]]:
+        """Return the id of each slot: that of the equal slot in the table, else `base` and its own number, which is added.
+
+        Of equal slots that are new the first one is added.
+
+        Parameters
+        ----------
+        unequal
+            From numbers of slots, and as many ids, to whether each pair differs.
+
+        Returns
+        -------
+        The ids, and a function that gives the slots that were added other ids.
+        """
+        self._reserve(len(hashes_))
+        places = (hashes_ & np.uint64(len(self._ids) - 1)).view(np.int64)
+        found = np.empty(len(hashes_), np.int64)
+        is_added = np.zeros(len(hashes_), np.bool_)
+        pending = np.arange(len(hashes_))
+        while len(pending):
+            self._probe(hashes_, base, pending, places)
+            found[pending] = self._ids[places[pending]]
+            own = found[pending] == base + pending
+            is_added[pending[own]] = True
+            # Slots of one hash that differ go on behind their places.
+            doubtful = pending[~own]
+            pending = doubtful[unequal(doubtful, found[doubtful])]
+            places[pending] = places[pending] + 1 & len(self._ids) - 1
+        added = places[is_added]
+        self._used += len(added)
+
+        def rename(ids: Slots) -> None:
+            self._ids[added] = ids
+
+        return found, rename
+
+    def _probe(self, hashes_: Words, base: int, slots: Slots, places: Slots) -> None:
+        """Move the places of slots on to the next one of the same hash, or to a free one, which becomes theirs."""
+        while len(slots):
+            place = places[slots]
+            free = np.flatnonzero(self._ids[place] < 0)[::-1]
+            # Of several that want one place the first gets it, because it is written last.
+            self._ids[place[free]] = base + slots[free]
+            self._hashes[place[free]] = hashes_[slots[free]]
+            slots = slots[self._hashes[place] != hashes_[slots]]
+            places[slots] = places[slots] + 1 & len(self._ids) - 1
+
+    def _reserve(self, more: int) -> None:
+        size = len(self._ids)
+        while size < 2 * (self._used + more):
+            size *= 2
+        if size == len(self._ids):
+            return
+        held = np.flatnonzero(self._ids >= 0)
+        ids, hashes_ = self._ids[held], self._hashes[held]
+        self._ids, self._hashes, self._used = np.full(size, -1), np.zeros(size, np.uint64), 0
+        # All are different: none is asked for.
+        _, rename = self.find_or_add(hashes_, 0, lambda i, _: np.ones(len(i), np.bool_))
+        rename(ids)
+
+
+def _mixed(words: Words) -> Words:
+    """Return numbers that depend on all bits of others, one to one (the end of SplitMix64)."""
+    words = (words ^ words >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ words >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return words ^ words >> np.uint64(31)
+
+
+def _keys(count: int) -> Words:
+    """Return the keys of this process: as many as words or elements of one slot."""
+    return _mixed(np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _SEED)
+
+
+_FEW_KEYS: Final = _keys(1024)
+_OF_NULL, _OF_SIZE = _FEW_KEYS[0], _FEW_KEYS[1] | np.uint64(1)
+
+
+def _keys_of(numbers: Slots) -> Words:
+    most = int(numbers.max(initial=0)) + 1
+    keys: Words = (_FEW_KEYS if most <= len(_FEW_KEYS) else _keys(most))[numbers]
+    return keys
+
+
+def _summed(values: Words, sizes: Slots) -> Words:
+    """Return the sum of each run of values, modulo 2**64."""
+    before = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, out=before[1:])
+    ends = np.cumsum(sizes)
+    sums: Words = before[ends] - before[ends - sizes]
+    return sums
+
+
+def _hashes(array: ArrayData, slots: Slots) -> Words:
+    null = null_slots(array, slots)
+    of_values = HASHES[type(array.type)]
+    if not null.any():
+        return of_values(array, slots)
+    found = np.full(len(slots), _OF_NULL)
+    valid = np.flatnonzero(~null)
+    if len(valid):
+        found[valid] = of_values(array, slots[valid])
+    return found
+
+
+def _of_nothing(_: ArrayData, slots: Slots) -> Words:
+    return np.full(len(slots), _OF_NULL)
+
+
+def _of_bits(array: ArrayData, slots: Slots) -> Words:
+    found: Words = _FEW_KEYS[2:4][numpy_views.data_values(array)[slots].view(np.uint8)]
+    return found
+
+
+def _of_fixed_width(array: ArrayData, slots: Slots) -> Words:
+    width = BIT_WIDTHS[type(array.type)](array.type) // 8
+    values = numpy_views.data_values(array)[slots]
+    if width in (1, 2, 4, 8) and values.ndim == 1:
+        return _mixed(np.ascontiguousarray(values).view(f"u{width}").astype(np.uint64) ^ _SEED)
+    region = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    return _of_ranges(region, np.arange(len(slots)) * width, np.full(len(slots), width))
+
+
+def _of_texts(array: ArrayData, slots: Slots) -> Words:
+    return _of_ranges(*LOCATED[type(array.type)](array, slots))
+
+
+def _of_ranges(region: Any, starts: Slots, sizes: Slots) -> Words:
+    """Return the hashes of ranges of bytes."""
+    found = sizes.astype(np.uint64) * _OF_SIZE
+    rest = np.arange(len(sizes))
+    for word in range(FEW_WORDS):
+        before = word * WORD_NBYTES
+        if (sizes[rest] <= before).any():
+            rest = rest[sizes[rest] > before]
+        if not len(rest):
+            return _mixed(found)
+        found[rest] += _product(words_at(region, starts[rest] + before, sizes[rest] - before), _FEW_KEYS[word])
+    words = np.maximum((sizes[rest] + WORD_NBYTES - 1 >> 3) - FEW_WORDS, 0)
+    for start, stop, of_range, element in ranges_in_pieces(words):
+        done, of_slot = element + FEW_WORDS << 3, rest[of_range]
+        word_of_each = words_at(region, starts[of_slot] + done, sizes[of_slot] - done)
+        found[rest[start:stop]] += _summed(_product(word_of_each, _keys_of(element + FEW_WORDS)), words[start:stop])
+    return _mixed(found)
+
+
+def _product(words: Words, keys: Words | np.uint64) -> Words:
+    """Return the product of the halves of each word, both after their key is added."""
+    low = words + keys
+    low &= _LOW
+    words >>= _HALF
+    words += keys >> _HALF
+    words &= _LOW
+    words *= low
+    return words
+
+
+def _of_lists(array: ArrayData, slots: Slots) -> Words:
+    starts, sizes = ELEMENTS[type(array.type)](array, slots)
+    found = sizes.astype(np.uint64) * _OF_SIZE
+    for start, stop, of_range, element in ranges_in_pieces(sizes):
+        of_elements = _hashes(array.children[0], starts[of_range] + element)
+        # Odd, so that no bit of an element is lost.
+        found[start:stop] += _summed(of_elements * (_keys_of(element) | np.uint64(1)), sizes[start:stop])
+    return _mixed(found)
+
+
+def _of_structs(array: ArrayData, slots: Slots) -> Words:
+    found = np.full(len(slots), _OF_SIZE)
+    for child in array.children:
+        found = _mixed(found) + _hashes(child, array.offset + slots)
+    return _mixed(found)
+
+
+def _of_unions(array: ArrayData, slots: Slots) -> Words:
+    assert isinstance(array.type, t.SparseUnion | t.DenseUnion)
+    ids, where = numpy_views.type_ids(array)[slots], selected(array, slots)
+    found = np.zeros(len(slots), np.uint64)
+    for type_id, child in zip(array.type.type_ids, array.children, strict=True):
+        own = np.flatnonzero(ids == type_id)
+        if len(own):
+            found[own] = _mixed(_hashes(child, where[own]) + _FEW_KEYS[type_id])
+    return found
+
+
+def _of_used(values: ArrayData, slots: Slots) -> Words:
+    """Return the hashes of slots that repeat, each made once."""
+    used, inverse = np.unique(slots, return_inverse=True)
+    found: Words = _hashes(values, used)[inverse]
+    return found
+
+
+def _of_indices(array: ArrayData, slots: Slots) -> Words:
+    assert array.dictionary is not None
+    return _of_used(array.dictionary, numpy_views.data_values(array)[slots].astype(np.int64))
+
+
+def _of_runs(array: ArrayData, slots: Slots) -> Words:
+    run_ends, values = array.children
+    runs = np.searchsorted(numpy_views.data_values(run_ends), slots + array.offset, "right")
+    return _of_used(values, runs.astype(np.int64))
+
+
+HASHES: Mapping[type[t.DataType], Callable[[ArrayData, Slots], Words]] = by_type(
+    {
+        Family.NULL: _of_nothing,
+        Family.BITS: _of_bits,
+        Family.FIXED_WIDTH: _of_fixed_width,
+        Family.BINARY: _of_texts,
+        Family.VIEW: _of_texts,
+        Family.LIST: _of_lists,
+        Family.LIST_VIEW: _of_lists,
+        Family.FIXED_SIZE_LIST: _of_lists,
+        Family.STRUCT: _of_structs,
+        Family.SPARSE_UNION: _of_unions,
+        Family.DENSE_UNION: _of_unions,
+        Family.RUN_END_ENCODED: _of_runs,
+        Family.DICTIONARY: _of_indices,
+    }
+)
+"""Hashes slots that are not null, by layout family; a test proves that none is missing."""

@@ -1,0 +1,332 @@
+"""Whether slots of two arrays are equal, pair by pair; and the floats of arrays as their bits.
+
+Strategy
+--------
+Pairs of slots are compared: two equally long arrays of slot numbers, one into each side. A type of fixed width needs
+one gather on each side. A nested type maps the pairs of its slots to pairs of slots of its children, compares these,
+and combines the results. So children need not have the same layout, and no array is rebuilt: arrays may be sliced,
+dictionaries in any order, views inline or not. Bytes are compared eight at a time.
+
+Nulls are equal to each other, whatever the buffers hold under them. NaN equals NaN; `as_bits` tells their bits apart.
+0.0 and -0.0 differ, because a file that turns one into the other has changed data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import bitmap, numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array_data import ArrayData
+from spark_arrow_ipc.arrow.layout import Family, by_type
+from spark_arrow_ipc.arrow.measure import check_expansion
+
+Slots: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Words: TypeAlias = npt.NDArray[np.uint64]
+NDArray: TypeAlias = npt.NDArray[Any]
+
+_A = TypeVar("_A", bound=ArrayData)
+
+CHUNK_SLOTS = 1 << 14
+"""Pairs of top-level slots compared at once: keeps temporaries small, and stops early at a difference."""
+
+WORD_NBYTES = 8
+FEW_WORDS = 8
+"""Strings of at most so many words are taken word by word, all strings at once."""
+
+_MASKS = np.array([2 ** (8 * nbytes) - 1 for nbytes in range(WORD_NBYTES + 1)], np.uint64)
+"""By a number of bytes: these bytes of a word."""
+
+
+def differ(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    """Return for each pair of slot `i` of `a` and slot `j` of `b` whether their values differ. In numpy.
+
+    Types must be `alike`, as `kernels.compare` says.
+
+    Raises
+    ------
+    LimitError
+        The slots stand for far more values than they take bytes (`check_expansion`).
+    """
+    for side in (a, b):
+        check_expansion(side)
+    parts = [np.zeros(0, np.bool_)]
+    for start in range(0, len(i), CHUNK_SLOTS):
+        stop = start + CHUNK_SLOTS
+        parts.append(differs(a, i[start:stop], b, j[start:stop]))
+    return np.concatenate(parts)
+
+
+def as_bits(array: _A) -> _A:
+    """Return an array whose floats, at every depth, are unsigned integers of the same bits. O(fields), no copy."""
+    type_ = array.type
+    return replace(
+        array,
+        type=t.Int(type_.bit_width, signed=False) if isinstance(type_, t.FloatingPoint) else type_,
+        children=tuple(map(as_bits, array.children)),
+        dictionary=None if array.dictionary is None else as_bits(array.dictionary),
+    )
+
+
+def words_at(region: npt.NDArray[np.uint8], starts: Slots, nbytes: Slots) -> Words:
+    """Return the eight bytes from each start on as one number; bytes from `nbytes`, at least 1, on are zeros."""
+    if len(region) < WORD_NBYTES:
+        region = np.concatenate([region, np.zeros(WORD_NBYTES, np.uint8)])
+    last = len(region) - WORD_NBYTES
+    windows = np.ndarray(last + 1, "V8", region.data, 0, strides=(1,))
+    beyond = starts - last
+    if (beyond > 0).any():
+        np.maximum(beyond, 0, out=beyond)
+        words: Words = windows[starts - beyond].view("<u8").astype(np.uint64, copy=False)
+        words >>= (beyond << 3).view(np.uint64)
+    else:
+        words = windows[starts].view("<u8").astype(np.uint64, copy=False)
+    if (nbytes < WORD_NBYTES).any():
+        words &= _MASKS[np.minimum(nbytes, WORD_NBYTES)]
+    return words
+
+
+def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots]]:
+    """Yield the elements of ranges, about a million at a time, but whole ranges.
+
+    Each piece is the numbers of its first range and of that behind it, and for each element the number of its range
+    and its own in the range.
+    """
+    total = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        done = int(total[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(total, done + 16 * CHUNK_SLOTS, "right")), start + 1)
+        own = sizes[start:stop]
+        of_range = np.repeat(np.arange(start, stop), own)
+        element = np.arange(len(of_range)) - np.repeat(np.cumsum(own) - own, own)
+        yield start, stop, of_range, element
+        start = stop
+
+
+def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    """Return what `differ` returns, all at once; the caller has asked `check_expansion`."""
+    a, i, a_null = decoded(a, i)
+    b, j, b_null = decoded(b, j)
+    found: Bools = a_null != b_null
+    both = np.flatnonzero(~(a_null | b_null))
+    if len(both):
+        of_values = VALUES[type(a.type)]
+        found[both] = of_values(a, i, b, j) if len(both) == len(i) else of_values(a, i[both], b, j[both])
+    return found
+
+
+def decoded(array: ArrayData, slots: Slots) -> tuple[ArrayData, Slots, Bools]:
+    """Follow dictionaries and runs: return the array of the values, their slots in it, and a mask of nulls."""
+    null = null_slots(array, slots)
+    while isinstance(array.type, t.Dictionary | t.RunEndEncoded):
+        if isinstance(array.type, t.Dictionary):
+            assert array.dictionary is not None
+            indices = numpy_views.data_values(array)[slots]
+            array, slots = array.dictionary, np.where(null, 0, indices).astype(np.int64)
+            if not array.length:
+                return array, slots, null
+        else:
+            ends = numpy_views.data_values(array.children[0])
+            slots = np.searchsorted(ends, slots + array.offset, "right").astype(np.int64)
+            array = array.children[1]
+        null = null | null_slots(array, slots)
+    return array, slots, null
+
+
+def null_slots(array: ArrayData, slots: Slots) -> Bools:
+    """Return which slots are null by the validity of the array itself."""
+    if isinstance(array.type, t.Null):
+        return np.ones(len(slots), np.bool_)
+    if array.validity is None or not len(slots):
+        return np.zeros(len(slots), np.bool_)
+    low = int(slots.min())
+    mask = numpy_views.validity_mask(array, low, int(slots.max()) + 1)
+    return np.zeros(len(slots), np.bool_) if mask is None else ~mask[slots - low]
+
+
+def _bits(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    found: Bools = _bits_of(a, i) != _bits_of(b, j)
+    return found
+
+
+def _bits_of(array: ArrayData, slots: Slots) -> Bools:
+    data = array.buffers[1]
+    assert data is not None
+    low, high = int(slots.min()), int(slots.max())
+    # Not `data_values` of a slice: making the slice takes longer than unpacking a few hundred bits.
+    return bitmap.unpack(data, array.offset + low, high + 1 - low)[slots - low]
+
+
+def _numbers(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    unequal: Bools = numpy_views.data_values(a)[i] != numpy_views.data_values(b)[j]
+    found: Bools = unequal if unequal.ndim == 1 else np.logical_or.reduce(unequal, axis=1)
+    return found
+
+
+def _floats(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    x, y = numpy_views.data_values(a)[i], numpy_views.data_values(b)[j]
+    bits = np.dtype(f"u{x.itemsize}")
+    found: Bools = (x.view(bits) != y.view(bits)) & ~(np.isnan(x) & np.isnan(y))
+    return found
+
+
+def _texts(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    a_bytes, a_start, size = LOCATED[type(a.type)](a, i)
+    b_bytes, b_start, b_size = LOCATED[type(b.type)](b, j)
+    found: Bools = size != b_size
+    pairs = np.flatnonzero(~found)
+
+    def unequal(pair: Slots, word: Slots | int) -> Bools:
+        done = word * WORD_NBYTES
+        left = size[pair] - done
+        apart: Bools = words_at(a_bytes, a_start[pair] + done, left) != words_at(b_bytes, b_start[pair] + done, left)
+        return apart
+
+    for word in range(FEW_WORDS):
+        pairs = pairs[(size[pairs] > word * WORD_NBYTES) & ~found[pairs]]
+        if not len(pairs):
+            return found
+        found[pairs] = unequal(pairs, word)
+    words = (size[pairs] + WORD_NBYTES - 1 >> 3) - FEW_WORDS
+    words[found[pairs]] = 0
+    found[pairs] |= _unequal_ranges(words, words, lambda pair, word: unequal(pairs[pair], word + FEW_WORDS))
+    return found
+
+
+def _located_bytes(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
+    offsets = numpy_views.value_offsets(array)
+    start, stop = offsets[slots].astype(np.int64), offsets[slots + 1].astype(np.int64)
+    return numpy_views.value_bytes(array), start, stop - start
+
+
+def _located_views(array: ArrayData, slots: Slots) -> tuple[NDArray, Slots, Slots]:
+    """Return the views, followed by the bytes of the long values, and the place of each value in them."""
+    views = np.ascontiguousarray(numpy_views.views(array)[slots])
+    size = views["size"].astype(np.int64)
+    long = size > numpy_views.VIEW_INLINE_NBYTES
+    start = np.arange(len(slots)) * views.itemsize + 4
+    pieces, total = [views.view(np.uint8)], views.nbytes
+    for number in np.unique(views["index"][long]):
+        own = np.flatnonzero(long & (views["index"] == number))
+        where = views["offset"][own].astype(np.int64)
+        low, high = int(where.min()), int((where + size[own]).max())
+        pieces.append(numpy_views.byte_values(array.buffers[2 + number])[low:high])
+        start[own] = total + where - low
+        total += high - low
+    return np.concatenate(pieces), start, size
+
+
+LOCATED = by_type({Family.BINARY: _located_bytes, Family.VIEW: _located_views})
+"""From slots to bytes, the start of each value in them, and its size."""
+
+
+def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slots], Bools]) -> Bools:
+    """Return True for each pair of ranges that differs, in size or in an element.
+
+    Parameters
+    ----------
+    a_size, b_size
+        The number of elements of each range.
+    unequal
+        From numbers of pairs, and of elements in their ranges, to True for each element that differs.
+    """
+    found: Bools = a_size != b_size
+    for _, __, pair, element in ranges_in_pieces(np.where(found, 0, a_size)):
+        if len(pair):
+            found[pair[unequal(pair, element)]] = True
+    return found
+
+
+def _lists(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    a_start, a_size = ELEMENTS[type(a.type)](a, i)
+    b_start, b_size = ELEMENTS[type(b.type)](b, j)
+    ours, theirs = a.children[0], b.children[0]
+    return _unequal_ranges(a_size, b_size, lambda pair, k: differs(ours, a_start[pair] + k, theirs, b_start[pair] + k))
+
+
+def _list_elements(array: ArrayData, slots: Slots) -> tuple[Slots, Slots]:
+    offsets = numpy_views.value_offsets(array)
+    start = offsets[slots].astype(np.int64)
+    return start, offsets[slots + 1] - start
+
+
+def _list_view_elements(array: ArrayData, slots: Slots) -> tuple[Slots, Slots]:
+    start, sizes = numpy_views.positions(array)[slots], numpy_views.sizes(array)[slots]
+    return start.astype(np.int64), sizes.astype(np.int64)
+
+
+def _fixed_size_list_elements(array: ArrayData, slots: Slots) -> tuple[Slots, Slots]:
+    assert isinstance(array.type, t.FixedSizeList)
+    size = array.type.list_size
+    return (array.offset + slots) * size, np.full(len(slots), size, np.int64)
+
+
+ELEMENTS = by_type(
+    {
+        Family.LIST: _list_elements,
+        Family.LIST_VIEW: _list_view_elements,
+        Family.FIXED_SIZE_LIST: _fixed_size_list_elements,
+    }
+)
+"""From slots to the start of their elements in the child, and their number."""
+
+
+def _structs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    found = np.zeros(len(i), np.bool_)
+    for ours, theirs in zip(a.children, b.children, strict=True):
+        found |= differs(ours, a.offset + i, theirs, b.offset + j)
+    return found
+
+
+def _unions(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
+    assert isinstance(a.type, t.SparseUnion | t.DenseUnion)
+    ids, other = numpy_views.type_ids(a)[i], numpy_views.type_ids(b)[j]
+    found: Bools = ids != other
+    a_where, b_where = selected(a, i), selected(b, j)
+    for type_id, ours, theirs in zip(a.type.type_ids, a.children, b.children, strict=True):
+        own = np.flatnonzero((ids == type_id) & ~found)
+        if len(own):
+            found[own] = differs(ours, a_where[own], theirs, b_where[own])
+    return found
+
+
+def selected(array: ArrayData, slots: Slots) -> Slots:
+    """Return the slot that each slot of a union selects in its child."""
+    if isinstance(array.type, t.DenseUnion):
+        return numpy_views.positions(array)[slots].astype(np.int64)
+    return array.offset + slots
+
+
+def _never(_: ArrayData, i: Slots, __: ArrayData, ___: Slots) -> Bools:
+    """Compare slots of families that never get here: nulls, and those that `decoded` replaces."""
+    return np.zeros(len(i), np.bool_)
+
+
+VALUES: Mapping[type[t.DataType], Callable[[ArrayData, Slots, ArrayData, Slots], Bools]] = {
+    **by_type(
+        {
+            Family.NULL: _never,
+            Family.BITS: _bits,
+            Family.FIXED_WIDTH: _numbers,
+            Family.BINARY: _texts,
+            Family.VIEW: _texts,
+            Family.LIST: _lists,
+            Family.LIST_VIEW: _lists,
+            Family.FIXED_SIZE_LIST: _lists,
+            Family.STRUCT: _structs,
+            Family.SPARSE_UNION: _unions,
+            Family.DENSE_UNION: _unions,
+            Family.RUN_END_ENCODED: _never,
+            Family.DICTIONARY: _never,
+        }
+    ),
+    t.FloatingPoint: _floats,
+}
+"""Compares pairs of slots that are not null, by layout family; floating point has a row because NaN equals NaN."""

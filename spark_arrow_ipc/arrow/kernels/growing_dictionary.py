@@ -1,0 +1,185 @@
+"""The values of a dictionary that grows by those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.distinct import HashTable, hashes
+from spark_arrow_ipc.arrow.equality import CHUNK_SLOTS, Bools, Slots, as_bits, differs
+from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
+from spark_arrow_ipc.arrow.kernels.concat import concat
+from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.measure import check_expansion, nbytes
+
+Positions: TypeAlias = npt.NDArray[np.int64] | None
+"""The position in a growing dictionary of each value of another; None if they are the same."""
+
+_FIRST_CHUNK: Final = 64
+
+
+class GrowingDictionary:
+    """Values of one type, in the order in which they came; those that come twice are kept once.
+
+    Values are the same if their bits are, at every depth. The first dictionary, and what continues the values so far,
+    is kept as it is.
+
+    Parameters
+    ----------
+    values
+        The first values.
+    join
+        Concatenates parts of the values.
+    """
+
+    def __init__(self, values: Array, join: Callable[[Sequence[Array]], Array] = concat) -> None:
+        check_expansion(values)
+        self._join = join
+        self._parts = [values]
+        self._table = HashTable()
+        self._in_table = 0
+        """The number of values that are in the table, which is made when it is first needed."""
+        self._last: tuple[Array, Positions] = (values, None)
+        self.length = values.length
+
+    @property
+    def values(self) -> Array:
+        """All values so far."""
+        if len(self._parts) > 1:
+            self._parts = [self._join(self._parts)]
+        return self._parts[0]
+
+    def since(self, length: int) -> Array:
+        """Return the values from a number on, of which there is at least one."""
+        start, later = self.length, []
+        for part in reversed(self._parts):
+            start -= part.length
+            later.append(part.slice(max(length - start, 0)))
+            if start <= length:
+                break
+        return later[0] if len(later) == 1 else self._join(later[::-1])
+
+    def nbytes_since(self, length: int) -> int:
+        """Return the approximate bytes of the values from a number on."""
+        return nbytes(self.since(length))
+
+    def add(self, brought: Array, most: int) -> Positions:
+        """Add the values of another dictionary; return the position of each. O(bytes), in numpy.
+
+        Raises
+        ------
+        ValueError
+            There would be more than `most` values; none is added.
+        LimitError
+            The slots stand for far more values than they take bytes (`check_expansion`).
+        """
+        if brought is not self._last[0]:
+            self._last = (brought, self._add(brought, most))
+        return self._last[1]
+
+    def _add(self, brought: Array, most: int) -> Positions:
+        check_expansion(brought)
+        if self._begins_alike(brought):
+            if brought.length > self.length:
+                self._check(brought.length, most)
+                self._append(brought.slice(self.length))
+            return None
+        start = 0
+        for part in self._parts:
+            of_part = part.slice(max(self._in_table - start, 0)) if start + part.length > self._in_table else None
+            if of_part is not None:
+                self._find_or_add(of_part, self._in_table)
+                self._in_table = start + part.length
+            start += part.length
+        found, rename = self._find_or_add(brought, self.length)
+        new = np.flatnonzero(found == self.length + np.arange(brought.length))
+        try:
+            self._check(self.length + len(new), most)
+        except ValueError:
+            self._table, self._in_table = HashTable(), 0
+            raise
+        numbers = self.length + np.arange(len(new))
+        rename(numbers)
+        is_new = found >= self.length
+        renumbered = np.empty(brought.length, np.int64)
+        renumbered[new] = numbers
+        found[is_new] = renumbered[found[is_new] - self.length]
+        if len(new):
+            self._append(take(brought, new))
+            self._in_table = self.length
+        return found
+
+    def _find_or_add(self, brought: Array, base: int) -> tuple[Slots, Callable[[Slots], None]]:
+        return self._table.find_or_add(hashes(brought), base, lambda i, ids: self._unequal(brought, base, i, ids))
+
+    def _unequal(self, brought: Array, base: int, slots: Slots, ids: Slots) -> Bools:
+        """Return for each pair of a slot and an id, of a value so far or of a slot itself, whether they differ."""
+        found = np.zeros(len(slots), np.bool_)
+        ours, start = as_bits(brought), 0
+        for part in (*self._parts, brought):
+            first = base if part is brought else start
+            stop = first + part.length if part is brought else min(start + part.length, base)
+            own = np.flatnonzero((ids >= first) & (ids < stop))
+            for at in range(0, len(own), CHUNK_SLOTS):
+                pairs = own[at : at + CHUNK_SLOTS]
+                found[pairs] = differs(ours, slots[pairs], as_bits(part), ids[pairs] - first)
+            start += part.length
+        return found
+
+    def _begins_alike(self, brought: Array) -> bool:
+        """Return whether the values so far begin with others, or these with them."""
+        shared, ours, start = min(brought.length, self.length), as_bits(brought), 0
+        for part in self._parts:
+            theirs, stop = as_bits(part), min(start + part.length, shared)
+            at, size = start, _FIRST_CHUNK
+            while at < stop:
+                slots = np.arange(at, min(at + size, stop))
+                if differs(ours, slots, theirs, slots - start).any():
+                    return False
+                at, size = at + size, min(2 * size, CHUNK_SLOTS)
+            start += part.length
+        return True
+
+    def _check(self, length: int, most: int) -> None:
+        if length > most:
+            raise ValueError(
+                f"the batches bring {length:,} different values, and its indices count {most:,}; "
+                "give the field a wider index type"
+            )
+
+    def _append(self, values: Array) -> None:
+        """Append a part. Ten thousand small ones cost as many joins of small arrays, and not of the whole."""
+        self._parts.append(values)
+        self.length += values.length
+        while len(self._parts) > 1 and self._parts[-2].length <= self._parts[-1].length:
+            self._parts[-2:] = [self._join(self._parts[-2:])]
+
+
+def most_values(type_: t.Dictionary) -> int:
+    """Return how many values the indices of a type can count."""
+    return 1 << type_.index.bit_width - type_.index.signed
+
+
+def moved_indices(array: Array, positions: Slots, type_: t.Dictionary | None = None) -> Array:
+    """Return a dictionary-encoded array whose indices are those positions of the old ones; the dictionary stays.
+
+    Parameters
+    ----------
+    type_
+        The type of the new array, if it is another one.
+    """
+    array = compact(array)
+    indices = numpy_views.data_values(array)
+    valid = numpy_views.validity_mask(array)
+    if valid is not None:
+        indices = np.where(valid, indices, 0)
+    moved = positions[indices] if len(positions) else np.zeros(array.length, np.int64)
+    data = as_buffer(moved.astype(numpy_views.dtype_of(type_ or array.type)))
+    return replace(array, type=type_ or array.type, buffers=(array.buffers[0], data))
