@@ -56,7 +56,7 @@ class World:
         path = (
             f"{SOURCE}/{self.random.choice(['', 'k=1/', 'k=2/'])}f{self.random.randrange(10**6):06d}-{len(self.names)}"
         )
-        self.storage.put(path, b"x")
+        self.storage.put(path, b"ARROW1")
         self.storage._files[path].mtime_ns = int(self.now - behind) * SECOND
         self.names[path] = (self.clock(), behind)
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
 __all__ = ["Cleaner", "names_below"]
 
@@ -100,10 +100,7 @@ class Cleaner:
             return None
         if status.kind is Kind.LINK:
             return "it is a link, and what it leads to is not of this directory"
-        same = (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns) and (
-            not file.version or not status.version or status.version == file.version
-        )
-        if status.kind is not Kind.FILE or not same:
+        if status.kind is not Kind.FILE or not _is_same(status, file, storage):
             return "it has changed since it was read"
         if self._is_committed(storage, parent(file.path), root, committed):
             return "it is in a dataset that this package commits, whose records name it"
@@ -134,6 +131,15 @@ class Cleaner:
         if not storage.traits.renames:
             storage.delete(file.path)
         return None
+
+
+def _is_same(status: Status, file: DataFile, storage: Storage) -> bool:
+    """Return whether a file is the one that the batch read, also if its time was set anew."""
+    if status.nbytes != file.nbytes:
+        return False
+    if status.mtime_ns != file.mtime_ns:
+        return has_sample(file, file.path, storage)
+    return not file.version or not status.version or status.version == file.version
 
 
 def names_below(storage: Storage, directory: str, root: str) -> tuple[str, ...] | None:

@@ -81,6 +81,7 @@ class WaitingFiles:
         """List the files, and keep those that `select` says are new."""
         begun = self.seconds()
         files, self._roots = self.source.look()
+        self.admission.warn_of_growth(files)
         self._looked_at = self.seconds()
         self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._looked_at - begun))
         self._files = deque(sorted(select(files), key=_age, reverse=self.latest_first))

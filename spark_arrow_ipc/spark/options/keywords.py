@@ -159,6 +159,9 @@ class ReadStreamKeywords(_ScanKeywords, total=False):
     file that is older is not read, and a warning names it. Offsets grow with the number of files in this time."""
     maxFileAge: timedelta | int | str
     """How much older than the newest file that was read a file may be; without it, files of any age are read."""
+    unfinishedAfter: timedelta | int | str
+    """How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning;
+    without it, a stream of a directory waits for the marker. What is written to it later is not read."""
     latestFirst: bool
     """Whether the newest files are read first, instead of the oldest."""
     fileNameOnly: bool

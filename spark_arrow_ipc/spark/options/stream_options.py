@@ -65,6 +65,11 @@ class StreamOptions:
         "7d",
         "How much older than the newest file that was read a file may be; without it, files of any age are read.",
     )
+    unfinished_after: int | None = d.optional_duration(
+        "5m",
+        "How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning; "
+        "without it, a stream of a directory waits for the marker. What is written to it later is not read.",
+    )
     latest_first: bool = d.flag("false", "Whether the newest files are read first, instead of the oldest.")
     file_name_only: bool = d.flag(
         "false", "Whether files of one name are one file, in whatever directory: only the first is read."

@@ -72,7 +72,10 @@ def stream_mode(options: ReadOptions, stream: StreamOptions) -> StreamMode:
     source = SourceFiles(
         storage, options.paths, options.recursive_file_lookup, file_filter(options), base_path=options.base_path
     )
-    waiting = WaitingFiles(source, Admission(storage, options.error_policy.skips_corrupt), stream.latest_first)
+    admission = Admission(
+        storage, options.error_policy.skips_corrupt, stream.unfinished_after, of_tensors=options.tensors is not None
+    )
+    waiting = WaitingFiles(source, admission, stream.latest_first)
     cleaner = _cleaner(storage, options, stream)
     from_latest = stream.starting_from is StartingFrom.LATEST
     if stream.source_log is not None:
@@ -92,6 +95,7 @@ _OF_DIRECTORIES: Final[Mapping[str, _IsGiven]] = {
     "maxFileAge": lambda _, stream: stream.max_file_age is not None,
     "sourceLog": lambda _, stream: stream.source_log is not None,
     "fileNameOnly": lambda _, stream: stream.file_name_only,
+    "unfinishedAfter": lambda _, stream: stream.unfinished_after is not None,
     "cleanSource": lambda _, stream: stream.clean_source is not CleanSource.OFF,
 }
 """Options that streams of directories have, and whether they are given."""

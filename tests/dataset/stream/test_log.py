@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spark_arrow_ipc.dataset.stream.admission import Admission
+from spark_arrow_ipc.dataset.stream.admission import Readiness
 from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
@@ -18,6 +18,16 @@ from spark_arrow_ipc.storage.memory import MemoryStorage
 SECOND = 1_000_000_000
 
 
+class All:
+    """Takes all files, whose bytes are no Arrow files."""
+
+    def check(self, files):
+        return [(Readiness.READY, file) for file in files]
+
+    def warn_of_growth(self, files):
+        pass
+
+
 class Query:
     def __init__(self, storage=None, *, clean=False, **options):
         self.storage = storage or MemoryStorage(renames=False)
@@ -27,7 +37,7 @@ class Query:
 
     def restart(self):
         source = SourceFiles(self.storage, ("memory:/in",), recursive=True)
-        waiting = WaitingFiles(source, Admission(self.storage), seconds=lambda: self.now)
+        waiting = WaitingFiles(source, All(), seconds=lambda: self.now)
         log = SourceLog(self.storage, "memory:/log", ("memory:/in",), name_only=self.options.name_only)
         cleaner = Cleaner(self.storage, None, ("memory:/in",)) if self.clean else None
         self.mode = LogMode(waiting, log, self.options, cleaner, clock=lambda: 10**6 * SECOND)

@@ -32,6 +32,9 @@ class Source:
             found.append((state or Readiness.READY, file))
         return found
 
+    def warn_of_growth(self, files):
+        pass
+
     def sleep(self, seconds):
         self.pauses.append(seconds)
 

@@ -4,13 +4,15 @@ import json
 import logging
 import os
 import pickle
+import shutil
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_arrow_ipc.errors import FileChangedError, NotArrowError, OptionError
+from spark_arrow_ipc.errors import FileChangedError, OptionError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
@@ -177,16 +179,71 @@ def test_files_that_are_still_written_are_left_until_they_are_complete(tmp_path)
     assert [(1,)] == query.next()
 
 
-def test_a_file_of_another_kind_is_an_error_with_the_way_to_leave_it_out(tmp_path):
+@pytest.mark.parametrize(("name", "data"), [("notes.txt", b"not an Arrow file\n"), ("empty.arrow", b"")])
+def test_a_file_of_another_kind_waits_with_a_warning_and_can_be_left_out(tmp_path, caplog, name, data):
     drop(tmp_path / "0.arrow", 0)
     query = Query(tmp_path)
-    other = tmp_path / "notes.txt"
-    other.write_text("this is no Arrow file\n")
+    (tmp_path / name).write_bytes(data)
     assert [(0,)] == query.next()
     old = time.time() + 100
     query.reader._mode._waiting.admission.clock = lambda: int(old * 10**9)
-    with pytest.raises(NotArrowError, match="Arrow"):
-        query.next()
+    assert [None, None] == [query.next(), query.next()]
+    assert 1 == caplog.text.count(f"{name}: this is not a complete Arrow file")
+    drop(tmp_path / "1.arrow", 1)
+    assert [(1,)] == query.next()
+    query.restart(pathGlobFilter="[0-9].arrow")
+    assert query.next() is None
+
+
+SAME, OTHER = "the same bytes", "other bytes"
+
+
+def touch(path, seconds):
+    os.utime(path, (seconds, seconds))
+
+
+def in_place(path, change):
+    """Write a file of the same size in place, with other values."""
+    data = path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(change(data))
+
+
+def middle(data):
+    """Change one value; a small file is sampled whole."""
+    values = pa.array([1], pa.int64()).buffers()[1].to_pybytes()
+    assert values in data
+    return data.replace(values, pa.array([2], pa.int64()).buffers()[1].to_pybytes())
+
+
+CHANGES_OF_TIME = [
+    ("a time of the past", lambda path: touch(path, 1_500_000_000), SAME),
+    ("a time of now", lambda path: touch(path, time.time() + 5), SAME),
+    ("a copy in its place", lambda path: (path.write_bytes(path.read_bytes()), touch(path, 1)), SAME),
+    ("a copy of its name", lambda path: Path(shutil.copy(path, f"{path}.new")).replace(path), SAME),
+    ("rewritten in place", lambda path: (in_place(path, middle), touch(path, 1)), OTHER),
+    ("another file of its size", lambda path: (drop(path, 9), touch(path, 1)), OTHER),
+    ("longer", lambda path: (drop(path, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), touch(path, 1)), OTHER),
+]
+
+
+@pytest.mark.parametrize("log", [{}, {"sourceLog": "log"}])
+@pytest.mark.parametrize(("change", "outcome"), [c[1:] for c in CHANGES_OF_TIME], ids=[c[0] for c in CHANGES_OF_TIME])
+def test_a_time_that_is_set_later_does_not_end_a_query_and_other_bytes_do(tmp_path, log, change, outcome):
+    """As scp -p, sftp put -p, touch and rsync --inplace set it; a batch that is run again has the time in its offset."""
+    path = drop(tmp_path / "in" / "1.arrow", 1)
+    options = {name: str(tmp_path / value) for name, value in log.items()} | {"cleanSource": "delete"}
+    query = Query(tmp_path / "in", **options)
+    assert [(1,)] == query.next()
+    change(path)
+    query.restart()
+    if outcome == SAME:
+        assert [(1,)] == query.rows(0)
+    else:
+        with pytest.raises(FileChangedError, match=r"it was 20\d\d-\d\d-\d\d |it has [\d,]+ bytes, it had"):
+            query.rows(0)
+    query.reader.commit(json.loads(query.offsets[-1]))
+    assert (outcome == OTHER) == path.exists()
 
 
 def test_with_a_log_files_of_any_time_are_read_once(tmp_path):
