@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -15,7 +16,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
-__all__ = ["DataFile", "Located", "has_sample", "known_status", "open_where_it_lies", "sampled_version"]
+__all__ = ["DataFile", "Located", "has_sample", "known_status", "open_where_it_lies", "sampled_version", "time_text"]
 
 _SAMPLED: Final = "sample-"
 """The beginning of a version that stands for samples of a file's bytes; no storage gives such a one."""
@@ -132,6 +133,15 @@ def has_sample(file: Located, place: str, storage: Storage) -> bool:
         return False
     with closing(storage.open(place)) as source:
         return sampled_version(source, file.nbytes) == file.version
+
+
+def time_text(mtime_ns: int) -> str:
+    """Return a file's time for people, in UTC, to the nanosecond."""
+    seconds, nanoseconds = divmod(mtime_ns, 1_000_000_000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds:09d}Z"
+    except (ValueError, OverflowError, OSError):  # a year that no calendar has
+        return f"{mtime_ns:,} ns"
 
 
 def known_status(file: Located, place: str, storage: Storage) -> Status | None:

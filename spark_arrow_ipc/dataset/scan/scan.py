@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import has_sample, known_status, open_where_it_lies
+from spark_arrow_ipc.dataset.listing.data_file import has_sample, known_status, open_where_it_lies, time_text
 from spark_arrow_ipc.dataset.scan.error_policy import (
     CORRUPT,
     STRICT,
@@ -435,15 +435,8 @@ def _change(part: FileRange, status: Status, storage: Storage) -> str | None:
         return None if status.version == part.version else "another version is there now"
     # A program that copies may set the time long after the last byte: then the bytes tell, where they were sampled.
     if status.mtime_ns != part.mtime_ns and not has_sample(part, status.path, storage):
-        return f"its modification time differs: it is {_time(status.mtime_ns)}, it was {_time(part.mtime_ns)}"
+        return f"its modification time differs: it is {time_text(status.mtime_ns)}, it was {time_text(part.mtime_ns)}"
     return None
-
-
-def _time(mtime_ns: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(mtime_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S}.{mtime_ns % 1_000_000_000:09d}Z"
-    except (ValueError, OverflowError, OSError):  # a year that no calendar has
-        return f"{mtime_ns:,} ns"
 
 
 def _changed(part: FileRange, change: str, options: ScanOptions) -> FileChangedError:
