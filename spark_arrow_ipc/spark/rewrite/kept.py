@@ -133,8 +133,9 @@ def _is_same(one: Any, other: Any) -> bool:
 def _are_the_same(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:
     """Return whether columns have the same Spark types in two reads."""
     ours, theirs = (
-        {key: field.dataType for i, field in enumerate(schema_of(each).fields) for key in (i, field.name.casefold())}
-        for each in (checked, stored)
+        {key: field.dataType for i, field in enumerate(found) for key in (i, field.name.casefold())}
+        # The predicate is of the types of `checked`, to which it may be bound and not to the others.
+        for found in (schema_of(replace(each, where=None)).fields for each in (checked, stored))
     )
     keys = [name.casefold() if isinstance(name, str) else name for name in seen]
     return all(key in ours and ours[key] == theirs[key] for key in keys)
