@@ -37,6 +37,7 @@ __all__ = [
     "RemovedFile",
     "StagedFile",
     "check_names",
+    "has_own_name",
 ]
 
 STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
@@ -64,6 +65,9 @@ _RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
 _STAGED: Final = re.compile(rf"[^/\0._][^/\0]*{re.escape(STAGED_SUFFIX)}")
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")
 
+_OWN_NAME: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-[0-9a-f]{32}\.arrows?", re.DOTALL)
+"""The names that our writers make, each for one file."""
+
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
@@ -90,6 +94,11 @@ class StagedFile:
         return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
 
 
+def has_own_name(path: str) -> bool:
+    """Return whether a writer of this package made the name of a file: no other file ever has it."""
+    return _OWN_NAME.fullmatch(path) is not None
+
+
 class _FileState(Protocol):
     """What is known of a file: its size, time and version."""
 
@@ -105,7 +114,9 @@ class _FileState(Protocol):
 class RemovedFile:
     """A file that a record removes, as it was when the job was planned.
 
-    Another program may write a file of the same name before the record is applied: that one stays.
+    Another program may write a file of the same name before the record is applied: that one stays. The names that our
+    writers make are unique, so there the size is enough: whoever copies a directory or touches its files changes their
+    times and versions, and they are the same files.
 
     Parameters
     ----------
@@ -127,6 +138,8 @@ class RemovedFile:
         """Return whether a file of that name is the one to remove."""
         if self.nbytes is None:
             return True
+        if has_own_name(self.path):
+            return self.nbytes == file.nbytes
         if self.version:
             return (self.nbytes, self.version) == (file.nbytes, file.version)
         return (self.nbytes, self.mtime_ns) == (file.nbytes, file.mtime_ns)

@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import has_own_name
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -40,9 +41,6 @@ REPLACED_DIRECTORY: Final = "_ipc_replaced"
 """Directory inside a dataset that holds replaced files for running reads."""
 
 _NAME: Final = re.compile(r"([0-9]{20})-[0-9a-f]{32}")
-
-_UNIQUE: Final = re.compile(r"part-[0-9]{5,}-[0-9a-f]{32}\.arrows?")
-"""The names that our writers make, each for one file."""
 
 
 def all_replaced(dataset: DatasetDirectory) -> str:
@@ -84,7 +82,7 @@ def kept_path(directory: str, path: str, version: str = "") -> str:
 
 def kept_version(storage: Storage, path: str, version: str) -> str:
     """Return the part of a file's version that its kept name has; empty where nothing needs to tell versions apart."""
-    return "" if storage.traits.renames or _UNIQUE.fullmatch(name_of(path)) else version
+    return "" if storage.traits.renames or has_own_name(path) else version
 
 
 def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]:

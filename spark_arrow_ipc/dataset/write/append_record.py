@@ -7,7 +7,7 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
 from spark_arrow_ipc.errors import CommitError, error_context, printable
 from spark_arrow_ipc.storage.paths import name_of
 
@@ -116,4 +116,18 @@ def _is_in(dataset: DatasetDirectory, record: Record) -> bool:
         ) from error
     if newest is None:
         return False
-    return set(record.withdraws) <= set(newest.withdrawn) if record.withdraws else record.jobid in newest.jobs
+    if record.withdraws:
+        return set(record.withdraws) <= set(newest.withdrawn)
+    if record.jobid in newest.jobs:
+        return True
+    if newest.seq - record.seq < REMEMBERED:
+        return False
+    storage = dataset.storage
+    if any(storage.status(dataset.path(file.final), follow_links=False) is not None for file in record.adds):
+        return True
+    raise CommitError(
+        f"this process stood still while others made {newest.seq - record.seq:,} commits, and the newest remembers only "
+        f"{REMEMBERED:,} jobs: whether the job {record.jobid} is committed is unknown. Look for its rows before you run "
+        "it again",
+        path=dataset.root,
+    )

@@ -364,8 +364,8 @@ class SparkWriteOptions:
         "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",
     )
     commit_token: str | None = d.optional(
-        parsers.not_blank,
-        "a string of your own",
+        parsers.token,
+        "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
         "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. "
         "A directory remembers the newest 1,000 tokens.",

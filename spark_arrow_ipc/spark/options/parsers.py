@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from spark_arrow_ipc.arrow.column_path import WORDS, ColumnPath, parse_paths
 from spark_arrow_ipc.bounded_json import parse_json
@@ -109,9 +109,18 @@ def compression(string: str) -> CompressionType | None:
     return CODECS[word] if word in CODECS else _refuse(string)
 
 
+_MOST_TOKEN: Final = 1000
+"""Characters of a token: each commit record carries the newest thousand tokens."""
+
+
 def not_blank(given: str) -> str:
     """Return a string as it is; a blank one is refused."""
     return given if given.strip() else _refuse(given)
+
+
+def token(given: str) -> str:
+    """Return a token as it is; a blank one is refused, and one that no record of a thousand tokens could carry."""
+    return given if given.strip() and len(given) <= _MOST_TOKEN else _refuse(given)
 
 
 def file_pattern(string: str) -> str:

@@ -90,6 +90,7 @@ WRITES = {
     "schemaCheck": ({"schemaCheck": "EXACT"}, {"schema_check": SchemaCheck.EXACT}),
     "caseSensitive": ({"caseSensitive": "true"}, {"case_sensitive": True}),
     "commitToken": ({"commitToken": "t 1"}, {"commit_token": "t 1"}),
+    "commitToken of 1,000 characters": ({"commitToken": "t" * 1000}, {"commit_token": "t" * 1000}),
     "ipcFormat": ({"ipcFormat": "stream"}, {"ipc_format": Format.STREAM}),
     "partitionBy": ({"partitionBy": "a, `b c`, #0"}, {"partition_by": ("a", "b c", 0)}),
     "maxRecordsPerFile": ({"maxRecordsPerFile": "7"}, {"max_records_per_file": 7}),
