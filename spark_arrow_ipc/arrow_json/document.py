@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -90,9 +90,10 @@ class Node:
         """Return the bare values of this JSON array."""
         return self.value if isinstance(self.value, list) else self.fail("an array")
 
-    def elements(self) -> list[Node]:
-        """Return the elements of this JSON array."""
-        return [Node(value, f"{self.path}[{i}]", self.error) for i, value in enumerate(self.array())]
+    def elements(self) -> Iterator[Node]:
+        """Yield the elements of this JSON array: one by one, as the first that is wrong ends the reading of millions."""
+        for i, value in enumerate(self.array()):
+            yield Node(value, f"{self.path}[{i}]", self.error)
 
     def sized(self, count: int) -> list[Any]:
         """Return the bare values of this JSON array, which must have `count` elements."""

@@ -78,7 +78,7 @@ def read(source: Source) -> ArrowJson:
         fields = tuple(_encoded(node, field_from_json(node)) for node in schema_node.member("fields").elements())
         schema = Schema(tuple(encoded.field for encoded in fields), custom_metadata_from_json(schema_node))
         dictionaries = _Dictionaries(_dictionary_nodes(root))
-        nodes = root.member("batches", InvalidBodyError).elements()
+        nodes = list(root.member("batches", InvalidBodyError).elements())
         batches = []
         for number, node in enumerate(nodes):
             with error_context(block_number=number):
@@ -93,7 +93,7 @@ def _encoded(node: Node, field_: t.Field) -> EncodedField:
     if encoding is not None:
         assert isinstance(values, t.Dictionary)
         values, dictionary_id = values.value, encoding.member("id").integer()
-    nodes = node.member("children").elements()
+    nodes = list(node.member("children").elements())
     children = tuple(_encoded(child, own) for child, own in zip(nodes, values.children, strict=True))
     return EncodedField(field_, dictionary_id, children)
 
@@ -136,7 +136,7 @@ class _Dictionaries:
 
     def _decode(self, node: Node, values: t.Field, encoded: EncodedField) -> Array:
         data = node.member("data")
-        columns = data.member("columns").elements()
+        columns = list(data.member("columns").elements())
         if len(columns) != 1:
             data.fail("exactly one column")
         array = _column(columns[0], EncodedField(values, None, encoded.children), self)
@@ -147,7 +147,7 @@ class _Dictionaries:
 
 def _batch(node: Node, schema: Schema, fields: tuple[EncodedField, ...], dictionaries: _Dictionaries) -> RecordBatch:
     count = node.member("count").count()
-    nodes = node.member("columns").elements()
+    nodes = list(node.member("columns").elements())
     if len(nodes) != len(fields):
         raise node.error(expected=f"{len(fields)} columns at {node.path}", found=str(len(nodes)))
     columns = []
@@ -171,7 +171,7 @@ def _column(node: Node, encoded: EncodedField, dictionaries: _Dictionaries) -> A
     if isinstance(type_, t.Dictionary):
         return Array(type_, length, slots.null_count, buffers, (), dictionaries.values(encoded))
     given = node.optional("children")
-    nodes = given.elements() if given else []
+    nodes = list(given.elements()) if given else []
     if len(nodes) != len(encoded.children):
         raise node.error(expected=f"{len(encoded.children)} children at {node.path}", found=str(len(nodes)))
     children = tuple(_column(n, child, dictionaries) for n, child in zip(nodes, encoded.children, strict=True))
