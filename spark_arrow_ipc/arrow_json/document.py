@@ -91,9 +91,8 @@ class Node:
         return self.value if isinstance(self.value, list) else self.fail("an array")
 
     def elements(self) -> Iterator[Node]:
-        """Yield the elements of this JSON array: one by one, as the first that is wrong ends the reading of millions."""
-        for i, value in enumerate(self.array()):
-            yield Node(value, f"{self.path}[{i}]", self.error)
+        """Return an iterator over the elements of this JSON array: the first that is wrong ends the reading of millions."""
+        return (Node(value, f"{self.path}[{i}]", self.error) for i, value in enumerate(self.array()))
 
     def sized(self, count: int) -> list[Any]:
         """Return the bare values of this JSON array, which must have `count` elements."""

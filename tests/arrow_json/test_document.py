@@ -54,7 +54,7 @@ def test_members_and_elements_know_their_place():
 
 def test_the_error_class_is_inherited_until_it_is_replaced():
     body = Node({"a": {"b": [[]]}}, "$").member("a", InvalidBodyError)
-    assert InvalidBodyError is body.member("b").elements()[0].error
+    assert InvalidBodyError is next(body.member("b").elements()).error
 
 
 WRONG = [
