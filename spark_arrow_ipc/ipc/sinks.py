@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.source import ByteSource, FileSource, storage_options
 from spark_arrow_ipc.storage.discard import discard
+from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.local_sink import named_file
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent
@@ -28,10 +30,14 @@ _COPIED_NBYTES: Final = 1 << 20
 
 
 class WaitingBytes:
-    """Bytes that stand behind others which are not known yet: in memory, and if they are many in a temporary file."""
+    """Bytes that stand behind others which are not known yet: in memory, and if they are many in a temporary file.
+
+    The file has no name, so that nothing is left of it when the process ends, however it ends.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_NBYTES)  # noqa: SIM115 - closed by `close`
+        self._file: BinaryIO = io.BytesIO()
+        self._is_in_memory = True
         self.nbytes = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -40,21 +46,21 @@ class WaitingBytes:
         Raises
         ------
         OSError
-            The temporary file takes no more; a note says where it is.
+            The temporary file takes no more; the text says where it is, and what to do.
         """
-        try:
+        with _advised():
+            if self._is_in_memory and self.nbytes + len(data) > _IN_MEMORY_NBYTES:
+                held, self._file = self._file, LOCAL.scratch_file(tempfile.gettempdir())
+                self._is_in_memory = False
+                held.seek(0)
+                self._file.write(held.read())
             self._file.write(data)
-        except OSError as error:
-            error.add_note(
-                f"record batches of a file with dictionaries wait for these in a temporary file in {tempfile.gettempdir()}; "
-                'set TMPDIR to a directory with more room, or write with dictionaries="delta"'
-            )
-            raise
         self.nbytes += len(data)
 
     def take(self) -> Iterator[bytes]:
-        """Yield all bytes, in pieces; they are gone then."""
-        self._file.seek(0)
+        """Yield all bytes, in pieces; they are gone then. Raises as `write`."""
+        with _advised():
+            self._file.seek(0)
         while data := self._file.read(_COPIED_NBYTES):
             self.nbytes -= len(data)
             yield data
@@ -62,7 +68,19 @@ class WaitingBytes:
 
     def close(self) -> None:
         """Drop the bytes."""
-        self._file.close()
+        discard(self._file)  # to close it may fail again where the device is full
+
+
+@contextmanager
+def _advised() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        advice = (
+            "record batches wait here for the dictionaries before them; set TMPDIR to a directory with more room, or write "
+            'with dictionaries="delta"'
+        )
+        raise OSError(error.errno, f"{error.strerror}; {advice}", error.filename) from None
 
 
 class PathSink:

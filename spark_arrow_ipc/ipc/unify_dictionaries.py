@@ -81,7 +81,7 @@ class UnifiedDictionaries:
         Raises
         ------
         ValueError
-            A dictionary has more values than the field's indices can count.
+            A dictionary has more values than the field's indices can count, or ordered ones have different orders.
         """
         if not plan.dictionaries:
             return tuple(columns)
@@ -105,7 +105,7 @@ class UnifiedDictionaries:
         if growing is None:
             growing = self._growing[step.dictionary_id] = GrowingDictionary(brought, _joined)
         try:
-            positions = growing.add(brought, most_values(step.type))
+            positions = growing.add(brought, most_values(step.type), keeps_order=step.type.ordered)
         except ValueError as error:
             raise ValueError(f"{step.path}: {error}") from error
         if positions is not None:

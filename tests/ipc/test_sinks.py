@@ -1,13 +1,21 @@
 """A path takes its name when it is finished, in a store too; a file object is flushed and left open."""
 
+import errno
 import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tracemalloc
 import uuid
 from pathlib import Path
 
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, path_sink
+from spark_arrow_ipc.ipc import sinks
+from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, WaitingBytes, path_sink
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage
 from spark_arrow_ipc.storage.paths import join, name_of
@@ -103,3 +111,79 @@ def test_a_discarded_device_stays():
     sink.file.write(b"new")
     sink.discard()
     assert Path("/dev/null").is_char_device()
+
+
+# ---- bytes that wait
+
+
+def test_many_bytes_wait_outside_of_memory():
+    """A single large buffer too: it is not copied before it goes to the file."""
+    data = bytes(1 << 26)
+    waiting = WaitingBytes()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            waiting.write(data)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1 << 20
+    assert 3 * len(data) == waiting.nbytes == sum(map(len, waiting.take()))
+    assert 0 == waiting.nbytes
+
+
+def test_a_temporary_file_without_room_says_where_it_is_and_what_to_do(tmp_path):
+    """A disk that takes 1 MiB, by the limit of a process on the sizes of its files."""
+    program = """
+import resource, sys
+from spark_arrow_ipc.ipc import sinks
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+sinks._IN_MEMORY_NBYTES = 100
+waiting = sinks.WaitingBytes()
+try:
+    for _ in range(9):
+        waiting.write(bytes(1 << 18))
+except OSError as error:
+    waiting.close()
+    print(error)
+"""
+    run = [sys.executable, "-c", program]
+    told = subprocess.run(run, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=True)
+    expected = rf"File too large after [\d,]+ bytes .*; record batches wait here .*TMPDIR.*delta.*: '{tmp_path}'\n"
+    assert re.search(expected, told.stdout), told.stdout
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_place_for_temporary_files_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/not/there")
+    monkeypatch.setattr(sinks, "_IN_MEMORY_NBYTES", 2)
+    with pytest.raises(OSError, match=r"set TMPDIR .*: '/not/there") as caught:
+        WaitingBytes().write(b"abc")
+    assert errno.ENOENT == caught.value.errno
+
+
+@pytest.mark.parametrize("fails_at", ["write", "close"])
+def test_a_writer_whose_temporary_file_is_full_leaves_nothing(monkeypatch, place, fails_at):
+    """Neither a new file nor an open temporary one; what was there stays."""
+    pa = pytest.importorskip("pyarrow")
+    storage, root = place
+    target = join(root, "a.arrow")
+    storage.put(target, b"old")
+    batch = pa.record_batch({"d": pa.array(["a", "b"]).dictionary_encode()})
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "/scratch")
+
+    waiting = []
+
+    class Full(WaitingBytes):
+        def __init__(self):
+            super().__init__()
+            waiting.append(self._file)
+            setattr(self, {"write": "write", "close": "take"}[fails_at], full)
+
+    monkeypatch.setattr("spark_arrow_ipc.ipc.writer.WaitingBytes", Full)
+    with pytest.raises(OSError, match="No space left"):
+        ipc.write(target, [batch])
+    assert {"a.arrow": b"old"} == contents(place)
+    assert [True] == [file.closed for file in waiting]

@@ -61,6 +61,27 @@ def test_more_values_than_indices_can_count_is_refused_and_the_writer_is_sound()
         assert 100 == reader.read_dictionary_header(0).data.length
 
 
+@pytest.mark.parametrize(("later", "refused"), [("abc", True), ("b", True), ("ca", True), ("a", False), ("acd", False)])
+@pytest.mark.parametrize("options", [{}, {"dictionaries": "delta"}, {"format": "stream", "dictionaries": "delta"}])
+def test_an_order_that_has_a_meaning_is_kept_or_refused(later, refused, options):
+    """As pyarrow reads it: the categories of all batches are the same ones, in the order that each batch gave them."""
+    given = [pa.array([0], pa.int8()), pa.array([len(later) - 1], pa.int8())]
+    batches = [
+        pa.record_batch({"d": pa.DictionaryArray.from_arrays(indices, pa.array(list(words)), ordered=True)})
+        for indices, words in zip(given, ["ac", later], strict=True)
+    ]
+    if refused:
+        with pytest.raises(ValueError, match="d: the batches bring ordered dictionaries that do not continue"):
+            written(batches, **options)
+    else:
+        found = read_by_pyarrow(written(batches, **options))["d"].combine_chunks()
+        assert found.type.ordered
+        assert [] == [word for word, kept in zip("acd", found.dictionary.to_pylist(), strict=False) if word != kept]
+    separate = written(batches, format="stream")
+    of_first, of_later = (batch["d"].dictionary.to_pylist() for batch in pa.ipc.open_stream(separate))
+    assert (["a", "c"], list(later)) == (of_first, of_later[: len(later)])
+
+
 def test_dictionaries_of_several_batches_inside_dictionaries_are_unified():
     outer = t.dictionary(t.int16, t.struct([("w", WORDS), ("n", t.int32)]))
     schema = Schema.of([t.field("o", t.list_(outer))])

@@ -17,6 +17,7 @@ from spark_arrow_ipc.arrow.equality import CHUNK_SLOTS, Bools, Slots, as_bits, d
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.measure import check_expansion, nbytes
 
 Positions: TypeAlias = npt.NDArray[np.int64] | None
@@ -70,21 +71,28 @@ class GrowingDictionary:
         """Return the approximate bytes of the values from a number on."""
         return nbytes(self.since(length))
 
-    def add(self, brought: Array, most: int) -> Positions:
+    def add(self, brought: Array, most: int, *, keeps_order: bool = False) -> Positions:
         """Add the values of another dictionary; return the position of each. O(bytes), in numpy.
+
+        Parameters
+        ----------
+        most
+            The most values that there may be.
+        keeps_order
+            Whether the order of the values has a meaning: then values are added only behind all that are there.
 
         Raises
         ------
         ValueError
-            There would be more than `most` values; none is added.
+            There would be more than `most` values, or their order would be lost; none is added.
         LimitError
             The slots stand for far more values than they take bytes (`check_expansion`).
         """
         if brought is not self._last[0]:
-            self._last = (brought, self._add(brought, most))
+            self._last = (brought, self._add(brought, most, keeps_order=keeps_order))
         return self._last[1]
 
-    def _add(self, brought: Array, most: int) -> Positions:
+    def _add(self, brought: Array, most: int, *, keeps_order: bool) -> Positions:
         check_expansion(brought)
         if self._begins_alike(brought):
             if brought.length > self.length:
@@ -100,17 +108,23 @@ class GrowingDictionary:
             start += part.length
         found, rename = self._find_or_add(brought, self.length)
         new = np.flatnonzero(found == self.length + np.arange(brought.length))
-        try:
-            self._check(self.length + len(new), most)
-        except ValueError:
-            self._table, self._in_table = HashTable(), 0
-            raise
         numbers = self.length + np.arange(len(new))
-        rename(numbers)
         is_new = found >= self.length
         renumbered = np.empty(brought.length, np.int64)
         renumbered[new] = numbers
         found[is_new] = renumbered[found[is_new] - self.length]
+        try:
+            self._check(self.length + len(new), most)
+            if keeps_order and (len(new) or (found[1:] < found[:-1]).any()):
+                raise ValueError(
+                    "the batches bring ordered dictionaries that do not continue one another, and in one dictionary their "
+                    'order would be lost; write a stream with dictionaries="unify", which may have one for each batch, '
+                    "or decode the field"
+                )
+        except ValueError:
+            self._table, self._in_table = HashTable(), 0
+            raise
+        rename(numbers)
         if len(new):
             self._append(take(brought, new))
             self._in_table = self.length
@@ -138,6 +152,11 @@ class GrowingDictionary:
         shared, ours, start = min(brought.length, self.length), as_bits(brought), 0
         for part in self._parts:
             theirs, stop = as_bits(part), min(start + part.length, shared)
+            if start >= stop:
+                break
+            if _same_memory(brought.slice(start, stop - start), part.slice(0, stop - start)):
+                start = stop
+                continue
             at, size = start, _FIRST_CHUNK
             while at < stop:
                 slots = np.arange(at, min(at + size, stop))
@@ -160,6 +179,28 @@ class GrowingDictionary:
         self.length += values.length
         while len(self._parts) > 1 and self._parts[-2].length <= self._parts[-1].length:
             self._parts[-2:] = [self._join(self._parts[-2:])]
+
+
+def _same_memory(ours: Array, theirs: Array) -> bool:
+    """Return True if values without nulls, of a fixed width or with value offsets, are the same bytes; else they may be equal.
+
+    A dictionary that grows is brought anew with each batch: its bytes are compared 20 times as fast as its slots.
+    """
+    if ours.validity is not None or theirs.validity is not None:
+        return False
+    family = LAYOUTS[type(ours.type)].family
+    if family is Family.FIXED_WIDTH:
+        return np.array_equal(_bytes_of_numbers(ours), _bytes_of_numbers(theirs))
+    if family is not Family.BINARY or not ours.length:
+        return False
+    first, second = numpy_views.value_offsets(ours), numpy_views.value_offsets(theirs)
+    return np.array_equal(first - first[0], second - second[0]) and np.array_equal(
+        numpy_views.value_bytes(ours)[first[0] : first[-1]], numpy_views.value_bytes(theirs)[second[0] : second[-1]]
+    )
+
+
+def _bytes_of_numbers(array: Array) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(numpy_views.data_values(array)).view(np.uint8)
 
 
 def most_values(type_: t.Dictionary) -> int:

@@ -1,8 +1,10 @@
 """A dictionary grows by the values that are new, and a failure leaves it as it was."""
 
+import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.equality import as_bits, differ
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary
 from spark_arrow_ipc.arrow.python_values import from_pylist
 
@@ -29,6 +31,39 @@ def test_values_are_added_once(brought, positions, values):
     assert positions == (None if found is None else found.tolist())
     assert list(values) == growing.values.to_pylist()
     assert len(values) == growing.length
+
+
+@pytest.mark.parametrize("brought", ["xcy", "ca", "cab", "x"])
+def test_values_whose_order_has_a_meaning_are_not_added_in_another_one(brought):
+    growing = GrowingDictionary(words("abc"))
+    with pytest.raises(ValueError, match="ordered dictionaries that do not continue one another"):
+        growing.add(words(brought), 100, keeps_order=True)
+    assert ["a", "b", "c"] == growing.values.to_pylist()
+
+
+@pytest.mark.parametrize(("brought", "positions"), [("ab", None), ("abcx", None), ("ac", [0, 2]), ("bbc", [1, 1, 2])])
+def test_values_in_their_order_are_added(brought, positions):
+    growing = GrowingDictionary(words("abc"))
+    found = growing.add(words(brought), 100, keeps_order=True)
+    assert positions == (None if found is None else found.tolist())
+
+
+SAME_BYTES = [
+    ("of other offsets", from_pylist.array(["zz", "a", "bc"], t.utf8).slice(1), from_pylist.array(["a", "bc"], t.utf8)),
+    ("cut elsewhere", from_pylist.array(["ab", "c"], t.utf8), from_pylist.array(["a", "bc"], t.utf8)),
+    ("other bytes", from_pylist.array(["a", "bc"], t.utf8), from_pylist.array(["a", "bd"], t.utf8)),
+    ("nulls", from_pylist.array([0, None], t.int8), from_pylist.array([0, 0], t.int8)),
+    ("numbers", from_pylist.array([5, 1, 2], t.int64).slice(1), from_pylist.array([1, 2], t.int64)),
+    ("signs of zero", from_pylist.array([0.0], t.float32), from_pylist.array([-0.0], t.float32)),
+    ("no slots", from_pylist.array(["x"], t.utf8).slice(1), from_pylist.array([], t.utf8)),
+]
+
+
+@pytest.mark.parametrize(("first", "other"), [row[1:] for row in SAME_BYTES], ids=[row[0] for row in SAME_BYTES])
+def test_a_dictionary_that_begins_alike_is_known_by_its_values(first, other):
+    """By their bits and their places, whatever the buffers have around them."""
+    alike = not differ(as_bits(first), np.arange(first.length), as_bits(other), np.arange(other.length)).any()
+    assert alike == (GrowingDictionary(first).add(other, 100) is None)
 
 
 def test_values_of_many_dictionaries():
