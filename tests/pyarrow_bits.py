@@ -13,6 +13,22 @@ LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map)
 LIST_VIEWS = (pa.types.is_list_view, pa.types.is_large_list_view)
 
 
+def batches_of(data):
+    """Return the record batches that pyarrow reads of a file or stream."""
+    if not data.startswith(b"ARROW1"):
+        return list(pa.ipc.open_stream(data))
+    reader = pa.ipc.open_file(data)
+    return [reader.get_batch(i) for i in range(reader.num_record_batches)]
+
+
+def of_batches(batches):
+    """Return the bits of each column of record batches of any library; None if pyarrow has no such types."""
+    lent = [pa.record_batch(batch) for batch in batches]
+    if any(word in str(batch.schema) for batch in lent for word in ("month_interval", "day_time_interval")):
+        return None
+    return [[bits(column) for column in batch.columns] for batch in lent]
+
+
 def is_any(type_, kinds):
     return any(kind(type_) for kind in kinds)
 
@@ -37,10 +53,12 @@ def bits(array):
 
 
 def of_union(array):
-    members = [bits(array.field(i)) for i in range(array.type.num_fields)]
-    # The members of a sparse union are sliced as the union is.
-    places = array.offsets.to_pylist() if array.type.mode == "dense" else range(len(array))
-    codes = array.type_codes.to_pylist()
+    # Of a slice `type_codes` and `offsets` give those of the first slots; the members of a sparse union are sliced.
+    own = slice(array.offset, array.offset + len(array))
+    buffers, members = array.buffers(), [bits(array.field(i)) for i in range(array.type.num_fields)]
+    codes = np.frombuffer(buffers[1] or b"", np.int8)[own].tolist()
+    is_dense = array.type.mode == "dense"
+    places = np.frombuffer(buffers[2] or b"", np.int32)[own].tolist() if is_dense else range(len(array))
     return [
         (code, members[array.type.type_codes.index(code)][place]) for code, place in zip(codes, places, strict=True)
     ]

@@ -4,7 +4,7 @@ Each block of code is one program, run in a directory of files as the page's fir
 process, by Node and Java where they are installed. What needs another package is skipped where that is absent:
 
     pip install duckdb datasets
-    npm install --prefix build/node apache-arrow lz4js fzstd
+    npm install --prefix build/node apache-arrow lz4js fzstd @uwdata/flechette@2.6
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ pa = pytest.importorskip("pyarrow")
 import arrow_from_pyarrow  # noqa: E402
 from read_it_with import PAGE, ROOT, SECTIONS, blocks, expected_of, flights  # noqa: E402
 
-NODE_INSTALL = "npm install --prefix build/node apache-arrow lz4js fzstd"
+NODE_INSTALL = "npm install --prefix build/node apache-arrow lz4js fzstd @uwdata/flechette@2.6"
 NODE_FOLDER = ROOT / "build" / "node" / "node_modules"
 CODECS = (None, "lz4", "zstd")
 
@@ -101,13 +101,13 @@ def test_polars_says_of_the_directory_what_the_page_says(folder):
         pl.scan_ipc(folder / "lake").collect()
 
 
-def node_command():
-    """Return Node and the folder of its packages; skip where one is absent."""
+def node_command(program):
+    """Return Node and the folder of the packages that a program imports; skip where one is absent."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed")
     folders = [*filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep)), str(NODE_FOLDER)]
-    packages = ("apache-arrow", "lz4js", "fzstd")
+    packages = re.findall(r'from "((?!node:)[^"]+)"', program)
     for modules in folders:
         if all((Path(modules) / package).is_dir() for package in packages):
             return node, modules
@@ -116,7 +116,7 @@ def node_command():
 
 
 def run_node(program, folder, tmp_path):
-    node, modules = node_command()
+    node, modules = node_command(program)
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "program.mjs").write_text(program)
     answer = subprocess.run(
@@ -170,7 +170,7 @@ def test_the_page_shows_every_reader_of_its_table():
 
 def test_the_table_names_the_test_of_each_reader():
     table = PAGE.partition("|---")[2].partition("\n\n")[0]
-    named = dict(re.findall(r"^\| \[([\w ,]+)\].* \| (?:`(\w+)`|not run) \|$", table, re.MULTILINE))
+    named = dict(re.findall(r"^\| \[([\w ,:-]+)\].* \| (?:`(\w+)`|not run) \|$", table, re.MULTILINE))
     assert {"R", "Julia"} == {reader for reader, test in named.items() if not test}
     assert [] == [test for test in named.values() if test and not callable(globals().get(test))]
     assert len(named) == table.count("\n| ")

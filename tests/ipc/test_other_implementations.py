@@ -1,9 +1,11 @@
 """What we write is read equal by Arrow Java and arrow-js, which say in Arrow's integration JSON what they have read.
 
+flechette, which reads dictionaries only where a stream has them, reads our dictionaries.
+
 Both run as programs of `tests/interop`, once each for all files. Arrow Java comes with PySpark, as jars; it needs a
 JDK to compile one source file. arrow-js needs Node and the package `apache-arrow`, in NODE_PATH or where this puts it:
 
-    npm install --prefix build/node apache-arrow
+    npm install --prefix build/node apache-arrow @uwdata/flechette@2.6
 
 The contents are the integration JSON of `tests/data` and, where ARROW_IPC_CORPUS names the corpus, Arrow's goldens.
 """
@@ -26,6 +28,7 @@ import quick_jvm
 import strategies
 
 from spark_arrow_ipc import arrow_json, ipc
+from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.cli.shared.differences import Comparison
@@ -33,7 +36,7 @@ from spark_arrow_ipc.errors import ArrowIpcError
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "interop"
-NODE_INSTALL = "npm install --prefix build/node apache-arrow"
+NODE_INSTALL = "npm install --prefix build/node apache-arrow @uwdata/flechette@2.6"
 NODE_FOLDER = ROOT / "build" / "node" / "node_modules"
 CODECS = (None, "lz4", "zstd")
 LONGEST_SECONDS = 600
@@ -203,17 +206,22 @@ def test_some_content_holds_what_is_listed_as_unreadable(lacks):
 # ---- arrow-js
 
 
-@pytest.fixture(scope="module")
-def of_arrow_js(tmp_path_factory):
+def node_command(package, program):
+    """Return the command of a program of Node; skip where Node or its package is absent."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed")
     folders = [*os.environ.get("NODE_PATH", "").split(os.pathsep), str(NODE_FOLDER)]
-    if not any(folder and (Path(folder) / "apache-arrow").is_dir() for folder in folders):
-        pytest.skip(f"apache-arrow is not in NODE_PATH: {NODE_INSTALL}")
+    if not any(folder and (Path(folder) / package).is_dir() for folder in folders):
+        pytest.skip(f"{package} is not in NODE_PATH: {NODE_INSTALL}")
+    return ["env", f"NODE_PATH={os.pathsep.join(folders)}", node, str(PROGRAMS / program)]
+
+
+@pytest.fixture(scope="module")
+def of_arrow_js(tmp_path_factory):
+    command = node_command("apache-arrow", "arrow_js.mjs")
     folder = tmp_path_factory.mktemp("arrow_js")
     cases = written(folder, [None], lambda _: ".json")
-    command = ["env", f"NODE_PATH={os.pathsep.join(folders)}", node, str(PROGRAMS / "arrow_js.mjs")]
     return outcomes(cases, command, folder, "arrow-js", ARROW_JS_LACKS)
 
 
@@ -228,6 +236,30 @@ def test_arrow_js_reads_what_we_write(of_arrow_js, capsys):
 @needs_goldens
 def test_arrow_js_reads_every_type_or_it_is_listed(of_arrow_js):
     assert {t.ListView, t.LargeListView, t.RunEndEncoded} == unread(of_arrow_js)
+
+
+# ---- flechette
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{}, {"dictionaries": "delta"}, {"format": "stream"}], ids=["file", "deltas", "stream"]
+)
+def test_flechette_reads_our_dictionaries(tmp_path, options):
+    """It reads the messages of a file in their order."""
+    command = node_command("@uwdata/flechette", "flechette.mjs")
+    schema = Schema.of(
+        [t.field("w", t.dictionary(t.int8, t.utf8)), t.field("l", t.list_(t.dictionary(t.int32, t.int32)))]
+    )
+    rows = [
+        [{"w": word, "l": [len(word), None, batch]} for word in words]
+        for batch, words in enumerate([["a", "bb"], ["ccc", "a", "d" * 20], ["bb"]])
+    ]
+    batches = [RecordBatch.from_pylist(part, schema) for part in rows]
+    path = tmp_path / "a.arrow"
+    ipc.write(path, batches, options=ipc.WriteOptions(**options))
+    answer = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=LONGEST_SECONDS)
+    assert (list(itertools.chain(*rows)), "") == (json.loads(answer.stdout or "null"), answer.stderr)
 
 
 # ---- Arrow Java

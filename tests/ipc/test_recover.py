@@ -121,15 +121,18 @@ def test_a_batch_whose_dictionary_is_lost_says_so():
     assert [[{"a": i}] for i in range(len(found.reader))] == [batch.to_pylist() for batch in found]
 
 
+@pytest.mark.parametrize("dictionaries", ["unify", "delta"])
 @pytest.mark.parametrize("tenth", range(1, 11))
-def test_a_torn_file_with_dictionaries_has_its_rows(tenth):
-    """As one without them: the dictionaries stand before the first batch, with the values of all."""
+def test_a_torn_file_with_dictionaries_has_its_rows(tenth, dictionaries):
+    """As one without them: the values of each batch stand before it."""
     schema = Schema.of([t.field("d", t.dictionary(t.int32, t.utf8)), t.field("a", t.int64)])
     rows = [[{"d": f"word {(batch + 1) * (i % 40)}", "a": i} for i in range(1000)] for batch in range(20)]
     sink = io.BytesIO()
-    ipc.write(sink, [RecordBatch.from_pylist(part, schema) for part in rows])
+    batches = [RecordBatch.from_pylist(part, schema) for part in rows]
+    ipc.write(sink, batches, options=ipc.WriteOptions(dictionaries=dictionaries))
     data = sink.getvalue()
     with ipc.open(data) as reader:
+        assert (len(reader.dictionary_blocks) > 1) == (dictionaries == "delta")
         ends = [block.byte_offset + block.nbytes for block in reader.blocks]
     torn = data[: len(data) * tenth // 10 - 1]
     whole = sum(end <= len(torn) for end in ends)
