@@ -2,8 +2,9 @@
 
 Strategy
 --------
-Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and an empty ``<sequence number>.done``
-once it is applied. The newest record is the *head*. Only the head can be pending, because the next record may be made
+Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and ``<sequence number>.done`` with the
+id of its job once it is applied: a mark of another job, which a process made that stood still while the directory was
+removed and made anew, counts for nothing. The newest record is the *head*. Only the head can be pending, because the next record may be made
 only when the head is done. The listing of the directory stays the truth about a dataset: a record corrects it between
 the commit and the last rename, and afterwards only remembers the committed jobs and tokens. A reader notes the head,
 lists, and reads the head again (a sequence lock). With a pending record its answer is the listing, plus the record's
@@ -16,8 +17,9 @@ This module changes nothing. A dataset without ``_ipc_commits`` costs one failed
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
@@ -27,7 +29,16 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     sequence_number,
 )
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME
-from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import (
+    FIRST_NBYTES,
+    MAX_RECORD_NBYTES,
+    TAKEN_BACK,
+    OtherFormatError,
+    Record,
+    RemovedFile,
+    StagedFile,
+    job_in,
+)
 from spark_arrow_ipc.errors import (
     CommitError,
     ConcurrentWriteError,
@@ -46,8 +57,11 @@ __all__ = [
     "Pending",
     "PendingFile",
     "State",
+    "check_is_there",
+    "follows_its_previous",
     "is_applied",
     "is_committed",
+    "is_there",
     "newest_record",
     "old_records",
     "read_changes",
@@ -68,6 +82,9 @@ _KEPT_NBYTES: Final = 1 << 20
 
 _log = logging.getLogger(__name__)
 
+_MARK_NBYTES: Final = 64
+"""A longer mark is not of ours."""
+
 _ATTEMPTS: Final = 5
 """Attempts to read the newest record while other jobs prune it."""
 
@@ -79,10 +96,6 @@ class Head:
     seq: int = 0
     done: bool = True
     keeps: bool = field(default=False, compare=False)
-
-    def has_passed(self, seq: int) -> bool:
-        """Return whether the record of a number is applied, or taken back by the next one."""
-        return self.seq > seq or self.done
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +199,75 @@ def read_head(dataset: DatasetDirectory) -> Head:
     return Head(seq, done=not seq or seq in numbers[NameKind.DONE], keeps=LOG_NAME in names)
 
 
-def is_applied(dataset: DatasetDirectory, seq: int) -> bool:
-    """Return whether the record of a number is applied, or taken back by the next one. Lists one small directory.
+def is_applied(dataset: DatasetDirectory, record: Record, head: Head | None = None) -> bool:
+    """Return whether a record is applied, or taken back by the next one. Lists one small directory, if `head` is not given.
 
     Raises
     ------
     CommitError, OSError
         As `read_head`.
     """
-    return read_head(dataset).has_passed(seq)
+    head = read_head(dataset) if head is None else head
+    return head.seq > record.seq or (head == Head(record.seq) and _marked_job(dataset, record.seq) == record.jobid)
+
+
+def is_there(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the record of a number is this one. Reads a few bytes."""
+    return _first_bytes(dataset, record.seq).startswith(record.first_bytes)
+
+
+def check_is_there(dataset: DatasetDirectory, record: Record) -> None:
+    """Raise if the record of a number is another one by now. Reads a few bytes.
+
+    Raises
+    ------
+    CommitError
+        The dataset was removed, or made anew, while this process stood still.
+    OSError
+        The storage cannot be read.
+    """
+    if not is_there(dataset, record) and not is_applied(dataset, record):
+        raise CommitError(
+            f"the commit record number {record.seq} is not that of the job {record.jobid} any more: while this process "
+            "stood still the directory was removed, or removed and made anew. Nothing more is done there",
+            path=dataset.root,
+        )
+
+
+def follows_its_previous(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the record of the number before is there, and of the job that a record names. Reads a few bytes."""
+    return record.seq == 1 or job_in(_first_bytes(dataset, record.seq - 1)) == record.previous
+
+
+def _marked_job(dataset: DatasetDirectory, seq: int) -> str | None:
+    """Return the id of the job that a mark names; empty where it names none, and None where there is no mark."""
+    try:
+        return dataset.storage.read(dataset.done_mark(seq), _MARK_NBYTES).decode()
+    except FileNotFoundError:
+        return None
+    except (LimitError, UnsupportedError, UnicodeDecodeError):
+        return ""
+
+
+def _first_bytes(dataset: DatasetDirectory, seq: int) -> bytes:
+    """Return the bytes of a record that name its number and its job; empty if there is no such record."""
+    try:
+        path = dataset.record(seq)
+        with suppress(LimitError):  # whole: where a storage waits that is one request, and opening it is another
+            return dataset.storage.read(path, _KEPT_NBYTES)[:FIRST_NBYTES]
+        with closing(dataset.storage.open(path)) as source:
+            return bytes(source.read_up_to(0, FIRST_NBYTES))
+    except FileNotFoundError:
+        return b""
+
+
+def _is_own_mark(dataset: DatasetDirectory, seq: int) -> bool:
+    """Return whether the mark of a record is of its job. Records of earlier builds have marks without a name."""
+    job = _marked_job(dataset, seq)
+    if job is None:  # pruned with its record, or removed
+        return read_head(dataset) != Head(seq, done=False)
+    found = job_in(_first_bytes(dataset, seq))
+    return job == (found or "")
 
 
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:
@@ -214,6 +287,12 @@ def read_record(dataset: DatasetDirectory, seq: int) -> Record:
             record = Record.from_bytes(data)
             if record.seq != seq:
                 raise CommitError(expected=f"the commit record number {seq}", found=f"number {record.seq}")
+    except OtherFormatError as error:
+        raise CommitError(
+            f"{error}. Write with that build; or bring its last job to an end with its 'arrowipc vacuum', stop its jobs, remove "
+            f"the directory {dataset.commits} and write again: the data files stay as they are",
+            path=dataset.root,
+        ) from error
     except (CommitError, LimitError, UnsupportedError) as error:
         raise CommitError(
             f"{error}; nothing is done by it, and which of the files it counts cannot be known. Restore it from a copy; "
@@ -240,7 +319,8 @@ def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
         if not head.seq:
             return head, None
         with suppress(FileNotFoundError):  # other writers appended two records meanwhile
-            return head, read_record(dataset, head.seq)
+            record = read_record(dataset, head.seq)
+            return replace(head, done=head.done and is_applied(dataset, record, head)), record
     raise ConcurrentWriteError(
         "other writers change the directory faster than its state can be read", path=dataset.root
     )
@@ -257,7 +337,7 @@ def read_state(dataset: DatasetDirectory) -> State:
         The storage cannot be read.
     """
     head = read_head(dataset)
-    if head.done:
+    if head.done and (not head.seq or _is_own_mark(dataset, head.seq)):
         return State(head)
     head, record = newest_record(dataset)
     return State(head, None if head.done or record is None else Pending(dataset, record))
@@ -291,10 +371,10 @@ def read_changes(dataset: DatasetDirectory, after: int) -> tuple[Pending, ...] |
         records = [read_record(dataset, seq) for seq in range(after + 1, head.seq)]
     except (CommitError, FileNotFoundError):
         return None
-    # A late writer may have put another record where one was deleted; the newest record does not remember its job.
-    if any(record.is_of_job and record.jobid not in newest.jobs for record in records):
-        return None
     changes = (*records, newest)
+    # A late writer may have put another record where one was deleted, and the directory may have been made anew.
+    if not all(record.follows(before) for before, record in pairwise(changes)):
+        return None
     if any(record.mode == TAKEN_BACK for record in changes):
         return None
     return tuple(Pending(dataset, record) for record in changes)

@@ -6,6 +6,10 @@ A record ends in the CRC-32 of the bytes before it, so that a truncated one is d
 names must be relative and visible, sizes not negative, the record not longer than `MAX_RECORD_NBYTES`. `log` finds the
 record that counts.
 
+A chain has an id, which its first record makes up and all others take over, and each record names the job of the one
+before it: so a record that a process makes after it stood still, where others were removed meanwhile, is no part of
+the chain, and neither is a record in a directory that was removed and made anew.
+
 A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names: every job
 reads the newest record before it appends its own, and fails if it is withdrawn there.
 
@@ -17,9 +21,10 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from spark_arrow_ipc.bounded_json import parse_json
@@ -27,17 +32,21 @@ from spark_arrow_ipc.errors import CommitError, cut_repr
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 
 __all__ = [
+    "FIRST_NBYTES",
     "MAX_RECORD_NBYTES",
+    "RECORD_FORMAT",
     "REMEMBERED",
     "STAGED_SUFFIX",
     "TAKEN_BACK",
     "WITHDRAWN",
     "Batch",
+    "OtherFormatError",
     "Record",
     "RemovedFile",
     "StagedFile",
     "check_names",
     "has_own_name",
+    "job_in",
 ]
 
 STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
@@ -52,8 +61,16 @@ TAKEN_BACK: Final = "taken back"
 REMEMBERED: Final = 1000
 """Number of job ids, commit tokens, queries and withdrawn jobs that each record takes over from the one before."""
 
+RECORD_FORMAT: Final = 2
+"""The number of the form that this build writes, and reads."""
+
 MAX_RECORD_NBYTES: Final = 256 << 20
 """Larger records are not read; a job of a million files makes one of about 150 MB."""
+
+FIRST_NBYTES: Final = 128
+"""The first bytes of a record name its number and its job."""
+
+_FIRST: Final = re.compile(rb'\{"format":\d+,"seq":\d+,"jobid":"([0-9a-f]{32})",')
 
 _TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
 _TAIL_NBYTES: Final = 24
@@ -67,6 +84,10 @@ _JOBID: Final = re.compile(r"[0-9a-f]{32}")
 
 _OWN_NAME: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-[0-9a-f]{32}\.arrows?", re.DOTALL)
 """The names that our writers make, each for one file."""
+
+
+class OtherFormatError(CommitError):
+    """A commit record has a form that this build does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +113,12 @@ class StagedFile:
     def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
         # A driver collects one per task.
         return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
+
+
+def job_in(data: bytes) -> str | None:
+    """Return the id of the job that the first bytes of a record name; None where they are no such bytes."""
+    match = _FIRST.match(data)
+    return None if match is None else match[1].decode()
 
 
 def has_own_name(path: str) -> bool:
@@ -183,6 +210,10 @@ class Record:
     queries
         The newest batch of each of the newest `REMEMBERED` streaming queries, oldest first, including its own. A query
         commits its batches in order, so that one with a smaller number is committed too.
+    chain
+        The id of the chain.
+    previous
+        The `jobid` of the record before it; empty in the first one.
     """
 
     seq: int
@@ -199,6 +230,8 @@ class Record:
     kept_until: int = 0
     query: Batch | None = None
     queries: tuple[Batch, ...] = ()
+    chain: str = field(default_factory=lambda: uuid.uuid4().hex)
+    previous: str = ""
 
     @classmethod
     def after(
@@ -233,6 +266,7 @@ class Record:
             kept_until,
             query,
             _with_query(() if before is None else before.queries, query),
+            **({} if before is None else {"chain": before.chain, "previous": before.jobid}),
         )
 
     def taken_back(self, jobid: str) -> Record:
@@ -249,7 +283,18 @@ class Record:
             (self.jobid,),
             (*self.withdrawn, self.jobid)[-REMEMBERED:],
             queries=self.queries if self.query is None else _without_query(self.queries, self.query),
+            chain=self.chain,
+            previous=self.jobid,
         )
+
+    def follows(self, before: Record) -> bool:
+        """Return whether `before` is the record before this one in one chain."""
+        return (self.chain, self.seq, self.previous) == (before.chain, before.seq + 1, before.jobid)
+
+    @property
+    def first_bytes(self) -> bytes:
+        """The bytes at the beginning of the record's file, which name its number and its job."""
+        return b'{"format":%d,"seq":%d,"jobid":"%b",' % (RECORD_FORMAT, self.seq, self.jobid.encode())
 
     @property
     def is_of_job(self) -> bool:
@@ -266,9 +311,7 @@ class Record:
         values = {name: getattr(self, name) for name in self.__slots__}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
         values["removes"] = [_removal(file) for file in self.removes]
-        if not self.queries:  # builds before streams read the records of data sets without them
-            del values["query"], values["queries"]
-        body = json.dumps(values, separators=(",", ":")).encode()[:-1]
+        body = json.dumps({"format": RECORD_FORMAT, **values}, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
     @classmethod
@@ -288,6 +331,12 @@ class Record:
             )
         try:
             values = parse_json(body + b"}", most_memory=8 * MAX_RECORD_NBYTES)  # whatever a writer may write
+            written = values.pop("format", 1)
+            if written != RECORD_FORMAT:
+                raise OtherFormatError(
+                    expected=f"a commit record of the format {RECORD_FORMAT}, which this build of spark-arrow-ipc writes",
+                    found=f"the format {cut_repr(written, 100)} of {_other_build(written)}",
+                )
             values["queries"] = tuple(Batch(*batch) for batch in values.get("queries", ()))
             values["query"] = None if values.get("query") is None else Batch(*values["query"])
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
@@ -296,12 +345,18 @@ class Record:
                 values[name] = tuple(values.get(name, ()))
             record = cls(**values)
             sound = _is_sound(record)
+        except OtherFormatError:
+            raise
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CommitError(f"this commit record has parts of a wrong kind: {cut_repr(error, 300)}") from error
         if not sound:
             raise CommitError("this commit record has parts of a wrong kind")
         check_names(record.adds, record.removes)
         return record
+
+
+def _other_build(written: object) -> str:
+    return "a newer build" if type(written) is int and written > RECORD_FORMAT else "an older build"
 
 
 def _with_query(queries: tuple[Batch, ...], query: Batch | None) -> tuple[Batch, ...]:
@@ -340,7 +395,8 @@ def _is_sound(record: Record) -> bool:
     numbers = (record.seq, record.kept_until, *(b.number for b in batches))
     numbers += tuple(number for f in record.adds for number in (f.nbytes, f.rows, f.crc32))
     states = [(file.nbytes, file.mtime_ns) for file in record.removes if file.nbytes is not None]
-    ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn)
+    ids = (record.jobid, *record.jobs, *record.withdraws, *record.withdrawn, record.chain)
+    ids += (record.previous,) if record.previous != "" else ()
     return (
         all(type(string) is str for string in strings)
         and all(type(number) is int and number >= 0 for number in numbers)

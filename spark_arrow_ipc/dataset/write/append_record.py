@@ -6,9 +6,9 @@ import logging
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import follows_its_previous, is_there, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
-from spark_arrow_ipc.errors import CommitError, error_context, printable
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context, printable
 from spark_arrow_ipc.storage.paths import name_of
 
 __all__ = ["append_record"]
@@ -61,14 +61,27 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
     with error_context(path=dataset.root):
         made = dataset.storage.put_if_absent(path, data, durable=record.durable)
     if made and read_head(dataset).seq == record.seq:
-        return True
+        if follows_its_previous(dataset, record):
+            return True
+        if newest_record(dataset)[0].seq == record.seq:  # no other has followed, so the one before it was not pruned
+            _delete_own(dataset, record)
+            raise ConcurrentWriteError(
+                f"the directory was removed, or removed and made anew, while the job {record.jobid} ran; nothing is published",
+                path=dataset.root,
+            )
     if _is_in(dataset, record):
         return True
     if made:
         # Others had applied and pruned the record of this number before ours was written: it is among the pruned
         # records, which are never read.
-        dataset.storage.delete(path)
+        _delete_own(dataset, record)
     return False
+
+
+def _delete_own(dataset: DatasetDirectory, record: Record) -> None:
+    """Delete a record that is in no chain, unless another has its name since the directory was made anew."""
+    if is_there(dataset, record):
+        dataset.storage.delete(dataset.record(record.seq))
 
 
 def _encoded(dataset: DatasetDirectory, record: Record) -> bytes:

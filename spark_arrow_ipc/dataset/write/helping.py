@@ -46,7 +46,7 @@ def may_help(dataset: DatasetDirectory, record: Record) -> bool:
         return True
     seen: _Progress | None = None
     moved = looked = TIMING.clock()
-    while not is_applied(dataset, record.seq):
+    while not is_applied(dataset, record):
         now = TIMING.clock()
         if now - looked >= TIMING.patience_seconds / 2:
             looked, before, seen = now, seen, _progress(dataset, record)

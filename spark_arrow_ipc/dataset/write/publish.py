@@ -64,7 +64,7 @@ def publish_files(dataset: DatasetDirectory, record: Record, *, alone: bool) -> 
     waiting = record.adds if alone else _missing(dataset, record.adds)
     each(partial(_publish, dataset, record), waiting, waits=dataset.storage.traits.waits)
     gone = _missing(dataset, record.adds)
-    if is_applied(dataset, record.seq):  # by others; later jobs may have removed these files
+    if is_applied(dataset, record):  # by others; later jobs may have removed these files
         return
     if gone:
         raise _lost(dataset, gone[0])
@@ -111,7 +111,7 @@ def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, 
         # Staged first: if it is renamed between the two calls, the second one finds it.
         is_staged = storage.status(staged, follow_links=False) is not None
         status = storage.status(final)
-        if (status is not None and status.nbytes == file.nbytes) or is_applied(dataset, record.seq):
+        if (status is not None and status.nbytes == file.nbytes) or is_applied(dataset, record):
             return
         if not is_staged:
             break

@@ -30,7 +30,14 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Head, is_applied, newest_record, old_records, read_head
+from spark_arrow_ipc.dataset.commit_log.log import (
+    Head,
+    check_is_there,
+    is_applied,
+    newest_record,
+    old_records,
+    read_head,
+)
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile
 from spark_arrow_ipc.dataset.commit_log.replaced_files import (
     all_replaced,
@@ -193,9 +200,11 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     _sync(dataset, record, directories)
     failpoint.hit("C4.synced")
     head = read_head(dataset)
-    if head.has_passed(record.seq):
+    if is_applied(dataset, record, head):
         # Another process finished this job, and later jobs may have changed its files.
         return
+    if record.removes:
+        check_is_there(dataset, record)
     if record.mode == TAKEN_BACK:
         for jobid in record.withdraws:  # a process that still applies the job can publish nothing more
             storage.delete_tree(dataset.staging(jobid))
@@ -221,7 +230,8 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
     if keeps:
         keep_record(dataset, record)
         failpoint.hit("C6.kept")
-    dataset.storage.put(dataset.done_mark(record.seq), b"")
+    check_is_there(dataset, record)
+    dataset.storage.put(dataset.done_mark(record.seq), record.jobid.encode())
     if record.durable:
         dataset.storage.sync(dataset.commits)
     if record.removes:
@@ -281,7 +291,7 @@ def _mark_success(dataset: DatasetDirectory, record: Record) -> None:
 def _may_delete(dataset: DatasetDirectory, record: Record) -> bool:
     """Return whether this process may delete the old files; if the record is to be taken back, do that."""
     purpose = claim(dataset, record.seq, Claim.APPLY)
-    if is_applied(dataset, record.seq):
+    if is_applied(dataset, record):
         dataset.storage.delete(dataset.claim(record.seq))
         return False
     if purpose is Claim.TAKE_BACK:

@@ -16,7 +16,16 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_head,
     read_record,
 )
-from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, Batch, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import (
+    FIRST_NBYTES,
+    REMEMBERED,
+    TAKEN_BACK,
+    Batch,
+    Record,
+    RemovedFile,
+    StagedFile,
+    job_in,
+)
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status
 
@@ -98,6 +107,10 @@ UNSOUND = [
     ("a token is no string", {"tokens": [1]}),
     ("durable is a number", {"durable": 1}),
     ("a part too much", {"extra": 1}),
+    ("a chain without an id", {"chain": ""}),
+    ("a chain's id leads out", {"chain": "../" * 10 + "xx"}),
+    ("the job before is a number", {"previous": 1}),
+    ("the job before leads out", {"previous": "../x"}),
     ("deep", {"adds": json.loads("[" * 900 + "]" * 900)}),
 ]
 
@@ -195,5 +208,33 @@ def test_only_the_newest_queries_are_remembered():
     assert (REMEMBERED, Batch("1", 0), Batch("new", 0)) == (len(after.queries), after.queries[0], after.queries[-1])
 
 
-def test_without_streams_a_record_is_as_builds_before_them_wrote_it():
-    assert {"query", "queries"}.isdisjoint(json.loads(Record(1, JOBID, "append", jobs=(JOBID,)).to_bytes()))
+FORMATS = {
+    "older": ({"format": 1}, r"format 2.*found the format 1 of an older build"),
+    "newer": ({"format": 3, "new": "fields"}, r"format 2.*found the format 3 of a newer build"),
+    "no number": ({"format": "x" * 5000}, r"found the format 'xxx.{,200} of an older build"),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_record_of_another_format_is_named(name):
+    changes, words = FORMATS[name]
+    with pytest.raises(CommitError, match=words):
+        Record.from_bytes(sealed(**changes))
+
+
+def test_a_record_follows_the_one_before_it_in_its_chain_alone():
+    first = Record.after(None, 1, JOBID, "append")
+    second = Record.after(first, 2, JOBID[::-1], "append")
+    assert second.follows(first)
+    assert (first.chain, JOBID) == (second.chain, second.previous)
+    assert second == Record.from_bytes(second.to_bytes())
+    assert second.taken_back("f" * 32).follows(second)
+    for other in (replace(first, chain="e" * 32), replace(first, jobid="e" * 32), replace(first, seq=2)):
+        assert not second.follows(other)
+
+
+def test_the_first_bytes_name_the_job():
+    assert RECORD.to_bytes().startswith(RECORD.first_bytes)
+    assert len(RECORD.first_bytes) <= FIRST_NBYTES <= len(Record(1, JOBID, "x", jobs=(JOBID,)).to_bytes())
+    assert JOBID == job_in(RECORD.first_bytes)
+    assert job_in(b'{"seq":1,"jobid":"%b",' % JOBID.encode()) is None

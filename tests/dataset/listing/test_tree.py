@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import list_directory
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
@@ -290,7 +291,9 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
 
     def scandir(path):
         number = f"_ipc_commits/{next(numbers):020d}"
-        fill(tmp_path, f"{number}.json", f"{number}.done")
+        record = Record(int(number[-20:]), "0" * 32, "append", jobs=("0" * 32,))
+        (tmp_path / f"{number}.json").write_bytes(record.to_bytes())
+        (tmp_path / f"{number}.done").write_text(record.jobid)
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
