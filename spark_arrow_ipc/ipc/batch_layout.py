@@ -138,15 +138,16 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     _check_count("field nodes", plan.nodes, len(header.nodes))
     _check_count("variadic buffer counts", plan.variadics, len(header.variadic_counts))
     variadic_before = _variadic_before(header, limits) if plan.variadics else _NONE_BEFORE
-    _check_count("buffers", plan.buffers + variadic_before[-1], len(header.buffers))
+    listed = _without_validity_of_runs(header.buffers, plan, variadic_before)
+    _check_count("buffers", plan.buffers + variadic_before[-1], len(listed))
     if not plan.nodes:  # else the lengths of the columns are checked, and compared with this one
         limits.check("max_slots", header.length, "a batch without columns")
-    if len(header.buffers) >= _MANY_BUFFERS:
+    if len(listed) >= _MANY_BUFFERS:
         # Copies: the metadata may lie in a mapped file, and is not looked at again.
-        nodes, buffers = header.nodes.copy(), header.buffers.copy()
+        nodes, buffers = header.nodes.copy(), listed.copy()
         if _are_sound(nodes, buffers, body_nbytes, limits):
             return BatchLayout.of_arrays(nodes, buffers, variadic_before)
-    layout = BatchLayout(header.nodes.tolist(), header.buffers.tolist(), variadic_before)
+    layout = BatchLayout(header.nodes.tolist(), listed.tolist(), variadic_before)
     # Python's integers: they cannot overflow, and for a few columns they are faster than calls of numpy.
     for i, (length, null_count) in enumerate(layout.nodes):
         if length > limits.max_slots:
@@ -170,6 +171,14 @@ def check_header(header: RecordBatchHeader, plan: Plan, body_nbytes: int, limits
     if total > limits.max_batch_bytes:
         limits.check("max_batch_bytes", total, _ALL_BUFFERS)
     return layout
+
+
+def _without_validity_of_runs(buffers: Int64s, plan: Plan, variadic_before: tuple[int, ...]) -> Int64s:
+    """Return the buffers without those that Arrow C++ puts before run ends in metadata V4, if there are as many more."""
+    if not plan.runs or len(buffers) != plan.buffers + variadic_before[-1] + len(plan.runs):
+        return buffers
+    more = [first + variadic_before[variadic] + i for i, (first, variadic) in enumerate(plan.runs)]
+    return np.delete(buffers, more, axis=0)
 
 
 def with_null_counts(header: RecordBatchHeader, known: BatchLayout) -> BatchLayout | None:

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidMetadataError
@@ -28,7 +29,7 @@ class ColumnBuffers:
     schema
         The schema.
     version
-        Of the metadata of the batches: unions of V4 have one buffer more.
+        Of the metadata of the batches: unions of V4 have one buffer more, and run ends may have (`Plan.runs`).
     """
 
     def __init__(self, schema: Schema, version: MetadataVersion = MetadataVersion.V5) -> None:
@@ -45,6 +46,8 @@ class ColumnBuffers:
             ],
             np.int64,
         )
+        has_runs = version is MetadataVersion.V4
+        self._runs = np.flatnonzero([has_runs and isinstance(step.type, t.RunEndEncoded) for step in steps])
         self._nodes = np.array([step.node for step in steps if step.is_top], np.int64)
 
     def columns(self, header: RecordBatchHeader) -> Int64s:
@@ -73,6 +76,7 @@ class ColumnBuffers:
             np.arange(len(self._roles)) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
         )
         found[own] = self._roles
+        found[(ends - counts)[self._runs[counts[self._runs] > 0]]] = ROLES.index(Role.VALIDITY)
         return found
 
     def null_counts(self, header: RecordBatchHeader) -> Int64s:
@@ -95,10 +99,12 @@ class ColumnBuffers:
         is_sound = len(variadic) == len(self._variadic) and bool(np.all(variadic >= 0))
         # Each is bounded by itself, so that the sum cannot wrap around.
         is_sound = is_sound and bool(np.all(variadic <= len(header.buffers)))
-        if not is_sound or fixed + int(variadic.sum()) != len(header.buffers):
+        more = len(header.buffers) - fixed - int(variadic.sum()) if is_sound else 0
+        if not is_sound or more not in (0, len(self._runs)):
             raise InvalidMetadataError(
                 expected=f"{fixed} buffers and variadic ones, as the schema implies", found=f"{len(header.buffers)}"
             )
         counts = self._counts.copy()
         counts[self._variadic] += variadic
+        counts[self._runs] += more > 0
         return counts

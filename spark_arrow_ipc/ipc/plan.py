@@ -98,6 +98,10 @@ class Plan:
 
     `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them. `leaves` has the
     types of a plan of many fields, most without children, whose fields and steps are made when they are first asked for.
+
+    `runs` has for each run-end encoded field of metadata V4 its first buffer and first variadic count. Arrow C++ puts one
+    buffer more there, an absent validity bitmap, because it knows no type but null without one in V4; others do not.
+    The number of a batch's buffers tells which.
     """
 
     fields: tuple[t.Field, ...]
@@ -108,6 +112,7 @@ class Plan:
     dictionaries: Mapping[int, Plan]
     is_whole: bool
     leaves: Leaves | None = None
+    runs: tuple[tuple[int, int], ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         # Python calls this for an attribute that is not set: the fields and steps of a plan of leaves.
@@ -173,7 +178,8 @@ def plan_of_leaves(leaves: Leaves) -> Plan:
     ends = np.cumsum(counts, axis=0)
     leaves = replace(leaves, firsts=ends - counts, other_steps=other_steps)
     nodes, buffers, variadics = ends[-1].tolist()
-    plan = Plan((), (), nodes, buffers, variadics, compiling.dictionaries, is_whole=True, leaves=leaves)
+    runs = tuple(compiling.runs)
+    plan = Plan((), (), nodes, buffers, variadics, compiling.dictionaries, is_whole=True, leaves=leaves, runs=runs)
     object.__delattr__(plan, "fields")
     object.__delattr__(plan, "steps")
     return plan
@@ -223,6 +229,7 @@ class _Compiling:
         self.version = version
         self.nodes = self.buffers = self.variadics = 0
         self.steps: list[Step] = []
+        self.runs: list[tuple[int, int]] = []
         self.physical: dict[t.DataType, _Physical] = {}
         self.dictionaries: dict[int, Plan] = {}
 
@@ -233,6 +240,8 @@ class _Compiling:
         held = self._physical(type_)
         drops_validity = held.is_union and self.version is MetadataVersion.V4
         node, first_buffer, first_variadic = self.nodes, self.buffers, self.variadics
+        if self.version is MetadataVersion.V4 and isinstance(type_, t.RunEndEncoded):
+            self.runs.append((first_buffer, first_variadic))
         self.nodes += 1
         self.buffers += len(held.buffers) + drops_validity
         self.variadics += held.is_variadic
@@ -285,7 +294,10 @@ class _Compiling:
         return dictionary_id
 
     def plan(self, fields: tuple[t.Field, ...], *, is_whole: bool) -> Plan:
-        return Plan(fields, tuple(self.steps), self.nodes, self.buffers, self.variadics, self.dictionaries, is_whole)
+        return Plan(
+            fields, tuple(self.steps), self.nodes, self.buffers, self.variadics, self.dictionaries, is_whole,
+            runs=tuple(self.runs),
+        )  # fmt: skip
 
 
 def compile_plan(

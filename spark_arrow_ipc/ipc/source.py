@@ -20,6 +20,8 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.schemes import is_remote
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from spark_arrow_ipc.storage.object_options import StorageOptions
 
 __all__ = [
@@ -36,8 +38,8 @@ __all__ = [
 _PIECE_NBYTES: Final = 64 << 20
 """The most bytes in one read of a file object."""
 
-Openable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ByteSource
-"""A path, bytes, a binary file object (seekable or not), or a `ByteSource`."""
+Openable: TypeAlias = "str | os.PathLike[str] | ReadableBuffer | BinaryIO | ByteSource"
+"""A path, bytes or another buffer, a binary file object (seekable or not), or a `ByteSource`."""
 
 
 class SeekableSource(ExactReads):
@@ -154,7 +156,7 @@ def _open_object(url: str, options: Mapping[str, str] | None) -> ByteSource:
 
 
 def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> ByteSource:
-    """Return a `ByteSource` of a path or URL, bytes or a binary file object, or the given source.
+    """Return a `ByteSource` of a path or URL, bytes or another buffer, or a binary file object; or the given source.
 
     Parameters
     ----------
@@ -175,16 +177,31 @@ def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> B
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         return _open_object(path, storage) if is_remote(path) else FileSource.open(path)
-    if isinstance(source, bytes | bytearray | memoryview):
-        return BufferSource(memoryview(source).toreadonly().cast("B"))
     if isinstance(cast("object", source), io.TextIOBase):
         raise TypeError("expected a path, bytes or a binary file object, found a file in text mode; open it with 'rb'")
     if callable(getattr(source, "read_at", None)):
         given = cast("ByteSource", source)
         is_whole = callable(getattr(given, "read_ranges", None)) and hasattr(given, "waits")
         return given if is_whole else _Completed(given)
+    view = _view_of(source)
+    if view is not None:
+        return BufferSource(view)
     if callable(getattr(source, "read", None)):
         source = cast("BinaryIO", source)
         seekable = getattr(source, "seekable", None)
         return SeekableSource(source) if seekable is not None and seekable() else ForwardSource(source)
     raise TypeError(f"expected a path, bytes or a binary file object, found {type(source).__name__}")
+
+
+def _view_of(source: object) -> memoryview | None:
+    """Return the bytes of a buffer of any library, such as that of `pyarrow.py_buffer`; None if it lends none.
+
+    A map of memory is a file object too, and cannot be asked whether it can seek before Python 3.13.
+    """
+    try:
+        view = memoryview(cast("ReadableBuffer", source))
+    except TypeError:
+        return None
+    if not view.c_contiguous:
+        raise TypeError(f"expected bytes one after the other, found {type(source).__name__} with gaps between them")
+    return view.toreadonly().cast("B")

@@ -7,6 +7,7 @@ has no class for is read from the text.
 from __future__ import annotations
 
 import errno
+import html
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending 
 """How the library says that the connection ended in the middle of an answer, or that none came in time."""
 
 _GAVE_UP: Final = re.compile(r"after \d+ retries")
+
+_MARKUP: Final = re.compile(r"[:\s]*<(\?xml|!DOCTYPE|[A-Za-z]+[\s/>]).*")
+"""The body of a store's answer; a text may end anywhere in it."""
 
 _NO_BUCKET: Final = "no such bucket or container"
 
@@ -143,7 +147,14 @@ def _status(error: Exception) -> str:
     return "" if found is None else found[1]
 
 
+def _said(markup: re.Match[str]) -> str:
+    """Return the code and the message of a store's answer, which is XML; of a page for people nothing."""
+    found = (re.search(rf"<{name}>([^<]*)", markup[0]) for name in ("Code", "Message"))
+    said = ": ".join(html.unescape(part[1]).strip() for part in found if part is not None)
+    return f": {said}" if said else ""
+
+
 def _one_line(error: BaseException, options: StorageOptions) -> str:
     """Return the text of an error without the library's inner state and the values of options."""
-    text = without_secrets(" ".join(str(error).partition("\n\n")[0].split()), options)
+    text = without_secrets(_MARKUP.sub(_said, " ".join(str(error).partition("\n\n")[0].split())), options)
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."

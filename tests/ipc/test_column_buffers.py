@@ -9,9 +9,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.column_buffers import ROLES, ColumnBuffers
+from spark_arrow_ipc.ipc.constants import MetadataVersion
 
 pa = pytest.importorskip("pyarrow")
 
+V4 = pa.ipc.MetadataVersion.V4
 LONG = "a string that is longer than a view"
 BATCH = pa.record_batch(
     {
@@ -48,6 +50,20 @@ def test_the_owners_are_pyarrows():
     assert [Role.VALIDITY, Role.DATA, Role.VALIDITY, Role.VIEWS, Role.VARIADIC] == roles[:5]
     assert [Role.VALIDITY, Role.OFFSETS, Role.BYTES, Role.VALIDITY, Role.DATA] == roles[-5:]
     assert len(found.buffers) == len(roles)
+
+
+def test_run_ends_of_pyarrow_in_metadata_v4_have_a_validity_bitmap():
+    """As `Plan.runs` says; it is theirs."""
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([LONG, "b"], pa.string_view()))
+    batch = pa.record_batch([runs, pa.array([1, 2, 3]), runs], names=["a", "b", "c"])
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(metadata_version=V4)) as writer:
+        writer.write_batch(batch)
+    reader = ipc.open(sink.getvalue())
+    buffers, found = ColumnBuffers(reader.schema, MetadataVersion.V4), reader.read_header(0)
+    of_runs = [Role.VALIDITY, Role.VALIDITY, Role.DATA, Role.VALIDITY, Role.VIEWS, Role.VARIADIC]
+    assert [*of_runs, Role.VALIDITY, Role.DATA, *of_runs] == [ROLES[role] for role in buffers.roles(found)]
+    assert [0] * 6 + [1] * 2 + [2] * 6 == buffers.columns(found).tolist()
 
 
 @pytest.mark.parametrize("counts", [[1], [1, 2], [-1, 3], [1 << 62, 1 << 62]])

@@ -3,6 +3,7 @@
 What another library cannot read stands in a table with the reason, as its release of the test environment gives it.
 """
 
+import dataclasses
 import datetime as dt
 import io
 
@@ -25,12 +26,18 @@ from spark_arrow_ipc.arrow import Field, RecordBatch, Schema  # noqa: E402
 from spark_arrow_ipc.arrow import types as t  # noqa: E402
 from spark_arrow_ipc.arrow.kernels import compare  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
+from spark_arrow_ipc.errors import InvalidMetadataError  # noqa: E402
+from spark_arrow_ipc.ipc.batch_layout import check_header  # noqa: E402
+from spark_arrow_ipc.ipc.constants import MetadataVersion  # noqa: E402
+from spark_arrow_ipc.ipc.limits import Limits  # noqa: E402
+from spark_arrow_ipc.ipc.plan import compile_plan  # noqa: E402
 
 WAYS = [
     pytest.param(ipc.WriteOptions(format=form, compression=codec), id=f"{form}-{codec}")
     for form in ("file", "stream")
     for codec in (None, "lz4", "zstd")
 ]
+V4 = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
 EVERY_CLASS = set(strategies.EVERY_CLASS)
 
 
@@ -165,6 +172,66 @@ def test_we_read_what_pyarrow_writes(array, form):
         assert schema_from_pyarrow(batch.schema) == reader.schema
         for portion, theirs in zip(portions, found, strict=True):
             assert compare.difference(expected.slice(*portion), theirs.columns[0]) is None
+
+
+def runs(values, ends):
+    return pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), values)
+
+
+RUNS = {
+    "text": runs(pa.array(["a", "b"]), [2, 4]),
+    "nulls": runs(pa.array([None, 5]), [2, 4]),
+    "views": runs(pa.array(["a" * 20, "b" * 30], pa.string_view()), [2, 4]),
+    "a slice": runs(pa.array(["a", "b", "c"]), [2, 4, 7]).slice(3, 4),
+    "in lists": pa.ListArray.from_arrays([0, 1, 2, 3, 4], runs(pa.array([1, 2]), [2, 4])),
+    "in runs of structs": runs(
+        pa.StructArray.from_arrays([runs(pa.array([1, None]), [1, 2]), pa.array(["x", "y"])], names=["r", "s"]), [1, 4]
+    ),
+    "of dictionaries": runs(pa.array(["q", "w"]).dictionary_encode(), [3, 4]),
+    "in a union": pa.UnionArray.from_sparse(
+        pa.array([0, 1, 0, 1], pa.int8()), [runs(pa.array([1, 2]), [2, 4]), pa.array(["a", "b", "c", "d"])]
+    ),
+    "in many columns": None,
+}
+"""Run ends, four rows each."""
+BESIDE = pa.array(["k", "a string that is longer than a view", None, "n"], pa.string_view())
+
+
+@pytest.mark.parametrize("version", [pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5], ids=["V4", "V5"])
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
+@pytest.mark.parametrize("column", RUNS.values(), ids=RUNS)
+def test_we_read_run_ends_as_pyarrow_writes_them_in_either_version(column, make, version):
+    """In V4 with one buffer more for each, as Arrow C++ alone has it."""
+    if column is None:
+        held = [array for array in RUNS.values() if array is not None]
+        columns = [*held * 30, BESIDE]
+    else:
+        columns = [BESIDE, column, BESIDE]
+    batch = pa.record_batch(columns, names=[f"c{i}" for i in range(len(columns))])
+    sink = io.BytesIO()
+    with make(sink, batch.schema, options=pa.ipc.IpcWriteOptions(metadata_version=version)) as writer:
+        for part in (batch, batch.slice(1, 2)):
+            writer.write_batch(part)
+    expected = [batch.to_pydict(), batch.slice(1, 2).to_pydict()]
+    assert expected == [found.to_pydict() for found in ipc.open(sink.getvalue())]
+    last = [len(columns) - 1]
+    projected = [found.to_pydict() for found in ipc.open(sink.getvalue(), columns=last)]
+    assert [{batch.schema.names[-1]: values[batch.schema.names[-1]]} for values in expected] == projected
+
+
+@pytest.mark.parametrize("more", [-1, 1, 2, -3])
+def test_another_number_of_buffers_is_refused_beside_run_ends(more):
+    """Neither as many as the specification has, nor as many as Arrow C++ writes."""
+    sink = io.BytesIO()
+    batch = pa.record_batch([RUNS["text"], RUNS["in lists"]], names=["a", "b"])
+    with pa.ipc.new_file(sink, batch.schema, options=V4) as writer:
+        writer.write_batch(batch)
+    reader = ipc.open(sink.getvalue())
+    header = reader.read_header(0)
+    listed = np.concatenate([header.buffers, header.buffers])[: len(header.buffers) + more]
+    plan = compile_plan(reader.schema.fields, (), MetadataVersion.V4)
+    with pytest.raises(InvalidMetadataError, match="buffers, as the schema implies"):
+        check_header(dataclasses.replace(header, buffers=listed), plan, 1 << 20, Limits())
 
 
 # ---- nanoarrow

@@ -1,10 +1,13 @@
 """A source gives exact ranges, or says where the bytes end."""
 
+import array
 import io
+import mmap
 import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
@@ -194,6 +197,34 @@ def test_closing_twice_does_nothing_and_reading_then_is_an_error(tmp_path):
 def test_what_is_no_source_is_a_type_error(wrong):
     with pytest.raises(TypeError, match="expected a path, bytes or a binary file object"):
         open_source(wrong)
+
+
+def _mapped(data):
+    mapped = mmap.mmap(-1, len(data))
+    mapped.write(data)
+    mapped.seek(0)
+    return mapped
+
+
+BUFFERS = {
+    "array": lambda data: array.array("b", data),
+    "numpy": lambda data: np.frombuffer(data, np.uint8),
+    "numpy, words in rows": lambda data: np.frombuffer(data, np.int16).reshape(2, -1),
+    "pyarrow": lambda data: pytest.importorskip("pyarrow").py_buffer(data),
+    "mapped": _mapped,
+}
+
+
+@pytest.mark.parametrize("lend", BUFFERS.values(), ids=BUFFERS)
+def test_a_buffer_of_any_library_is_bytes(lend):
+    data = bytes(range(256))
+    source = open_source(lend(data))
+    assert (256, data[3:9]) == (source.nbytes, bytes(source.read_at(3, 6)))
+
+
+def test_a_buffer_in_pieces_is_a_type_error():
+    with pytest.raises(TypeError, match="expected bytes one after the other, found ndarray with gaps"):
+        open_source(np.zeros(8, np.uint8)[::2])
 
 
 def test_a_path_that_is_not_there_stays_an_os_error(tmp_path):

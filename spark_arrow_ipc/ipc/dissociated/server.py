@@ -43,7 +43,7 @@ _JOIN_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 0.1
 """Between two attempts to accept where descriptors are used up."""
 
-Servable: TypeAlias = Openable | Iterable[RecordBatch] | OpenTable | TableSource
+Servable: TypeAlias = "Openable | Iterable[RecordBatch] | OpenTable | TableSource"
 """What `ipc.open` opens, record batches, or a function that opens a table for each client."""
 
 KEEP_NBYTES: Final = 256 << 20
@@ -328,7 +328,7 @@ def _source(table: Servable, limits: Limits) -> TableSource:
         or hasattr(table, "read")
     ):
         return FileTable(cast("Openable", table), limits)
-    batches = tuple(table)
+    batches = tuple(cast("Iterable[RecordBatch]", table))
     if not batches:
         raise OptionError(expected="at least one record batch, whose schema is sent", found="none")
     return BatchesTable(batches)
