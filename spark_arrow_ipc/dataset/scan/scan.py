@@ -60,7 +60,7 @@ __all__ = ["PLANNED_ONCE", "ScanOptions", "ScannedBatch", "ScannedFile", "Select
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
-PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again"
+PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again, or CREATE OR REPLACE TEMPORARY VIEW"
 """What to do about a file of a batch read that changed."""
 
 
