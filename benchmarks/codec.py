@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import RecordBatch
 from spark_arrow_ipc.ipc.body import BodyRanges
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.projection import Validation
@@ -164,12 +165,40 @@ def writing(repeats: int, batches: int) -> Iterator[Figure]:
         )
 
 
+def unifying(repeats: int) -> Iterator[Figure]:
+    """A file of 20 record batches, each with a dictionary of its own of up to 50,000 values."""
+    random = np.random.default_rng(0)
+    for name, most in (("different", 10_000_000), ("of 60,000", 60_000)):
+        drawn = [random.integers(0, most, 50_000) for _ in range(20)]
+        for kind, arrays in (
+            ("strings", [pa.array([f"value-{number}" for number in numbers]) for numbers in drawn]),
+            ("numbers", [pa.array(numbers) for numbers in drawn]),
+        ):
+            batches = [pa.record_batch([array.dictionary_encode()], names=["d"]) for array in arrays]
+            decoded = [RecordBatch.from_arrow(batch) for batch in batches]
+            seconds = cpu(
+                repeats,
+                lambda decoded=decoded: ipc.write(io.BytesIO(), decoded),
+                lambda batches=batches: unified_by_pyarrow(batches),
+            )
+            yield Figure(f"unify 20 dictionaries of {kind}, {name}, us", *seconds, "no bar")
+
+
+def unified_by_pyarrow(batches: list[pa.RecordBatch]) -> bytes:
+    whole = pa.Table.from_batches(batches).unify_dictionaries()
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, whole.schema) as writer:
+        writer.write_table(whole)
+    return sink.getvalue()
+
+
 def figures(repeats: int, batches: int, tiny_batches: int, columns: int) -> Iterator[Figure]:
     """All figures, one after the other."""
     yield from reading(repeats, batches)
     yield from tiny(min(repeats, 3), tiny_batches)
     yield from wide(min(repeats, 3), columns)
     yield from writing(repeats, max(1, batches // 3))
+    yield from unifying(repeats)
 
 
 def main() -> None:

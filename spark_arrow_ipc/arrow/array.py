@@ -57,6 +57,14 @@ class Array(ArrayData):
 
         return capsules.array_capsules(self, Field("", self.type))
 
+    def __arrow_c_device_array__(
+        self, requested_schema: object | None = None, **others: object
+    ) -> tuple[object, object]:
+        """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
+        from spark_arrow_ipc.arrow.c_data import capsules
+
+        return capsules.device_array_capsules(self, Field("", self.type), others)
+
     def to_pylist(self) -> list[Any]:
         """Return the slots as Python values, like pyarrow's ``to_pylist``. Costs Python time a slot."""
         return to_pylist.to_pylist(self)

@@ -136,6 +136,15 @@ class RecordBatch:
         field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
         return capsules.array_capsules(self.as_structs(), field)
 
+    def __arrow_c_device_array__(
+        self, requested_schema: object | None = None, **others: object
+    ) -> tuple[object, object]:
+        """Return what `__arrow_c_array__` returns, for consumers that ask on which device the memory is: the CPU."""
+        from spark_arrow_ipc.arrow.c_data import capsules
+
+        field = capsules.requested_struct(self.schema.fields, self.schema.custom_metadata, requested_schema)
+        return capsules.device_array_capsules(self.as_structs(), field, others)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule of a stream of this one batch, for those that take tables; as `__arrow_c_array__`."""
         from spark_arrow_ipc.arrow.c_data import capsules

@@ -13,5 +13,5 @@ import codec
 
 def test_every_figure_is_measured_and_printed():
     found = list(codec.figures(repeats=1, batches=3, tiny_batches=5, columns=20))
-    assert 13 == len(found)
+    assert 17 == len(found)
     assert all(figure.ours >= 0 and figure.bar and figure.name in figure.line() for figure in found)

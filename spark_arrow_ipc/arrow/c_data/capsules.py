@@ -5,12 +5,12 @@ https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
-from spark_arrow_ipc.arrow.c_data.export_arrays import array_capsule
+from spark_arrow_ipc.arrow.c_data.export_arrays import array_capsule, device_array_capsule
 from spark_arrow_ipc.arrow.c_data.import_arrays import array_of_capsule
 from spark_arrow_ipc.arrow.c_data.schemas import (
     check_requested,
@@ -26,6 +26,7 @@ __all__ = [
     "ArrowStreamExportable",
     "array_capsules",
     "array_from",
+    "device_array_capsules",
     "field_capsule",
     "requested_struct",
     "stream_capsule",
@@ -67,6 +68,21 @@ def requested_struct(
 def array_capsules(array: ArrayData, field: t.Field) -> tuple[object, object]:
     """Return the capsules of an array and of its type."""
     return field_capsule(field), array_capsule(array)
+
+
+def device_array_capsules(array: ArrayData, field: t.Field, others: Mapping[str, object]) -> tuple[object, object]:
+    """Return the capsules of an array in the memory of the CPU, and of its type.
+
+    Raises
+    ------
+    NotImplementedError
+        `others`, what the consumer asked for by names of later versions of the interface, is not None throughout.
+    """
+    if any(value is not None for value in others.values()):
+        raise NotImplementedError(
+            f"expected no other arguments of the Arrow PyCapsule interface, found {', '.join(others)}"
+        )
+    return field_capsule(field), device_array_capsule(array)
 
 
 def array_from(source: Any, make: Callable[..., _A]) -> tuple[t.Field, _A]:

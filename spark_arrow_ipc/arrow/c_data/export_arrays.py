@@ -21,11 +21,11 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.c_data.exports import Block, Exporter
-from spark_arrow_ipc.arrow.c_data.structs import ARRAY, Addresses, address_of
+from spark_arrow_ipc.arrow.c_data.structs import ARRAY, DEVICE, DEVICE_ARRAY, Addresses, address_of
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, SLOTS, BufferLayout, Role, bit_width_of, needed_nbytes
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = ["array_capsule", "export_array"]
+__all__ = ["array_capsule", "device_array_capsule", "export_array"]
 
 _POINTER: Final = struct.Struct("P")
 _WIDEST: Final = 8
@@ -39,6 +39,10 @@ _ROWS: Final = {
     for type_, layout in LAYOUTS.items()
 }
 """By type class, for each buffer: its layout, the bits of a slot (None: those of the type), and extra slots."""
+
+_CPU: Final = 1
+_NO_NUMBER: Final = -1
+"""``ARROW_DEVICE_CPU``, and the number of a device that has none."""
 
 _EMPTY: Final = np.zeros(8, np.uint64)
 """Stands for buffers without bytes."""
@@ -63,6 +67,15 @@ def array_capsule(array: ArrayData) -> object:
     """
     block = _lay_out(array)
     return _EXPORTER.capsule(block.base, block)
+
+
+def device_array_capsule(array: ArrayData) -> object:
+    """Return a capsule named ``arrow_device_array``, of the memory of the CPU. As `array_capsule`."""
+    memory = bytearray(ARRAY.nbytes + DEVICE.size)
+    DEVICE.pack_into(memory, ARRAY.nbytes, _NO_NUMBER, _CPU, 0, 0, 0, 0)
+    address = address_of(memory)
+    export_array(array, address)
+    return _DEVICE_EXPORTER.capsule(address, memory)
 
 
 def export_array(array: ArrayData, target: int) -> None:
@@ -192,3 +205,4 @@ _EMPTY_ADDRESS: Final = _address_of(_EMPTY)
 
 
 _EXPORTER: Final = Exporter(ARRAY)
+_DEVICE_EXPORTER: Final = Exporter(DEVICE_ARRAY)

@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 __all__ = [
     "ARRAY",
     "ARRAY_CAPSULE",
+    "DEVICE",
+    "DEVICE_ARRAY",
     "SCHEMA",
     "SCHEMA_CAPSULE",
     "STREAM",
@@ -138,6 +140,10 @@ STREAM_CAPSULE: Final = b"arrow_array_stream"
 SCHEMA: Final = Structure("@3P2q4P", ArrowSchema._fields, SCHEMA_CAPSULE)
 ARRAY: Final = Structure("@5q5P", ArrowArray._fields, ARRAY_CAPSULE)
 STREAM: Final = Structure("@5P", ArrowArrayStream._fields, STREAM_CAPSULE)
+DEVICE_ARRAY: Final = Structure("@5q5P", ArrowArray._fields, b"arrow_device_array")
+"""The array at the beginning of ``struct ArrowDeviceArray``; `DEVICE` is the rest."""
+DEVICE: Final = struct.Struct("@qiP3q")
+"""The number and kind of a device, an event to wait for, and what is reserved."""
 
 
 def read_schema(address: int) -> ArrowSchema:
@@ -261,7 +267,7 @@ def keep_for_ever(value: _T) -> _T:
     return value
 
 
-_NAMES: Final = keep_for_ever({s.capsule: ctypes.c_char_p(s.capsule) for s in (SCHEMA, ARRAY, STREAM)})
+_NAMES: Final = keep_for_ever({s.capsule: ctypes.c_char_p(s.capsule) for s in (SCHEMA, ARRAY, STREAM, DEVICE_ARRAY)})
 
 
 def new_capsule(structure: Structure, address: int, destructor: int) -> object:

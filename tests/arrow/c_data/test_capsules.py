@@ -1,5 +1,6 @@
 """Every type there and back through other libraries, and the methods that they ask for."""
 
+import gc
 import warnings
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Array, RecordBatch, RecordBatchStream, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.c_data import schemas
+from spark_arrow_ipc.arrow.c_data.exports import live_structures
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.swap import NATIVE
 
@@ -185,6 +187,38 @@ def test_an_array_lends_itself():
     assert VALUES["l"] == pa.array(array).to_pylist()
     assert VALUES["l"] == Array.from_arrow(pa.array(array)).to_pylist()
     assert t.list_(t.int32) == schemas.field_from(array).type
+
+
+class OnADevice:
+    """Lends by the method of devices alone."""
+
+    def __init__(self, lent):
+        self.lent = lent
+
+    def __arrow_c_device_array__(self, requested_schema=None, **others):
+        return self.lent.__arrow_c_device_array__(requested_schema, **others)
+
+
+DEVICE_TAKERS = [
+    ("a batch", lambda: pa.record_batch(OnADevice(BATCH)).to_pydict(), VALUES),
+    ("an array", lambda: pa.array(OnADevice(BATCH.column("l"))).to_pylist(), VALUES["l"]),
+    ("nobody", lambda: BATCH.__arrow_c_device_array__() and None, None),
+]
+
+
+@pytest.mark.parametrize(("take", "expected"), [c[1:] for c in DEVICE_TAKERS], ids=[c[0] for c in DEVICE_TAKERS])
+def test_what_asks_for_a_device_gets_the_memory_of_the_cpu_and_gives_it_back(take, expected):
+    gc.collect()
+    before = live_structures()
+    assert expected == take()
+    gc.collect()
+    assert before == live_structures()
+
+
+def test_arguments_of_a_later_interface_are_refused_unless_they_are_none():
+    assert 2 == len(BATCH.__arrow_c_device_array__(None, stream=None))
+    with pytest.raises(NotImplementedError, match="found stream"):
+        BATCH.__arrow_c_device_array__(None, stream=1)
 
 
 def test_the_machine_is_little_endian_as_the_files():
