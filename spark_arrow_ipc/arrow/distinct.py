@@ -148,19 +148,17 @@ def _mixed(words: Words) -> Words:
     return words ^ words >> np.uint64(31)
 
 
-def _keys(count: int) -> Words:
-    """Return the keys of this process: as many as words or elements of one slot."""
-    return _mixed(np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _SEED)
+def _keys(numbers: Slots) -> Words:
+    """Return the keys of this process, by the numbers of words or elements in a slot."""
+    return _mixed(numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _SEED)
 
 
-_FEW_KEYS: Final = _keys(1024)
+_FEW_KEYS: Final = _keys(np.arange(1024))
 _OF_NULL, _OF_SIZE = _FEW_KEYS[0], _FEW_KEYS[1] | np.uint64(1)
 
 
 def _keys_of(numbers: Slots) -> Words:
-    most = int(numbers.max(initial=0)) + 1
-    keys: Words = (_FEW_KEYS if most <= len(_FEW_KEYS) else _keys(most))[numbers]
-    return keys
+    return _FEW_KEYS[numbers] if int(numbers.max(initial=0)) < len(_FEW_KEYS) else _keys(numbers)
 
 
 def _summed(values: Words, sizes: Slots) -> Words:
@@ -218,10 +216,10 @@ def _of_ranges(region: Any, starts: Slots, sizes: Slots) -> Words:
             return _mixed(found)
         found[rest] += _product(words_at(region, starts[rest] + before, sizes[rest] - before), _FEW_KEYS[word])
     words = np.maximum((sizes[rest] + WORD_NBYTES - 1 >> 3) - FEW_WORDS, 0)
-    for start, stop, of_range, element in ranges_in_pieces(words):
+    for start, stop, own, of_range, element in ranges_in_pieces(words):
         done, of_slot = element + FEW_WORDS << 3, rest[of_range]
         word_of_each = words_at(region, starts[of_slot] + done, sizes[of_slot] - done)
-        found[rest[start:stop]] += _summed(_product(word_of_each, _keys_of(element + FEW_WORDS)), words[start:stop])
+        found[rest[start:stop]] += _summed(_product(word_of_each, _keys_of(element + FEW_WORDS)), own)
     return _mixed(found)
 
 
@@ -239,10 +237,10 @@ def _product(words: Words, keys: Words | np.uint64) -> Words:
 def _of_lists(array: ArrayData, slots: Slots) -> Words:
     starts, sizes = ELEMENTS[type(array.type)](array, slots)
     found = sizes.astype(np.uint64) * _OF_SIZE
-    for start, stop, of_range, element in ranges_in_pieces(sizes):
+    for start, stop, own, of_range, element in ranges_in_pieces(sizes):
         of_elements = _hashes(array.children[0], starts[of_range] + element)
         # Odd, so that no bit of an element is lost.
-        found[start:stop] += _summed(of_elements * (_keys_of(element) | np.uint64(1)), sizes[start:stop])
+        found[start:stop] += _summed(of_elements * (_keys_of(element) | np.uint64(1)), own)
     return _mixed(found)
 
 

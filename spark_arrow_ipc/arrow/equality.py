@@ -92,22 +92,21 @@ def words_at(region: npt.NDArray[np.uint8], starts: Slots, nbytes: Slots) -> Wor
     return words
 
 
-def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots]]:
-    """Yield the elements of ranges, about a million at a time, but whole ranges.
+def ranges_in_pieces(sizes: Slots) -> Iterator[tuple[int, int, Slots, Slots, Slots]]:
+    """Yield the elements of ranges, a quarter of a million at a time, so that one long range needs no more memory.
 
-    Each piece is the numbers of its first range and of that behind it, and for each element the number of its range
-    and its own in the range.
+    Each piece is the numbers of its first range and of that behind its last, how many elements of each of them it has,
+    and for each element the number of its range and its own in the range.
     """
-    total = np.cumsum(sizes)
-    start = 0
-    while start < len(sizes):
-        done = int(total[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(total, done + 16 * CHUNK_SLOTS, "right")), start + 1)
-        own = sizes[start:stop]
-        of_range = np.repeat(np.arange(start, stop), own)
-        element = np.arange(len(of_range)) - np.repeat(np.cumsum(own) - own, own)
-        yield start, stop, of_range, element
-        start = stop
+    stops = np.cumsum(sizes)
+    count = int(stops[-1]) if len(sizes) else 0
+    for begin in range(0, count, 16 * CHUNK_SLOTS):
+        end = min(begin + 16 * CHUNK_SLOTS, count)
+        first, behind = int(np.searchsorted(stops, begin, "right")), int(np.searchsorted(stops, end)) + 1
+        starts = stops[first:behind] - sizes[first:behind]
+        own = np.minimum(stops[first:behind], end) - np.maximum(starts, begin)
+        of_range = np.repeat(np.arange(first, behind), own)
+        yield first, behind, own, of_range, np.arange(begin, end) - np.repeat(starts, own)
 
 
 def differs(a: ArrayData, i: Slots, b: ArrayData, j: Slots) -> Bools:
@@ -238,7 +237,7 @@ def _unequal_ranges(a_size: Slots, b_size: Slots, unequal: Callable[[Slots, Slot
         From numbers of pairs, and of elements in their ranges, to True for each element that differs.
     """
     found: Bools = a_size != b_size
-    for _, __, pair, element in ranges_in_pieces(np.where(found, 0, a_size)):
+    for *_, pair, element in ranges_in_pieces(np.where(found, 0, a_size)):
         if len(pair):
             found[pair[unequal(pair, element)]] = True
     return found

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -82,6 +83,32 @@ def test_strings_made_to_collide_do_not(words):
     began = time.process_time()
     distinct.first_equal(array)
     assert time.process_time() - began < 2
+
+
+LONG_NBYTES = 1 << 24
+LONG = {
+    "text": (t.utf8, np.frombuffer(b"x" * LONG_NBYTES, np.uint8)),
+    "list": (t.list_(t.int8), np.arange(LONG_NBYTES, dtype=np.uint64).astype(np.int8)),
+}
+
+
+@pytest.mark.parametrize(("type_", "values"), LONG.values(), ids=LONG)
+@pytest.mark.parametrize("work", [distinct.hashes, distinct.first_equal], ids=["hashed", "compared"])
+def test_a_long_value_takes_no_multiple_of_its_bytes(work, type_, values):
+    """Two slots, each with all the elements but one; the last one has none."""
+    offsets = np.array([0, LONG_NBYTES - 1, 2 * LONG_NBYTES - 2, 2 * LONG_NBYTES - 2], np.int32)
+    twice = np.concatenate([values[:-1], values[:-1]])
+    children = (Array(t.int8, len(twice), 0, (None, memoryview(twice.view(np.uint8)))),) if type_.children else ()
+    buffers = (None, memoryview(offsets.view(np.uint8)), *([] if children else [memoryview(twice)]))
+    array = Array(type_, 3, 0, buffers, children)
+    tracemalloc.start()
+    try:
+        found = work(array).tolist()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found[0] == found[1], found[0] == found[2]) == (True, False)
+    assert most < 2 * LONG_NBYTES
 
 
 def test_lists_of_lists_do_not_collide():

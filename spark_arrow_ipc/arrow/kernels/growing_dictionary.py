@@ -126,7 +126,8 @@ class GrowingDictionary:
             raise
         rename(numbers)
         if len(new):
-            self._append(take(brought, new))
+            is_run = int(new[-1] - new[0]) == len(new) - 1
+            self._append(brought.slice(int(new[0]), len(new)) if is_run else take(brought, new))
             self._in_table = self.length
         return found
 
