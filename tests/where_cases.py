@@ -3,7 +3,9 @@
 A table has a column of every scalar type, some of them as Spark never has them in a file (uint64, nanoseconds,
 dictionaries, UUIDs), and is brought to Spark's types by `conform`, as a read does. It is sorted by one of its columns
 and cut into blocks with statistics; some of its rows stand for hive partitions of their values. Spark evaluates all
-predicates of a table in one job.
+predicates of a table in one job. With ``--settings`` each table has a session of its own: each setting that `where` knows
+at another value than its default, ANSI mode on and off, and six time zones; a predicate is answered as Spark answers it under
+these, or refused by a sentence that names the setting.
 
 The long run, two minutes: ``python tests/where_cases.py --count 10000`` (needs a JVM; ``--seed`` for other ones). It
 prints what was covered and fails where an answer differs or too little was covered.
@@ -14,10 +16,12 @@ import os
 import random
 import sys
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Context, Decimal
+from itertools import count as count_from
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +30,7 @@ from spark_arrow_ipc.dataset import time_zones
 from spark_arrow_ipc.dataset.predicate import prune
 from spark_arrow_ipc.dataset.predicate.bind import bind
 from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS, TIMESTAMP_TYPE, check_settings
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.prune_blocks import block_filter, block_truths
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
@@ -223,6 +228,8 @@ class Coverage:
     skipping_partitions: int = 0
     certain: int = 0
     pairs: Counter = field(default_factory=Counter)
+    answered: Counter = field(default_factory=Counter)
+    by_setting: Counter = field(default_factory=Counter)
 
 
 def quoted(path):
@@ -649,10 +656,13 @@ def readable(array):
     return values or [None]
 
 
-def our_rows(table, text, zone, coverage):
+def our_rows(table, text, zone, coverage, settings=()):
     """Return the rows that match by our filter, after blocks and partitions were skipped."""
     ours = bridge.batch_from_pyarrow(table.file)
-    bound = bind(parse(text), bridge.schema_from_pyarrow(table.conformed.schema).fields, zone)
+    noted = {}
+    fields = bridge.schema_from_pyarrow(table.conformed.schema).fields
+    bound = bind(parse(text, noted), fields, zone, noted=noted)
+    check_settings(noted, lambda name: dict(settings).get(name, SETTINGS[name].default))
     matching = rows_of(compile_filter(bound, table.conformed.schema).filter(table.conformed))
     keep = block_filter(bound, ours.schema, table.statistics)
     truths = block_truths(bound, ours.schema, table.statistics)
@@ -703,23 +713,64 @@ def rows_of(batch):
     return [] if batch is None else batch.column("row").to_pylist()
 
 
-def run(spark, count, seed, coverage):
+ZONES = (ZONE, "UTC", "Europe/Berlin", "Pacific/Apia", "Asia/Kolkata", "+05:30")
+
+
+def other_value(name):
+    """Return a value of a setting that is not its default."""
+    if name == TIMESTAMP_TYPE:
+        return "TIMESTAMP_NTZ"
+    return {"true": "false", "false": "true"}[SETTINGS[name].default]
+
+
+def worlds():
+    """Yield the settings of a session, without end: pairs of a time zone, and settings that have not their defaults."""
+    others = ({}, *({name: other_value(name)} for name in SETTINGS), *(
+        {ANSI: "false", name: other_value(name)} for name in SETTINGS if name != ANSI
+    ))  # fmt: skip
+    # 24 settings and 6 zones: the zone moves on by one each round, so that all pairs are met.
+    for turn in count_from(0):
+        for i, settings in enumerate(others):
+            yield ZONES[(i + turn) % len(ZONES)], settings
+
+
+@contextmanager
+def set_in(spark, zone, settings):
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+        spark.conf.set("spark.sql.session.timeZone", ZONE)
+
+
+def run(spark, count, seed, coverage, *, a_table=PREDICATES_A_TABLE, worlds=lambda: repeat((ZONE, {}))):
     """Compare `count` predicates with Spark's answers; returns the differences in words."""
     r = random.Random(seed)
-    zone = time_zones.zone(ZONE)
     differences = []
-    while coverage.predicates < count:
+    for zone_name, settings in worlds():
+        if coverage.predicates >= count:
+            return differences
+        zone = time_zones.zone(zone_name)
         table = make_table(r)
         columns = column_values(table)
         asked, answers = [], []
-        while len(asked) < min(PREDICATES_A_TABLE, count - coverage.predicates):
+        tried = 0
+        while len(asked) < min(a_table, count - coverage.predicates) and tried < 4 * a_table:
+            tried += 1
             tally = Counter()
             text = make_predicate(r, table, columns, coverage.pairs, tally)
             try:
-                answer = our_rows(table, text, zone, coverage)
+                answer = our_rows(table, text, zone, coverage, settings)
             except OptionError as error:
                 coverage.refused += 1
-                if not is_expected_refusal(error):
+                named = next((name for name in settings if f"the session's setting {name}=" in str(error)), None)
+                if named is not None:
+                    coverage.by_setting[named] += 1
+                elif not is_expected_refusal(error):
                     differences.append(f"{text}: refused: {error}")
                 continue
             asked.append(text)
@@ -727,8 +778,11 @@ def run(spark, count, seed, coverage):
             coverage.pairs += tally
             coverage.selective += ROWS // 100 <= len(answer) <= ROWS - ROWS // 100
         coverage.predicates += len(asked)
-        differences += compare(spark_rows(spark, table, asked), asked, answers)
-    return differences
+        with set_in(spark, zone_name, settings):
+            found = compare(spark_rows(spark, table, asked), asked, answers)
+        differences += [f"{zone_name} {settings}: {words}" for words in found]
+        coverage.answered.update([*settings.items()] * len(asked))
+    raise AssertionError("worlds have an end")
 
 
 EXPECTED_REFUSALS = (
@@ -779,7 +833,7 @@ def frame_of(spark, table):
 
 
 def evaluated(frame, predicates):
-    selected = frame.selectExpr("row", *(f"({text}) AS p{i}" for i, text in enumerate(predicates)))
+    selected = frame.selectExpr("`row`", *(f"({text}) AS p{i}" for i, text in enumerate(predicates)))
     found = selected.toArrow().sort_by("row")
     rows = found.column("row").to_numpy()
     return [
@@ -816,9 +870,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--settings", action="store_true")
     arguments = parser.parse_args()
     coverage = Coverage()
-    differences = run(session(), arguments.count, arguments.seed, coverage)
+    more = {"a_table": 100, "worlds": worlds} if arguments.settings else {}
+    differences = run(session(), arguments.count, arguments.seed, coverage, **more)
     print(
         f"{coverage.predicates:,} predicates, {coverage.refused:,} refused beside them, {len(differences):,} differences"
     )
@@ -829,6 +885,10 @@ def main():
     least = coverage.pairs.most_common()[-5:]
     print(f"{len(coverage.pairs)} pairs of operator and type, the rarest: {least}")
     print(*differences[:50], sep="\n")
+    for (name, value), answered in sorted(coverage.answered.items()):
+        print(f"{name}={value}: {answered:,} answered")
+    for name, refused in sorted(coverage.by_setting.items()):
+        print(f"{name}: {refused:,} refused by its name")
     # Upper and lower case are refused for every table whose strings are not ASCII, which most are.
     usual = [count for (operator, _), count in coverage.pairs.items() if operator != "case"]
     rare = min(usual) < 50 * coverage.predicates / 10_000

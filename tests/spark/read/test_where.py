@@ -42,6 +42,14 @@ def test_500_random_predicates_keep_the_rows_that_spark_keeps(spark):
     assert coverage.skipping_partitions > 100
 
 
+def test_random_predicates_in_other_sessions_are_answered_as_spark_does_or_name_the_setting(spark):
+    """10,000 of them: ``python tests/where_cases.py --settings``."""
+    coverage = cases.Coverage()
+    assert [] == cases.run(spark, 25 * 12, SEED, coverage, a_table=12, worlds=cases.worlds)
+    assert len(coverage.answered) >= 12
+    assert len(coverage.by_setting) >= 6
+
+
 def test_literals_in_zones_whose_tables_differ_are_spark_s_or_refused(spark):
     """All zones: ``python tests/where_zones.py``."""
     coverage = zones.Coverage()
