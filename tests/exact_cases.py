@@ -14,6 +14,7 @@ import struct
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -206,6 +207,13 @@ def leaves(r, type_, storage, length, nulls):
 
 
 def random_table(r, rows, fields):
+    """Return a table; arrays that pyarrow makes of random parts and then calls invalid itself are made again."""
+    while True:
+        with suppress(pa.ArrowInvalid):
+            return made_table(r, rows, fields)
+
+
+def made_table(r, rows, fields):
     columns = [random_array(r, field.type, rows, nulls=0.15 if field.nullable else 0) for field in fields]
     return pa.Table.from_arrays([pa.array(range(rows), pa.int64()), *columns], schema=pa.schema([pa.field("id", pa.int64()), *fields], {"owner": "me"}))  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import follows_its_previous, is_there, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
+from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context, printable
 from spark_arrow_ipc.storage.paths import name_of
 
@@ -60,15 +61,18 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
     path = dataset.record(record.seq)
     with error_context(path=dataset.root):
         made = dataset.storage.put_if_absent(path, data, durable=record.durable)
-    if made and read_head(dataset).seq == record.seq:
+    # A gateway may list a new name late: what was made is there, and what could not be made is made by another.
+    if made and read_head(dataset).seq <= record.seq:
         if follows_its_previous(dataset, record):
             return True
-        if newest_record(dataset)[0].seq == record.seq:  # no other has followed, so the one before it was not pruned
+        if newest_record(dataset)[0].seq <= record.seq:  # no other has followed, so the one before it was not pruned
             _delete_own(dataset, record)
             raise ConcurrentWriteError(
                 f"the directory was removed, or removed and made anew, while the job {record.jobid} ran; nothing is published",
                 path=dataset.root,
             )
+    if not made:
+        _wait_until_listed(dataset, record.seq)
     if _is_in(dataset, record):
         return True
     if made:
@@ -76,6 +80,26 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
         # records, which are never read.
         _delete_own(dataset, record)
     return False
+
+
+def _wait_until_listed(dataset: DatasetDirectory, seq: int) -> None:
+    """Wait until the listing has a record that is there; without it every new one would get the same number.
+
+    Raises
+    ------
+    CommitError
+        The listing does not have it for long.
+    """
+    begun = TIMING.clock()
+    while read_head(dataset).seq < seq and dataset.storage.status(dataset.record(seq)) is not None:
+        if TIMING.clock() - begun >= TIMING.patience_seconds:
+            raise CommitError(
+                f"the commit record number {seq} is there, and the storage's listing has not shown it for "
+                f"{TIMING.patience_seconds:g} s, so that nobody can write: a cache before the storage may do that; nothing is "
+                "published",
+                path=dataset.root,
+            )
+        TIMING.sleep(TIMING.poll_seconds)
 
 
 def _delete_own(dataset: DatasetDirectory, record: Record) -> None:
