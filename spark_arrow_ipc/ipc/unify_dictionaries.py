@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
+from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.ipc.plan import Plan, Step, nested_dictionaries
 from spark_arrow_ipc.ipc.walker import walk_arrays
 
@@ -80,7 +81,7 @@ class UnifiedDictionaries:
 
         Raises
         ------
-        ValueError
+        UnsupportedError
             A dictionary has more values than the field's indices can count, or ordered ones have different orders.
         """
         if not plan.dictionaries:
@@ -107,7 +108,7 @@ class UnifiedDictionaries:
         try:
             positions = growing.add(brought, most_values(step.type), keeps_order=step.type.ordered)
         except ValueError as error:
-            raise ValueError(f"{step.path}: {error}") from error
+            raise UnsupportedError(str(error), field_path=step.path) from None
         if positions is not None:
             array = moved_indices(array, positions)
         # The values of an outer dictionary are compared by what their indices stand for.

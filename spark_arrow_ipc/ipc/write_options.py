@@ -35,7 +35,7 @@ class WriteOptions:
         temporary file; a stream gets each dictionary before its first batch. ``delta``: nothing waits, the first
         dictionary is written before its first use, and later values as deltas, which not every reader knows (polars).
         Dictionaries inside of dictionaries have no deltas, which pyarrow refuses: with them a file is written as by
-        ``unify``. Ordered dictionaries that do not continue one another are a ValueError, except in a stream by ``unify``.
+        ``unify``. Ordered dictionaries that do not continue one another are an error, except in a stream by ``unify``.
     alignment
         Bytes: buffers begin at multiples of it; a multiple of 8, at most 64.
     metadata_version

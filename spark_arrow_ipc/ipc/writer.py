@@ -147,8 +147,11 @@ class Writer:
         Raises
         ------
         ValueError
-            The batch's names or types are not those of the writer's schema, a dictionary has more values than
-            the field's indices can count, there is custom metadata that the format cannot hold, or the writer is closed.
+            The batch's names or types are not those of the writer's schema, there is custom metadata that the format
+            cannot hold, or the writer is closed.
+        UnsupportedError
+            The batches bring dictionaries of which one cannot be made: there are more values than the field's indices
+            can count, or their order has a meaning and would be lost. The writer goes on.
         """
         self._check_open()
         if not isinstance(batch, RecordBatch):

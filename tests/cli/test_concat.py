@@ -89,6 +89,37 @@ def test_nothing_is_overwritten_and_a_failure_leaves_nothing(capsys, tmp_path):
     assert {"1", "out"} == {path.name for path in tmp_path.iterdir()}
 
 
+UNJOINABLE = {
+    "an order that has a meaning": ("ac", "ca", True, "ordered dictionaries that do not continue one another"),
+    "more values than indices": (
+        "".join(map(chr, range(0x4E00, 0x4E64))), "".join(map(chr, range(0x5E00, 0x5E64))), False, "200 different values",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["concat", "convert", "repair", "rewrite"])
+@pytest.mark.parametrize(("first", "second", "ordered", "words"), UNJOINABLE.values(), ids=UNJOINABLE)
+def test_dictionaries_of_which_one_cannot_be_made_are_one_line(
+    capsys, tmp_path, command, first, second, ordered, words
+):
+    """A stream may have one for each batch, a file has one; repair has a torn stream."""
+    index = pa.array([0], pa.int8())
+    batches = [
+        pa.record_batch({"d": pa.DictionaryArray.from_arrays(index, pa.array(list(words)), ordered=ordered)})
+        for words in (first, second)
+    ]
+    source, target = tmp_path / "in.arrows", tmp_path / "out.arrow"
+    with pa.ipc.new_stream(str(source), batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    if command == "repair":
+        source.write_bytes(source.read_bytes()[:-8] + b"\xff\xff\xff\xff\x20")
+    assert 1 == main([command, str(source), str(target)])
+    assert words in (said := capsys.readouterr().err)
+    assert 1 == said.count("\n")
+    assert [source] == [path for path in tmp_path.iterdir() if path.is_file()]
+
+
 def test_footer_pairs_that_all_have_are_kept_save_our_own(capsys, tmp_path):
     table = pa.table({"a": [1]})
     one = write(tmp_path / "1", table, metadata={"k": "v", "only": "1", "spark_arrow_ipc.statistics": "old"})

@@ -12,6 +12,7 @@ from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, equality
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import compare, growing_dictionary, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.ipc import sinks
 
 pa = pytest.importorskip("pyarrow")
@@ -54,7 +55,9 @@ def test_more_values_than_indices_can_count_is_refused_and_the_writer_is_sound()
     file = io.BytesIO()
     with ipc.create(file, ENCODED) as sink:
         sink.write(encoded(many, 99))
-        with pytest.raises(ValueError, match="d: the batches bring 200 different values, and its indices count 128"):
+        with pytest.raises(
+            UnsupportedError, match="d: the batches bring 200 different values, and its indices count 128"
+        ):
             sink.write(encoded([chr(0x5E00 + i) for i in range(100)], 0))
         sink.write(encoded(many[::-1], 0))
     assert [many[99], many[99]] == read_by_pyarrow(file.getvalue())["d"].to_pylist()
@@ -72,7 +75,7 @@ def test_an_order_that_has_a_meaning_is_kept_or_refused(later, refused, options)
         for indices, words in zip(given, ["ac", later], strict=True)
     ]
     if refused:
-        with pytest.raises(ValueError, match="d: the batches bring ordered dictionaries that do not continue"):
+        with pytest.raises(UnsupportedError, match="d: the batches bring ordered dictionaries that do not continue"):
             written(batches, **options)
     else:
         found = read_by_pyarrow(written(batches, **options))["d"].combine_chunks()
