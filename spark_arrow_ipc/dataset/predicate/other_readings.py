@@ -111,6 +111,8 @@ def _legacy_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
             return other
         if isinstance(one, t.Utf8) and isinstance(other, t.Int | t.FloatingPoint):
             return other
+        if isinstance(one, t.Utf8) and isinstance(other, t.Decimal) and other.scale == 0:
+            return other
     return common_type(left, right)
 
 
