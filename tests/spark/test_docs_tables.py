@@ -1,11 +1,12 @@
 """The tables of the documentation are those of the code."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from spark_arrow_ipc.spark.docs_tables import TABLES, options_table, refreshed
-from spark_arrow_ipc.spark.options.options import WRITING
+from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["options.md", "types.md"]
@@ -34,3 +35,10 @@ def test_the_table_of_a_side_has_its_options_only():
     table = options_table(WRITING)
     assert "| `compression` | `lz4` |" in table
     assert "maxPartitionBytes" not in table
+
+
+def test_every_option_of_a_stream_has_its_row_in_the_table_of_restarts():
+    text = (DOCS / "streaming.md").read_text(encoding="utf-8")
+    table = text.partition("<!-- begin options on a restart -->")[2].partition("<!-- end")[0]
+    names = [name for line in table.splitlines()[3:] for name in re.findall("`(.+?)`", line.split("|")[1])]
+    assert sorted(names) == sorted(option.name for option in (*READING, *STREAMING))

@@ -13,11 +13,11 @@ a mode uses it: its keys, the type of each value, the range of each number and t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
 
-__all__ = ["MAX_OFFSET_CHARS", "VERSION", "Offset", "OffsetValues", "make_offset", "mode_of_offset"]
+__all__ = ["MAX_OFFSET_CHARS", "VERSION", "Offset", "OffsetValues", "make_offset", "mode_of_offset", "refuse_change"]
 
 VERSION: Final = 1
 """Of the form of all offsets. A change that older releases cannot read adds one."""
@@ -62,6 +62,21 @@ def mode_of_offset(offset: object) -> str:
     return mode
 
 
+def refuse_change(option: str, before: str, now: str, why: str, *, path: str | None = None) -> NoReturn:
+    """Refuse another value of an option than the query had before its restart.
+
+    Raises
+    ------
+    StreamOffsetError
+        Always.
+    """
+    raise StreamOffsetError(
+        f"this query began with {option}={cut_repr(before)}, and now has {option}={cut_repr(now)}: {why}; give the old value "
+        "again, or the new one with a new checkpoint (and a new sourceLog, if there is one)",
+        path=path,
+    )
+
+
 class OffsetValues:
     """The checked values of an offset.
 
@@ -72,7 +87,9 @@ class OffsetValues:
     mode
         The mode that reads it.
     names
-        All names of the mode's own values; none may be missing, and there are no others.
+        All names of the mode's own values; none may be missing.
+    optional
+        Names that offsets of earlier releases lack. There are no others.
 
     Raises
     ------
@@ -80,7 +97,7 @@ class OffsetValues:
         It is no offset of this package, of another mode or a later release, or its names are others.
     """
 
-    def __init__(self, offset: object, mode: str, names: tuple[str, ...]) -> None:
+    def __init__(self, offset: object, mode: str, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
         made_by = mode_of_offset(offset)
         assert isinstance(offset, Mapping)
         if made_by != mode:
@@ -88,12 +105,22 @@ class OffsetValues:
                 f"the checkpoint of this query was made in the mode {cut_repr(made_by)}, and its options now ask for the "
                 f"mode {mode!r}; give the options of its first start again, or a new checkpoint"
             )
-        if set(offset) != {*_COMMON, *names}:
+        if set(offset).difference(optional) != {*_COMMON, *names}:
             raise StreamOffsetError(
                 expected=f"an offset with {', '.join([*_COMMON, *names])}",
                 found=f"the names {cut_repr(sorted(map(str, offset)))}",
             )
         self._offset = offset
+
+    def optional_string(self, name: str, *, max_chars: int) -> str | None:
+        """Return a string of at most `max_chars`; None if an earlier release made the offset without it.
+
+        Raises
+        ------
+        StreamOffsetError
+            It is something else.
+        """
+        return self.string(name, max_chars=max_chars) if name in self._offset else None
 
     def integer(self, name: str, *, least: int = 0, most: int = _MOST) -> int:
         """Return an integer of `least` to `most`.

@@ -24,6 +24,7 @@ from spark_arrow_ipc.dataset.stream.file_list import files_from_json, files_to_j
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.seen import Hashes, SeenFiles, hashes_of, seconds_of
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
+from spark_arrow_ipc.dataset.stream.offsets import refuse_change
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -158,6 +159,7 @@ class SourceLog:
             "after": entry.after,
             "low": entry.low,
         }
+            "fileNameOnly": self._name_only,
         data = json.dumps(value | files_to_json(entry.batch) | {"skipped": entry.skipped.to_text()}).encode()
         if not self._storage.put_if_absent(path, data, durable=True) and self._storage.read(path, _MOST_NBYTES) != data:
             raise StreamOffsetError(
@@ -239,3 +241,9 @@ class SourceLog:
         except StreamOffsetError as error:
             error.path = path
             raise
+        name_only = value.get("fileNameOnly", self._name_only)  # entries of earlier releases have none
+        if type(name_only) is not bool:
+            raise StreamOffsetError(expected="fileNameOnly of an entry", found=cut_repr(name_only), path=path)
+        if name_only is not self._name_only:
+            before, now = (str(each).lower() for each in (name_only, self._name_only))
+            refuse_change("fileNameOnly", before, now, "files that were read would be read again", path=path)

@@ -10,6 +10,9 @@ a time before that is lost: it is late, and named in a warning.
 Offsets without the hashes would lose files even if none is late, because several files have one time, and random names
 (measured: a cursor of time and path lost 7 of 100 files).
 
+An offset also has the options by which its hashes are made, the paths and `fileNameOnly`: with others the same files would
+have other hashes. Where a path leads to the same directory by links, the files keep the names that they had.
+
 `low` never goes back, whatever the options of a restart say, so that no file is read twice. Times in the future count
 as the present: one file of the year 2099 must not make all others late.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from time import time_ns
 from typing import Final
 
@@ -27,7 +31,7 @@ from spark_arrow_ipc.dataset.stream.clean import Cleaner
 from spark_arrow_ipc.dataset.stream.file_list import files_from_text, files_to_text
 from spark_arrow_ipc.dataset.stream.late_files import LateFiles
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
-from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, Offset, OffsetValues, make_offset
+from spark_arrow_ipc.dataset.stream.offsets import MAX_OFFSET_CHARS, Offset, OffsetValues, make_offset, refuse_change
 from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of, unread
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import LimitError
@@ -39,6 +43,10 @@ WINDOW: Final = "window"
 _SECOND: Final = 1_000_000_000
 _EARLIEST: Final = -(1 << 62)
 _NAMES: Final = ("hwm", "low", "at", "seen", "files")
+_PATH: Final = "path"
+_NAME_ONLY: Final = "fileNameOnly"
+_MOST_PATH_CHARS: Final = 2_000
+"""Longer notes of paths are a digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,8 @@ class _State:
         Files that were read, of those modified since `low`.
     batch
         The files of the batch that ends with this offset.
+    path, name_only
+        The paths, and the option `fileNameOnly`, as texts; None in offsets of earlier releases.
     """
 
     hwm: int = _EARLIEST
@@ -92,6 +102,8 @@ class _State:
     at: int = 0
     seen: SeenFiles = field(default_factory=SeenFiles.empty)
     batch: StreamBatch = field(default_factory=StreamBatch)
+    path: str | None = None
+    name_only: str | None = None
 
     def to_offset(self) -> dict[str, str | int]:
         """Return the offset of this state.
@@ -104,6 +116,8 @@ class _State:
         offset = make_offset(
             WINDOW, hwm=self.hwm, low=self.low, at=self.at, seen=self.seen.to_text(), files=files_to_text(self.batch)
         )
+        offset |= {} if self.path is None else {_PATH: self.path}
+        offset |= {} if self.name_only is None else {_NAME_ONLY: self.name_only}
         size = len(json.dumps(offset))
         if size > MAX_OFFSET_CHARS:
             raise LimitError(
@@ -116,10 +130,25 @@ class _State:
 
     @classmethod
     def of(cls, offset: Offset) -> _State:
-        values = OffsetValues(offset, WINDOW, _NAMES)
+        values = _values(offset)
         hwm, low = (values.integer(name, least=_EARLIEST) for name in ("hwm", "low"))
         seen = SeenFiles.from_text(values.string("seen"))
-        return cls(hwm, low, values.integer("at"), seen, files_from_text(values.string("files")))
+        path = values.optional_string(_PATH, max_chars=_MOST_PATH_CHARS)
+        name_only = values.optional_string(_NAME_ONLY, max_chars=5)
+        return cls(hwm, low, values.integer("at"), seen, files_from_text(values.string("files")), path, name_only)
+
+
+def _values(offset: Offset) -> OffsetValues:
+    return OffsetValues(offset, WINDOW, _NAMES, (_PATH, _NAME_ONLY))
+
+
+def _note_of(paths: Sequence[str]) -> str:
+    """Return a short text of the paths of a source."""
+    text = ", ".join(paths)
+    if len(text) <= _MOST_PATH_CHARS:
+        return text
+    digest = blake2b("\0".join(paths).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{len(paths)} paths with the digest {digest}"
 
 
 class WindowMode:
@@ -154,11 +183,13 @@ class WindowMode:
         self._newest: tuple[Offset, _State] | None = None
         self._late = LateFiles(waiting.source.storage, options.lateness)
         self._looked_at = 0
+        source = waiting.source
+        self._path = _note_of([source.storage.resolve(path) for path in source.paths])
 
     def initial(self) -> Offset:
         """Return the offset of nothing read; or with `from_latest` of everything that is there."""
         if self._initial is None:
-            state = _State()
+            state = self._noted(_State())
             if self._options.from_latest:
                 at = self._clock()
                 files, _ = self._waiting.source.look()
@@ -194,7 +225,7 @@ class WindowMode:
         """Return the files in the second offset; it must be the one after the first."""
         if start == end:
             return StreamBatch()
-        OffsetValues(start, WINDOW, _NAMES)
+        _values(start)
         return _State.of(end).batch
 
     def committed(self, end: Offset) -> None:
@@ -213,9 +244,36 @@ class WindowMode:
     def _state(self, start: Offset) -> _State:
         """Read an offset. If it is not the one that this process made last, what is known goes with it."""
         if self._newest is None or self._newest[0] != start:
-            self._newest = start, _State.of(start)
+            self._newest = start, self._noted(_State.of(start))
             self._waiting.forget()
         return self._newest[1]
+
+    def _noted(self, state: _State) -> _State:
+        """Return a state with the options that its hashes depend on.
+
+        Raises
+        ------
+        StreamOffsetError
+            They are others than the query began with.
+        """
+        name_only = str(self._options.name_only).lower()
+        if state.name_only not in (None, name_only):
+            refuse_change(_NAME_ONLY, str(state.name_only), name_only, "files that were read would be read again")
+        if state.path is not None and state.path != self._path:
+            if not self._is_other_name(state.path):
+                why = "files of another directory that are older than lateWindow would never be read"
+                refuse_change(_PATH, state.path, self._path, why)
+            self._waiting.source.paths = (state.path,)
+            self._path = state.path
+        return replace(state, path=self._path, name_only=name_only)
+
+    def _is_other_name(self, path: str) -> bool:
+        """Return whether a path leads by links to where the source's one path does, and may stand for it."""
+        source = self._waiting.source
+        if len(source.paths) != 1 or source.base_path is not None or self._cleaner is not None:
+            return False  # basePath and cleanSource go by the name that is given now
+        storage = source.storage
+        return storage.resolve(path) == path and storage.real_path(path) == storage.real_path(self._path)
 
     def _new(self, files: Sequence[DataFile], state: _State) -> list[DataFile]:
         """Return the files that were not read and are not late; warn of those that are."""
@@ -243,4 +301,4 @@ class WindowMode:
         low = max(state.low, low if waits_from is None else min(low, waits_from))
         hashes = hashes_of((file.path for file in batch.files), name_only=self._options.name_only)
         seen = state.seen.joined(hashes, seconds_of(batch.files)).since(low)
-        return _State(hwm, low, at, seen, batch)
+        return replace(state, hwm=hwm, low=low, at=at, seen=seen, batch=batch)

@@ -61,6 +61,7 @@ DAMAGES = [
     lambda value: json.dumps(value | {"after": "x"}),
     lambda value: json.dumps(value | {"after": -2}),
     lambda value: json.dumps(value | {"low": None}),
+    lambda value: json.dumps(value | {"fileNameOnly": 0}),
     lambda value: json.dumps(value | {"skipped": "!"}),
     lambda value: json.dumps(value | {"files": [[0, "../a", 1, 1]]}),
 ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_arrow_ipc.errors import FileChangedError, OptionError
+from spark_arrow_ipc.errors import FileChangedError, OptionError, StreamOffsetError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
@@ -385,3 +385,54 @@ def test_a_mistake_in_a_stream_with_a_schema_reaches_the_person(spark, tmp_path)
         StreamingQueryException, match=r"OptionError: there is no option colums; did you mean columns\n"
     ):
         query.awaitTermination(60)
+
+
+CHANGES = [
+    # options at first, options after the restart, and what a change is told; None if the query goes on
+    ({"path": "in"}, {"path": "other"}, r"path='.*in', and now has path='.*other'"),
+    ({"path": "in"}, {"path": "in/*"}, "path="),
+    ({"path": "in"}, {"path": "link"}, None),
+    ({"path": "link"}, {"path": "in"}, None),
+    ({"path": "link"}, {"path": "other"}, "path="),
+    ({"path": "in"}, {"path": "link", "cleanSource": "delete"}, "path="),
+    ({"path": "in"}, {"fileNameOnly": "true"}, "fileNameOnly='false', and now has fileNameOnly='true'"),
+    ({"path": "in", "fileNameOnly": "true"}, {"fileNameOnly": "false"}, "fileNameOnly="),
+    ({"path": "in", "sourceLog": "log"}, {"fileNameOnly": "true"}, "fileNameOnly='false', and now has"),
+    ({"path": "in", "sourceLog": "log"}, {"path": "other"}, "a log is for one source"),
+    ({"path": "in"}, {"sourceLog": "log"}, "made in the mode 'window'"),
+    ({"path": "in"}, {"lateWindow": "9h", "latestFirst": "true", "recursiveFileLookup": "true"}, None),
+]
+
+
+@pytest.mark.parametrize(("first", "then", "message"), CHANGES)
+def test_options_that_offsets_depend_on_do_not_change_on_a_restart(tmp_path, first, then, message):
+    drop(tmp_path / "in" / "0.arrow", 0)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    placed = [
+        {k: str(tmp_path / v) if k in ("path", "sourceLog") else v for k, v in given.items()} for given in (first, then)
+    ]
+    query = Query(placed[0].pop("path"), recursiveFileLookup="true", **placed[0])
+    assert [(0,)] == query.next()
+    query.restart(**placed[1])
+    drop(tmp_path / "in" / "1.arrow", 1)
+    if message is None:
+        assert [[(1,)], None] == [query.next(), query.next()]
+        query.restart()
+        assert query.next() is None
+        return
+    with pytest.raises(StreamOffsetError, match=message):
+        query.next()
+
+
+def test_an_offset_of_an_earlier_release_goes_on(tmp_path):
+    drop(tmp_path / "0.arrow", 0)
+    query = Query(tmp_path)
+    query.next()
+    old = json.loads(query.offsets[-1])
+    query.offsets[-1] = json.dumps({k: v for k, v in old.items() if k not in ("path", "fileNameOnly")})
+    query.restart()
+    drop(tmp_path / "1.arrow", 1)
+    assert [(1,)] == query.next()
+    noted = json.loads(query.offsets[-1])
+    assert (str(tmp_path), "false") == (noted["path"], noted["fileNameOnly"])
