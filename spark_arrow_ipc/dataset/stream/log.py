@@ -7,10 +7,14 @@ number. Any file that is not in the log is new, whatever its time: nothing is la
 
 A process that dies after it wrote an entry leaves one that Spark does not know. The next one finds an entry after its
 start and returns that, without a look at the directory; otherwise the log and Spark's offsets would disagree for ever.
+
+Each offset has the id of its query, made before the first one. The first query of which Spark hands back an offset of an
+entry owns the log, and any other is refused: the log of a new checkpoint has no owner.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import time_ns
@@ -85,11 +89,13 @@ class LogMode:
         self._cleaner = cleaner
         self._clock = clock
         self._is_loaded = False
+        self._id = uuid.uuid4().hex
+        self._owned_by: str | None = None
         self._late = LateFiles(waiting.source.storage, f"maxFileAge={options.max_age_seconds}s")
 
     def initial(self) -> Offset:
         """Return the offset before the first entry."""
-        return make_offset(LOG, log=-1)
+        return make_offset(LOG, log=-1, owner=self._id)
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
         """Return the offset after the next entry: one that is there already, or a new one.
@@ -99,23 +105,28 @@ class LogMode:
         StreamOffsetError
             The log is not that of the checkpoint, or another query writes it.
         """
-        first = _number(start)
+        first, owner = _number(start), _owner(start)
         try:
-            number = self._next(first, limit)
+            number = self._next(first, owner, limit)
         except BaseException:
             # An entry may be there or not: the log has to be read again.
             self._is_loaded = False
             self._waiting.forget()
             raise
-        return start if number == first else make_offset(LOG, log=number)
+        if number == first:
+            return start
+        return make_offset(LOG, log=number) if owner is None else make_offset(LOG, log=number, owner=owner)
 
-    def _next(self, first: int, limit: Limit) -> int:
+    def _next(self, first: int, owner: str | None, limit: Limit) -> int:
         log = self._log
         if not self._is_loaded:
             log.load()
+            if first < 0:
+                log.check_new()
             self._is_loaded = True
         if first > log.last:
             log.entry(first)
+        self._claim(first, owner)
         if first < log.last and limit != ALL_AVAILABLE:
             return first + 1
         if log.last < 0 and self._options.from_latest:
@@ -149,10 +160,17 @@ class LogMode:
         last = _number(end)
         if last < 0:
             return
+        self._claim(last, _owner(end))
         if self._cleaner is not None:
             for number in range(self._log.entry(last).after + 1, last + 1):
                 self._cleaner.clean(self._log.entry(number).batch)
         self._log.prune(last)
+
+    def _claim(self, number: int, owner: str | None) -> None:
+        """See that the log is this query's, once in this process, if Spark has an offset of an entry of it."""
+        if number >= 0 and owner is not None and owner != self._owned_by:
+            self._log.claim(owner)
+            self._owned_by = owner
 
     def backlog(self) -> Backlog:
         """Return the files that were listed and wait."""
@@ -185,7 +203,15 @@ class LogMode:
 
 
 def _number(offset: Offset) -> int:
-    return OffsetValues(offset, LOG, ("log",)).integer("log", least=-1)
+    return _values(offset).integer("log", least=-1)
+
+
+def _owner(offset: Offset) -> str | None:
+    return _values(offset).optional_string("owner", max_chars=32)
+
+
+def _values(offset: Offset) -> OffsetValues:
+    return OffsetValues(offset, LOG, ("log",), ("owner",))
 
 
 def _joined(batches: Sequence[StreamBatch]) -> StreamBatch:

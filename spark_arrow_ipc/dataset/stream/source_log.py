@@ -7,7 +7,9 @@ given one directory notice each other. ``seen-00000000000000000019.bin`` has the
 made every ten entries, and with the entries after it says what was read. Spark keeps the offsets of a hundred batches, so
 entries that are older than that go.
 
-The directory belongs to one query and one source: each entry has the source's paths.
+The directory belongs to one query and one source: each entry has the source's paths. The file ``owner`` has the id that
+the offsets of its query have. It is made by put-if-absent when Spark has written an offset of the query down, and never
+replaced: a query that died before that begins anew with another id.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from typing import Any, Final
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.stream.file_list import files_from_json, files_to_json
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.offsets import refuse_change
 from spark_arrow_ipc.dataset.stream.seen import Hashes, SeenFiles, hashes_of, seconds_of
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
-from spark_arrow_ipc.dataset.stream.offsets import refuse_change
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -43,6 +45,7 @@ _COMPACTED: Final = 10
 _KEPT: Final = 100
 """Entries that stay: Spark keeps the offsets of as many batches."""
 
+_MOST_OWNER_NBYTES: Final = 64
 _MOST_NBYTES: Final = 64 << 20
 _MOST_SEEN_NBYTES: Final = 1 << 31
 _ENTRY: Final = re.compile(r"([0-9]{20})\.json", re.ASCII)
@@ -156,10 +159,10 @@ class SourceLog:
             "v": _VERSION,
             "by": self._by,
             "paths": self._paths,
+            "fileNameOnly": self._name_only,
             "after": entry.after,
             "low": entry.low,
         }
-            "fileNameOnly": self._name_only,
         data = json.dumps(value | files_to_json(entry.batch) | {"skipped": entry.skipped.to_text()}).encode()
         if not self._storage.put_if_absent(path, data, durable=True) and self._storage.read(path, _MOST_NBYTES) != data:
             raise StreamOffsetError(
@@ -174,6 +177,46 @@ class SourceLog:
             self._recent = SeenFiles.empty()
             self._storage.put(self._set_path(number), self._seen.to_bytes(), durable=True)
         return number
+
+    def owner(self) -> str | None:
+        """Return the id of the query whose log this is; None as long as none is known to go on with it."""
+        try:
+            return self._storage.read(self._owner_path, _MOST_OWNER_NBYTES).decode("ascii", "replace")
+        except FileNotFoundError:
+            return None
+
+    def claim(self, owner: str) -> None:
+        """Make the log that of a query, or see that it is.
+
+        Raises
+        ------
+        StreamOffsetError
+            It is another query's.
+        """
+        if not self._storage.put_if_absent(self._owner_path, owner.encode(), durable=True) and self.owner() != owner:
+            raise StreamOffsetError(
+                "this sourceLog is of another query: it notes what that one has read, and a log is for one query; give this "
+                "query a sourceLog of its own and a new checkpoint",
+                path=self._directory,
+            )
+
+    def check_new(self) -> None:
+        """Raise if a query with a new checkpoint cannot begin with this log.
+
+        Entries of the first batch alone may be those of a process that died before Spark knew them.
+
+        Raises
+        ------
+        StreamOffsetError
+            A query has gone on with it.
+        """
+        if self.owner() is not None or (self.last >= 0 and self.entry(self.last).after >= 0):
+            raise StreamOffsetError(
+                "this sourceLog notes what another query has read (or this one before its checkpoint was deleted), and the "
+                "checkpoint of this query is new; give a new directory as sourceLog, with startingFrom=latest to leave out "
+                "the files that are there, or give the old checkpoint",
+                path=self._directory,
+            )
 
     def know(self, hashes: Hashes) -> Any:
         """Return which files were read, by the hashes of their paths: shape (n,)."""
@@ -212,6 +255,10 @@ class SourceLog:
             int(match[1]) for name in names if (match := _SEEN.fullmatch(name))
         ]
 
+    @property
+    def _owner_path(self) -> str:
+        return join(self._directory, "owner")
+
     def _entry_path(self, number: int) -> str:
         return join(self._directory, f"{number:020d}.json")
 
@@ -233,6 +280,12 @@ class SourceLog:
                 f"{cut_repr(self._paths)}; a log is for one source: give each its own",
                 path=path,
             )
+        name_only = value.get("fileNameOnly", self._name_only)  # entries of earlier releases have none
+        if type(name_only) is not bool:
+            raise StreamOffsetError(expected="fileNameOnly of an entry", found=cut_repr(name_only), path=path)
+        if name_only is not self._name_only:
+            before, now = (str(each).lower() for each in (name_only, self._name_only))
+            refuse_change("fileNameOnly", before, now, "files that were read would be read again", path=path)
         after, low, skipped = value.get("after"), value.get("low"), value.get("skipped")
         if type(after) is not int or type(low) is not int or not isinstance(skipped, str) or after < -1:
             raise StreamOffsetError(expected="after, low and skipped of an entry", found=cut_repr(value), path=path)
@@ -241,9 +294,3 @@ class SourceLog:
         except StreamOffsetError as error:
             error.path = path
             raise
-        name_only = value.get("fileNameOnly", self._name_only)  # entries of earlier releases have none
-        if type(name_only) is not bool:
-            raise StreamOffsetError(expected="fileNameOnly of an entry", found=cut_repr(name_only), path=path)
-        if name_only is not self._name_only:
-            before, now = (str(each).lower() for each in (name_only, self._name_only))
-            refuse_change("fileNameOnly", before, now, "files that were read would be read again", path=path)

@@ -64,7 +64,8 @@ def test_each_file_is_read_once_whatever_its_time_and_offsets_are_small():
     assert ["old"] == query.next(Limit(max_files=1))
     query.restart()
     assert [["c"], []] == [query.next(), query.next()]
-    assert '{"v": 1, "mode": "log", "log": 2}' == json.dumps(query.offset)
+    owner = query.storage.read("memory:/log/owner", 64).decode()
+    assert {"v": 1, "mode": "log", "log": 2, "owner": owner} == query.offset
 
 
 def test_an_entry_that_spark_does_not_know_is_the_next_batch_without_a_look():
@@ -138,16 +139,74 @@ def test_after_an_error_of_the_storage_nothing_is_lost_or_doubled(monkeypatch):
     assert [["a"], ["b"], []] == [query.next(Limit(max_files=1)) for _ in range(3)]
 
 
-def test_two_queries_of_one_log_notice_each_other():
+NEW = "the checkpoint of this query is new; give a new directory as sourceLog"
+OTHER = "this sourceLog is of another query"
+WRITTEN = "another query has written the next entry"
+TWO = [
+    # the queries that take a batch, one after the other, and what the last of them is told
+    ("1 1 2", NEW),  # the first goes on before the second begins
+    ("1 2 1 2", OTHER),  # Spark had no offset of the first when the second began
+    ("1 2 2 1", OTHER),
+    ("1 1 1 1 2", NEW),
+]
+
+
+@pytest.mark.parametrize(("turns", "message"), TWO)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_second_of_two_queries_of_one_log_is_refused(turns, message, restarts):
+    first = Query()
+    queries = {"1": first, "2": Query(first.storage)}
+    *before, last = turns.split()
+    for i in range(len(before)):
+        first.put(**{f"f{i}": i})
+        assert queries[before[i]].next(Limit(max_files=1))
+        if restarts:
+            queries[before[i]].restart()
+    first.put(more=1)
+    for _ in range(2):
+        with pytest.raises(StreamOffsetError, match=message):
+            queries[last].next(Limit(max_files=1))
+        queries[last].restart()
+
+
+def test_a_query_prunes_no_log_of_another():
     first = Query()
     first.put(a=1)
     first.next()
     second = Query(first.storage)
-    assert ["a"] == second.next(Limit(max_files=9))
-    first.put(b=2)
-    assert ["b"] == second.next()
-    with pytest.raises(StreamOffsetError, match="another query has written the next entry"):
+    second.next(Limit(max_files=1))
+    first.mode.committed(first.offset)
+    for i in range(130):
+        first.put(**{f"f{i}": i})
         first.next()
+    names = set(first.storage._files)
+    with pytest.raises(StreamOffsetError, match=OTHER):
+        second.mode.committed({**second.offset, "log": 130})
+    assert names == set(first.storage._files)
+
+
+def test_a_new_checkpoint_with_a_log_of_an_earlier_release_is_refused():
+    query = Query()
+    for name in ("a", "b"):
+        query.put(**{name: 1})
+        query.next()
+    query.storage.delete("memory:/log/owner")
+    with pytest.raises(StreamOffsetError, match=NEW):
+        Query(query.storage).next()
+
+
+def test_offsets_and_entries_of_an_earlier_release_go_on_as_they_are():
+    query = Query(name_only=True)
+    query.offset = make_offset("log", log=-1)
+    query.put(a=1)
+    query.next()
+    (path,) = (path for path in query.storage._files if path.startswith("memory:/log"))
+    entry = json.loads(query.storage.read(path, 9999))
+    del entry["fileNameOnly"]
+    query.storage.put(path, json.dumps(entry).encode())
+    query.restart()
+    query.put(b=1)
+    assert (["b"], make_offset("log", log=1)) == (query.next(), query.offset)
 
 
 def test_a_checkpoint_and_a_log_that_do_not_fit_are_errors():

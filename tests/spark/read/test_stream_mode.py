@@ -88,7 +88,8 @@ def test_a_dataset_of_this_package_is_not_cleaned(tmp_path, path):
 
 def test_with_a_log_the_mode_is_another_and_the_log_is_not_where_the_stream_looks(tmp_path):
     mode = mode_of(tmp_path / "in", sourceLog=str(tmp_path / "log"))
-    assert ("log", {"v": 1, "mode": "log", "log": -1}) == (mode.name, mode.initial())
+    offset = mode.initial()
+    assert ("log", {"v": 1, "mode": "log", "log": -1, "owner": offset["owner"]}) == (mode.name, offset)
     with pytest.raises(OptionError, match=r"sourceLog lies in .*/in, where the stream looks"):
         mode_of(tmp_path / "in", sourceLog=str(tmp_path / "in" / "log"))
 
