@@ -8,7 +8,7 @@ our own datasets are not listed; a dataset without records is listed once, and f
 come first.
 
 A file without rows that lies in the dataset's directory is a placeholder for the schema: an empty dataset. A partitioned
-job replaces it.
+job replaces it, after a listing: a record names the files of its own job, and others may lie beside them.
 """
 
 from __future__ import annotations
@@ -182,7 +182,10 @@ def check_partition_columns_there(
             path=dataset.root,
         )
     if not existing.columns and existing.is_alone and not _count_rows(existing, dataset):
-        return existing
+        listed = existing if existing.rows is None else _listed(dataset)
+        if listed is None or (listed.is_alone and listed.path == existing.path):
+            return existing
+        return check_partition_columns_there(listed, partition_by, dataset)
     if not existing.columns:
         state, way = "is not partitioned", "leave partitionBy out"
     else:

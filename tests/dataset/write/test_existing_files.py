@@ -158,3 +158,20 @@ def test_a_job_without_rows_adds_nothing_to_what_is_there(tmp_path):
         save(path, APPEND, "a")
         assert 0 == save(path, mode).files
         assert ["a", "empty"] == foreign(path)
+
+
+@pytest.mark.parametrize("mode", [APPEND, DYNAMIC], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("case", ["a foreign file", "two first jobs at once"])
+def test_a_file_without_rows_is_a_placeholder_only_where_no_other_file_lies_beside_it(tmp_path, mode, case):
+    """Rows beside directories of partitions are not read: a record names only the files of its own job."""
+    if case == "a foreign file":
+        save(tmp_path, OVERWRITE, "", partition_by=FLAT)
+        (tmp_path / "foreign.arrow").write_text("rows")
+    else:
+        empty = planned(tmp_path, APPEND, "", partition_by=FLAT)
+        save(tmp_path, APPEND, "rows", partition_by=FLAT)
+        finish(*empty)
+    assert ["", "rows"] == foreign(tmp_path)
+    with pytest.raises(OptionError, match="is not partitioned .*partitionBy=k.*Nothing is written"):
+        planned(tmp_path, mode, "k=1:a", partition_by=BY_K)
+    assert ["", "rows"] == foreign(tmp_path)
