@@ -61,6 +61,7 @@ __all__ = [
     "follows_its_previous",
     "is_applied",
     "is_committed",
+    "is_marked",
     "is_there",
     "newest_record",
     "old_records",
@@ -208,7 +209,12 @@ def is_applied(dataset: DatasetDirectory, record: Record, head: Head | None = No
         As `read_head`.
     """
     head = read_head(dataset) if head is None else head
-    return head.seq > record.seq or (head == Head(record.seq) and _marked_job(dataset, record.seq) == record.jobid)
+    return head.seq > record.seq or (head == Head(record.seq) and is_marked(dataset, record))
+
+
+def is_marked(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the mark of a record's own job is there; it may be pruned. Reads a few bytes."""
+    return _marked_job(dataset, record.seq) == record.jobid
 
 
 def is_there(dataset: DatasetDirectory, record: Record) -> bool:
@@ -253,8 +259,9 @@ def _first_bytes(dataset: DatasetDirectory, seq: int) -> bytes:
     """Return the bytes of a record that name its number and its job; empty if there is no such record."""
     try:
         path = dataset.record(seq)
-        with suppress(LimitError):  # whole: where a storage waits that is one request, and opening it is another
-            return dataset.storage.read(path, _KEPT_NBYTES)[:FIRST_NBYTES]
+        if dataset.storage.traits.waits:  # whole: that is one request, and opening it is another
+            with suppress(LimitError):
+                return dataset.storage.read(path, _KEPT_NBYTES)[:FIRST_NBYTES]
         with closing(dataset.storage.open(path)) as source:
             return bytes(source.read_up_to(0, FIRST_NBYTES))
     except FileNotFoundError:

@@ -31,7 +31,7 @@ from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
 
-__all__ = ["publish_files", "wait_for_copies"]
+__all__ = ["check_published", "publish_files", "wait_for_copies"]
 
 _ATTEMPTS: Final = 5
 """How often a file is published, where other processes interfere each time."""
@@ -85,6 +85,25 @@ def wait_for_copies(dataset: DatasetDirectory, record: Record) -> None:
             record = read_record(dataset, record.seq - 1)
     TIMING.sleep(TIMING.grace(max((add.nbytes for add in record.adds), default=0)))
     failpoint.hit("C4.waited")
+
+
+def check_published(dataset: DatasetDirectory, record: Record) -> None:
+    """Raise if a file of a record that is to be marked as done has not its final name.
+
+    Raises
+    ------
+    CommitError
+        It was published, and a backup of the directory was put back since.
+    OSError
+        The storage cannot be read.
+    """
+    gone = _missing(dataset, record.adds)
+    if gone and not is_applied(dataset, record):  # later jobs may have removed files of an applied one
+        raise CommitError(
+            f"the file {gone[0].final} was published, and is not there any more: the directory was put back from a copy, "
+            "or somebody removed the file",
+            path=dataset.root,
+        )
 
 
 def _missing(dataset: DatasetDirectory, adds: Sequence[StagedFile]) -> list[StagedFile]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     Head,
     check_is_there,
     is_applied,
+    is_marked,
     newest_record,
     old_records,
     read_head,
@@ -50,7 +51,7 @@ from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
 from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
 from spark_arrow_ipc.dataset.write.present_files import present
-from spark_arrow_ipc.dataset.write.publish import publish_files, wait_for_copies
+from spark_arrow_ipc.dataset.write.publish import check_published, publish_files, wait_for_copies
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
@@ -217,7 +218,9 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     if head.keeps:
         prune_kept(dataset, record.seq)
     failpoint.hit("C6.pruned")
-    delete_staging(dataset, record.staged_jobs)
+    # In a backup that was put back meanwhile the staged files may be all that is left of a job.
+    if not record.is_of_job or is_marked(dataset, record) or is_applied(dataset, record):
+        delete_staging(dataset, record.staged_jobs)
     delete_expired(dataset)
     failpoint.hit("C6.cleaned")
 
@@ -231,6 +234,7 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
         keep_record(dataset, record)
         failpoint.hit("C6.kept")
     check_is_there(dataset, record)
+    check_published(dataset, record)
     dataset.storage.put(dataset.done_mark(record.seq), record.jobid.encode())
     if record.durable:
         dataset.storage.sync(dataset.commits)
@@ -308,9 +312,9 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
     if replaced is not None:
         dataset.storage.make_directory(replaced)
     if dataset.storage.traits.renames:
-        each(partial(_delete, dataset, replaced), record.removes)
+        each(partial(_delete, dataset, record, replaced), record.removes)
     else:
-        _delete_many(dataset, replaced, record.removes)
+        _delete_many(dataset, record, replaced)
     directories = {parent(file.path) for file in record.removes}
     _sync(dataset, record, directories)
     failpoint.hit("C5.synced")
@@ -318,11 +322,15 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
         dataset.storage.delete_directory_if_empty(dataset.path(directory))
 
 
-def _delete(dataset: DatasetDirectory, replaced: str | None, file: RemovedFile) -> None:
-    """Delete an old file, or move it to the replaced ones, unless something else has its name now."""
+def _delete(dataset: DatasetDirectory, record: Record, replaced: str | None, file: RemovedFile) -> None:
+    """Delete an old file, or move it to the replaced ones, unless something else has its name now.
+
+    A backup may be put back between any two files: its files have the same names, and are not to go.
+    """
     path = dataset.path(file.path)
     status = dataset.storage.status(path)
     if status is not None and _is_due(file, status):
+        check_is_there(dataset, record)
         try:
             if replaced is not None:
                 dataset.storage.publish(path, kept_path(replaced, file.path))
@@ -341,9 +349,9 @@ def _is_due(file: RemovedFile, status: Status) -> bool:
     return False
 
 
-def _delete_many(dataset: DatasetDirectory, replaced: str | None, files: Sequence[RemovedFile]) -> None:
+def _delete_many(dataset: DatasetDirectory, record: Record, replaced: str | None) -> None:
     """Do as `_delete` for all files, in as few requests as that takes."""
-    storage = dataset.storage
+    storage, files = dataset.storage, record.removes
     there = present(storage, [dataset.path(file.path) for file in files])
     states = [(file, there.get(dataset.path(file.path))) for file in files]
     versions = {file.path: status.version for file, status in states if status is not None and _is_due(file, status)}
@@ -358,6 +366,7 @@ def _delete_many(dataset: DatasetDirectory, replaced: str | None, files: Sequenc
     if replaced is not None:
         each(keep, due, waits=storage.traits.waits)
     for first in range(0, len(due), _DELETED_AT_ONCE):
+        check_is_there(dataset, record)
         storage.delete_all([dataset.path(path) for path in due[first : first + _DELETED_AT_ONCE]])
         failpoint.hit("C5.unlinked")
 

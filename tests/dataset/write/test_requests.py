@@ -77,17 +77,18 @@ def test_an_append(server, batch):
     assert {"LIST": 2} == plan
     assert TASKS == tasks
     # The record, the mark that it is applied, and _SUCCESS are put; the record before and its mark are read, and both
-    # records once more, to see that the chain is still the same.
-    assert {"PUT": 3, "GET": 4, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end
+    # records once more, to see that the chain is still the same; the files are listed and the mark is read before the
+    # staged files go.
+    assert {"PUT": 3, "GET": 5, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end
     assert 2 * FILES == files(server)
 
 
 def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, batch):
     run(server, WriteMode.APPEND, batch, commit_retention=60)
     _, _, end = run(server, WriteMode.APPEND, batch)
-    assert {"PUT": 4, "GET": 4, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end
+    assert {"PUT": 4, "GET": 5, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end
     _, _, end = run(server, WriteMode.APPEND, batch, commit_retention=60)
-    assert {"PUT": 4, "GET": 5, "COPY": FILES, "DELETE_MANY": 1, "LIST": 15} == end, "the setting is read"
+    assert {"PUT": 4, "GET": 6, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end, "the setting is read"
 
 
 def test_an_overwrite_of_as_many_files(server, batch):
@@ -95,7 +96,7 @@ def test_an_overwrite_of_as_many_files(server, batch):
     plan, tasks, end = run(server, WriteMode.OVERWRITE, batch)
     assert {"LIST": 5, "GET": 2} == plan
     assert TASKS == tasks
-    assert {"PUT": 4, "GET": 5, "COPY": FILES, "DELETE_MANY": 3, "LIST": 18} == end
+    assert {"PUT": 4, "GET": 7, "COPY": FILES, "DELETE_MANY": 3, "LIST": 19} == end
     assert FILES == files(server)
 
 

@@ -1,5 +1,7 @@
 """Applying a record: what it leaves, and what stops it."""
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
@@ -11,6 +13,7 @@ from commit_jobs import (
     dying,
     finish,
     foreign,
+    interrupted,
     last_summary,
     leftovers,
     planned,
@@ -104,3 +107,41 @@ def test_a_file_that_another_process_publishes_at_the_same_moment_is_no_error(tm
     with mock.patch.object(LocalStorage, "publish", publish):
         finish(plan, outputs)
     assert ["k=1:a"] == foreign(tmp_path)
+
+
+POINTS = ("C4.renamed", "C4.synced", "C5.unlinked", "C5.synced", "C6.success", "C6.done", "C6.pruned")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_backup_in_which_the_job_is_pending_may_be_put_back_at_each_step(tmp_path, clock, point):
+    """What was published before is staged again: it is not marked as done, and its staged files stay."""
+    data, restore = _backed_up(tmp_path, "pending")
+    with interrupted(point, restore), suppress(CommitError):
+        roll_forward.finish(dataset(data))
+    save(data, APPEND, "next")
+    assert ["new 1", "new 2", "next"] == foreign(data)
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_replaced": 60}], ids=["deleted", "kept"])
+def test_old_files_that_are_put_back_between_two_removals_stay(tmp_path, monkeypatch, clock, options):
+    monkeypatch.setattr(roll_forward, "_DELETED_AT_ONCE", 1)
+    data, restore = _backed_up(tmp_path, "done")
+    with interrupted("C5.unlinked", restore), pytest.raises(CommitError):
+        save(data, OVERWRITE, "new", **options)
+    assert ["old 1", "old 2", "old 3"] == foreign(data)
+
+
+def _backed_up(tmp_path, state):
+    """Return a data set of three files, with a pending overwrite or without, and a function that puts it back."""
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    save(data, APPEND, "old 1", "old 2", "old 3")
+    if state == "pending":
+        with dying("C3.synced"):
+            save(data, OVERWRITE, "new 1", "new 2")
+    shutil.copytree(data, backup)
+
+    def restore():
+        shutil.rmtree(data)
+        shutil.copytree(backup, data)
+
+    return data, restore
