@@ -172,6 +172,6 @@ def test_a_file_without_rows_is_a_placeholder_only_where_no_other_file_lies_besi
         save(tmp_path, APPEND, "rows", partition_by=FLAT)
         finish(*empty)
     assert ["", "rows"] == foreign(tmp_path)
-    with pytest.raises(OptionError, match="is not partitioned .*partitionBy=k.*Nothing is written"):
+    with pytest.raises(OptionError, match=r"is not partitioned .*partitionBy=k.*Nothing is written"):
         planned(tmp_path, mode, "k=1:a", partition_by=BY_K)
     assert ["", "rows"] == foreign(tmp_path)
