@@ -10,11 +10,12 @@ Hadoop's paths.
 from __future__ import annotations
 
 import os
+import re
 from enum import Enum
 from functools import partial
 from typing import Final
 
-from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url, url_scheme
 
 __all__ = ["SCHEMES", "Kind", "join_url", "kind_of", "object_path", "scheme_of", "split_url"]
@@ -45,6 +46,9 @@ _KINDS: Final = {
 SCHEMES: Final = tuple(_KINDS)
 """Schemes of object stores."""
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that obstore takes in no key."""
+
 
 def scheme_of(path: str) -> str | None:
     """Return the scheme of a URL of an object store, in lower case; None for every other path."""
@@ -65,7 +69,7 @@ def object_path(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     OptionError
-        It names no bucket, holds a password, ``.`` or ``..``, a NUL or a lone surrogate, or is too long.
+        It names no bucket, holds a password, ``.`` or ``..``, a control character or a lone surrogate, or is too long.
     UnsupportedError
         It is a local path, or has a scheme that no object store has.
     """
@@ -73,7 +77,14 @@ def object_path(path: str | os.PathLike[str]) -> str:
     scheme = scheme_of(text)
     if scheme is None:
         raise UnsupportedError(ONE_KIND, path=text)
-    return clean_url(text, place="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
+    cleaned = clean_url(text, place="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
+    if _CONTROL.search(cleaned):
+        raise OptionError(
+            "the path has a tab, line end or other control character, and the client of object stores takes none of them: "
+            "give the object or directory another name",
+            path=cleaned,
+        )
+    return cleaned
 
 
 def join_url(root: str, key: str) -> str:
