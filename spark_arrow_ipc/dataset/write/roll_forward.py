@@ -35,6 +35,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     check_is_there,
     is_applied,
     is_marked,
+    is_there,
     newest_record,
     old_records,
     read_head,
@@ -331,6 +332,8 @@ def _delete(dataset: DatasetDirectory, record: Record, replaced: str | None, fil
     status = dataset.storage.status(path)
     if status is not None and _is_due(file, status):
         check_is_there(dataset, record)
+        if not is_there(dataset, record):  # others applied it, or wrote on in a backup: what is left is not ours
+            return
         try:
             if replaced is not None:
                 dataset.storage.publish(path, kept_path(replaced, file.path))
@@ -367,6 +370,8 @@ def _delete_many(dataset: DatasetDirectory, record: Record, replaced: str | None
         each(keep, due, waits=storage.traits.waits)
     for first in range(0, len(due), _DELETED_AT_ONCE):
         check_is_there(dataset, record)
+        if not is_there(dataset, record):
+            return
         storage.delete_all([dataset.path(path) for path in due[first : first + _DELETED_AT_ONCE]])
         failpoint.hit("C5.unlinked")
 

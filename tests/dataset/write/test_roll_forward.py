@@ -131,6 +131,21 @@ def test_old_files_that_are_put_back_between_two_removals_stay(tmp_path, monkeyp
     assert ["old 1", "old 2", "old 3"] == foreign(data)
 
 
+def test_old_files_of_a_backup_stay_after_later_jobs_too(tmp_path, monkeypatch, clock):
+    """Their records have the numbers of the paused job's and of the next: it takes itself for applied."""
+    monkeypatch.setattr(roll_forward, "_DELETED_AT_ONCE", 1)
+    data, restore = _backed_up(tmp_path, "done")
+
+    def go_on():
+        restore()
+        save(data, APPEND, "next 1")
+        save(data, APPEND, "next 2")
+
+    with interrupted("C5.unlinked", go_on), suppress(CommitError):
+        save(data, OVERWRITE, "new")
+    assert ["next 1", "next 2", "old 1", "old 2", "old 3"] == foreign(data)
+
+
 def _backed_up(tmp_path, state):
     """Return a data set of three files, with a pending overwrite or without, and a function that puts it back."""
     data, backup = tmp_path / "data", tmp_path / "backup"
