@@ -17,13 +17,14 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
-from spark_arrow_ipc.errors import InvalidBodyError
+from spark_arrow_ipc.errors import InvalidBodyError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform.conversion import (
     Conversion,
     Mask,
     Site,
     data,
+    first_seen,
     narrowed,
     offsets,
     rebuilt,
@@ -96,10 +97,19 @@ def bool8(_type: t.DataType, natural: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of arrow.bool8 to bits; 0 is false."""
     to = expected_type(natural, site.path)
 
-    def convert(array: Array, _live: Mask) -> pa.Array:
-        return rebuilt(to, array, np.packbits(data(array, np.int8) != 0, bitorder="little"))
+    def convert(array: Array, live: Mask) -> pa.Array:
+        values = data(array, np.int8)
+        if site.options.is_exact:
+            i = first_seen((values != 0) & (values != 1), array, live)
+            if i is not None:
+                raise UnsupportedError(
+                    f"expected 0 or 1 in an arrow.bool8, found {values[i]}, which a boolean does not keep; rewrite it with "
+                    "extensionTypes=storage",
+                    field_path=site.path,
+                )
+        return rebuilt(to, array, np.packbits(values != 0, bitorder="little"))
 
-    return Conversion(convert)
+    return Conversion(convert, checks=site.options.is_exact)
 
 
 def json(type_: t.DataType, natural: s.DataType, site: Site) -> Conversion:

@@ -206,6 +206,11 @@ def secret(expected: str, example: str, meaning: str) -> str | None:
     return field(default=None, repr=False, metadata={_OPTIONS: (row,)})
 
 
+def internal(*, default: bool) -> bool:
+    """Declare a flag that is no option: other modules set it."""
+    return field(default=default, metadata={_OPTIONS: ()})
+
+
 def declared(cls: type) -> Mapping[str, tuple[Option, ...]]:
     """Return the options of a class by attribute, in order of declaration."""
     return {

@@ -201,11 +201,10 @@ class ReadOptions:
         "false", "Whether files are mapped into memory; a file that is truncated meanwhile then crashes the worker."
     )
     token: str | None = d.secret(
-        "a string",
-        "s3cret",
-        "The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it.",
+        "a string", "s3cret", "The token of a server of tables ([dissociated.md](dissociated.md)). No error shows it."
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*_STORAGE)
+    is_exact: bool = d.internal(default=False)  # a value that the conversion would change is an error: for rewrites
 
     @property
     def reads_servers(self) -> bool:

@@ -61,6 +61,7 @@ def exact(
         raise _contradiction("nanoseconds=floor drops what is finer than Spark's types", "nanoseconds=error or long")
     if reading.map_keys is MapKeys.LAST_WINS:
         raise _contradiction("mapKeys=lastWins drops keys of maps", "mapKeys=error")
+    reading = replace(reading, is_exact=True)
     checked = reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
     if has_function:
         return checked
@@ -72,6 +73,7 @@ def exact(
 
 def as_stored(reading: ReadOptions, schemas: Iterable[Schema], given: Collection[str] = ()) -> ReadOptions:
     """Return the options that read the values of files as they are stored, but for those that were given."""
+    reading = replace(reading, is_exact=True)
     if "nanoseconds" not in given:
         reading = replace(reading, nanoseconds=Nanoseconds.LONG)
     if "extensiontypes" in given or any(note_in(schema.custom_metadata) is not None for schema in schemas):

@@ -199,7 +199,7 @@ def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> 
     if tensor is not None:
         field = tensor_columns.logical_field(field, tensor)
     written = spark_to_arrow.arrow_field(name, type_, {}, path).type
-    metadata = field_metadata.to_spark(field, type_, written, inexact=may_change(field.type, options))
+    metadata = field_metadata.to_spark(field, type_, written, inexact=may_change(field, options))
     return s.StructField(name, type_, nullable=True, metadata=metadata)
 
 
@@ -424,7 +424,9 @@ EXTENSIONS: Mapping[str, Extension] = {
         DocLine("arrow.uuid", "string", "As in 01234567-89ab-cdef-0123-456789abcdef."),
     ),
     "arrow.bool8": Extension(
-        s.BooleanType(), lambda type_: type_ == t.int8, DocLine("arrow.bool8", "boolean", "False is 0.")
+        s.BooleanType(),
+        lambda type_: type_ == t.int8,
+        DocLine("arrow.bool8", "boolean", "False is 0, true every other number.", lossless=False),
     ),
     "arrow.json": Extension(
         s.StringType(), lambda type_: isinstance(type_, _TEXT), DocLine("arrow.json", "string", "The document.")

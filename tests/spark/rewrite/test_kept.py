@@ -1,5 +1,6 @@
 """What a rewrite with ``restoreTypes`` and a compaction write is what was in the files, or they are an error."""
 
+import json
 import random
 
 import arrow_files
@@ -32,6 +33,10 @@ UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2])
 SORTED = pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64(), keys_sorted=True))
 BOOL8 = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([5, 0], pa.int8()))
 
+BOOL8_OF_1 = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8()))
+BOOL8_BELOW = pa.StructArray.from_arrays([BOOL8], ["b"])
+BOOL8_SEEN = "field at: expected 0 or 1 in an arrow.bool8, found 5, .* extensionTypes=storage"
+
 AT = {"where": "at > TIMESTAMP '1970-01-01 00:00:00Z'"}
 NS = counts(pa.timestamp("ns", "UTC"), 1, 1_709_240_400_123_456_789)
 WHOLE = counts(pa.timestamp("ns", "UTC"), 1000, 1_709_240_400_123_456_000)
@@ -52,6 +57,10 @@ CASES = [
     ("whole days", counts(pa.date64(), DAY, -DAY), {}, SAME),
     ("a time of day in a date", counts(pa.date64(), DAY, DAY + 1), {}, "field at: expected whole days .*, found 86400001 ms"),
     ("a bool8 of 5", BOOL8, {}, SAME),
+    ("a bool8 of 5 that is seen", BOOL8, {"where": "at"}, BOOL8_SEEN),
+    ("a bool8 of 5 that is converted", BOOL8, {"extensionTypes": "all"}, BOOL8_SEEN),
+    ("a bool8 of 1 that is seen", BOOL8_OF_1, {"where": "at OR NOT at"}, SAME),
+    ("a bool8 of 5 below", BOOL8_BELOW, {"extensionTypes": "convert"}, r"field at(\.|\[\]\.)?b: expected 0 or 1 .*found 5"),
     ("a union", UNION, {}, "field at: .*would become .*union"),
     ("an ordered dictionary", ORDERED, {}, "field at: .*would become dictionary"),
     ("a sorted map", SORTED, {}, "field at: .*would become map"),
@@ -93,6 +102,19 @@ def test_a_compaction_follows_the_same_rule(tmp_path, column, words):
         with pytest.raises(UnsupportedError, match=words):
             compact(Tasks(), tmp_path)
         assert files == exact_cases.files_below(tmp_path)
+
+
+def test_a_bool8_beside_a_note_of_sparks_schema_is_checked(tmp_path):
+    """Files with a note are converted, so that it can be written again."""
+    note = json.dumps({"type": "struct", "fields": []})
+    _, files = lake(tmp_path, BOOL8, schema_metadata={"spark_arrow_ipc.spark_schema": note})
+    for each in (
+        lambda: compact(Tasks(), tmp_path),
+        lambda: rewrite(Tasks(), tmp_path, tmp_path, mode="overwrite", restoreTypes=True),
+    ):
+        with pytest.raises(UnsupportedError, match=BOOL8_SEEN):
+            each()
+    assert files == exact_cases.files_below(tmp_path)
 
 
 def next_nanosecond(batches):

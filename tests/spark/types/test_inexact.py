@@ -1,18 +1,27 @@
 """Which types a read may change, by its options."""
 
+from dataclasses import replace
+
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.spark.options.enums import MapKeys, Nanoseconds, Times
+from spark_arrow_ipc.spark.options.enums import ExtensionTypes, MapKeys, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.types.arrow_to_spark import MAPPINGS
-from spark_arrow_ipc.spark.types.inexact import MAY_CHANGE, NANOSECOND_TIME_PRECISION, may_change
+from spark_arrow_ipc.spark.types.arrow_to_spark import EXTENSIONS, MAPPINGS
+from spark_arrow_ipc.spark.types.inexact import (
+    EXTENSIONS_THAT_MAY_CHANGE,
+    MAY_CHANGE,
+    NANOSECOND_TIME_PRECISION,
+    may_change,
+)
 
 NS = t.TimeUnit.NANOSECOND
 FLOOR, ERROR, LONG = (
     ReadOptions(nanoseconds=each) for each in (Nanoseconds.FLOOR, Nanoseconds.ERROR, Nanoseconds.LONG)
 )
 LAST = ReadOptions(nanoseconds=Nanoseconds.ERROR, map_keys=MapKeys.LAST_WINS)
+BOOL8 = t.Field("c", t.int8, custom_metadata=(("ARROW:extension:name", "arrow.bool8"),))
+STORAGE = ReadOptions(extension_types=ExtensionTypes.STORAGE)
 MAP = t.map_(t.utf8, t.int8)
 
 CASES = [
@@ -32,15 +41,24 @@ CASES = [
     ("keys of a map", t.map_(t.Timestamp(NS), t.int8), FLOOR, True),
     ("the last of equal keys", t.list_(MAP), LAST, True),
     ("different keys", MAP, FLOOR, False),
+    ("a bool8", BOOL8, FLOOR, True),
+    ("a bool8 as its storage", BOOL8, STORAGE, False),
+    ("a bool8 that is checked", BOOL8, ReadOptions(is_exact=True), False),
+    ("a bool8 below a list", t.list_(t.struct([BOOL8])), FLOOR, True),
+    ("a dictionary of bool8", replace(BOOL8, type=t.dictionary(t.int8, t.int8)), FLOOR, True),
+    ("runs of bool8", replace(BOOL8, type=t.run_end_encoded(t.int16, t.int8)), FLOOR, True),
+    ("no storage of bool8", replace(BOOL8, type=t.int16), FLOOR, False),
 ]
 
 
 @pytest.mark.parametrize(("type_", "options", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_values_that_a_read_may_change(type_, options, expected):
-    assert expected == may_change(type_, options)
+    field = type_ if isinstance(type_, t.Field) else t.field("c", type_)
+    assert expected == may_change(field, options)
 
 
 def test_what_the_documentation_calls_not_lossless_may_change():
     """The default of `mapKeys` changes nothing."""
     documented = {cls for cls, row in MAPPINGS.items() if not all(line.lossless for line in row.lines)}
     assert documented == MAY_CHANGE.keys() - {t.Map}
+    assert {name for name, row in EXTENSIONS.items() if not row.line.lossless} == EXTENSIONS_THAT_MAY_CHANGE.keys()
