@@ -222,22 +222,25 @@ def is_there(dataset: DatasetDirectory, record: Record) -> bool:
     return _first_bytes(dataset, record.seq).startswith(record.first_bytes)
 
 
-def check_is_there(dataset: DatasetDirectory, record: Record) -> None:
-    """Raise if the record of a number is another one by now. Reads a few bytes.
+def check_is_there(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the record of a number is this one, or False if it is applied without it. Reads a few bytes.
 
     Raises
     ------
     CommitError
-        The dataset was removed, or made anew, while this process stood still.
+        Neither: the dataset was removed, or made anew, while this process stood still.
     OSError
         The storage cannot be read.
     """
-    if not is_there(dataset, record) and not is_applied(dataset, record):
-        raise CommitError(
-            f"the commit record number {record.seq} is not that of the job {record.jobid} any more: while this process "
-            "stood still the directory was removed, or removed and made anew. Nothing more is done there",
-            path=dataset.root,
-        )
+    if is_there(dataset, record):
+        return True
+    if is_applied(dataset, record):
+        return False
+    raise CommitError(
+        f"the commit record number {record.seq} is not that of the job {record.jobid} any more: while this process "
+        "stood still the directory was removed, or removed and made anew. Nothing more is done there",
+        path=dataset.root,
+    )
 
 
 def follows_its_previous(dataset: DatasetDirectory, record: Record) -> bool:

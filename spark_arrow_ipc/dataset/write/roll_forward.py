@@ -35,7 +35,6 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     check_is_there,
     is_applied,
     is_marked,
-    is_there,
     newest_record,
     old_records,
     read_head,
@@ -331,8 +330,7 @@ def _delete(dataset: DatasetDirectory, record: Record, replaced: str | None, fil
     path = dataset.path(file.path)
     status = dataset.storage.status(path)
     if status is not None and _is_due(file, status):
-        check_is_there(dataset, record)
-        if not is_there(dataset, record):  # others applied it, or wrote on in a backup: what is left is not ours
+        if not check_is_there(dataset, record):  # others applied it, or wrote on in a backup: what is left is not ours
             return
         try:
             if replaced is not None:
@@ -369,8 +367,7 @@ def _delete_many(dataset: DatasetDirectory, record: Record, replaced: str | None
     if replaced is not None:
         each(keep, due, waits=storage.traits.waits)
     for first in range(0, len(due), _DELETED_AT_ONCE):
-        check_is_there(dataset, record)
-        if not is_there(dataset, record):
+        if not check_is_there(dataset, record):
             return
         storage.delete_all([dataset.path(path) for path in due[first : first + _DELETED_AT_ONCE]])
         failpoint.hit("C5.unlinked")

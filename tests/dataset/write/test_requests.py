@@ -96,7 +96,7 @@ def test_an_overwrite_of_as_many_files(server, batch):
     plan, tasks, end = run(server, WriteMode.OVERWRITE, batch)
     assert {"LIST": 5, "GET": 2} == plan
     assert TASKS == tasks
-    assert {"PUT": 4, "GET": 8, "COPY": FILES, "DELETE_MANY": 3, "LIST": 19} == end
+    assert {"PUT": 4, "GET": 7, "COPY": FILES, "DELETE_MANY": 3, "LIST": 19} == end
     assert FILES == files(server)
 
 
