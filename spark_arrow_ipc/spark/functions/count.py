@@ -34,7 +34,7 @@ _HONOURED: Final = frozenset({
     "partition_type_inference", "storage", "max_batch_bytes", "verify_checksums",
     # These change how rows look, or how tasks read them, and not how many there are.
     "validation", "memory_map", "max_partition_bytes", "open_cost_in_bytes", "min_partition_num", "output_batch_rows",
-    "nanoseconds", "times", "map_keys", "extension_types", "vectors", "merge_schema",
+    "nanoseconds", "times", "map_keys", "extension_types", "vectors", "merge_schema", "is_exact",
 })  # fmt: skip
 """The options with which rows are counted without tasks. One that is not here is left to tasks."""
 
