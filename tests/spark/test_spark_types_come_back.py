@@ -3,17 +3,18 @@
 import datetime as dt
 import json
 
+import pyarrow as pa
 import pytest
 from frames import check_same
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.ml.linalg import DenseMatrix, Vectors
+from pyspark.ml.linalg import DenseMatrix, Vectors, VectorUDT
 from pyspark.mllib.linalg import DenseMatrix as OldMatrix
 from pyspark.mllib.linalg import Vectors as OldVectors
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import aggregate, compact, ipc, map_in_arrow, rewrite
-from spark_arrow_ipc.spark.types.spark_note import KEY
+from spark_arrow_ipc.spark.types.spark_note import KEY, LOCALES, is_collation
 
 SETTINGS = {"spark.sql.timeType.enabled": "true"}
 
@@ -205,6 +206,56 @@ def test_all_ways_of_writing_note_the_types(spark, tmp_path, collated):
 def test_a_file_of_another_collation_is_not_added(spark, collated):
     with pytest.raises(AnalysisException, match="string collate UTF8_LCASE"):
         save(spark.sql("SELECT 1L AS id, 'x' AS s"), collated)
+
+
+def test_the_collations_that_are_believed_are_sparks(spark):
+    """Of this release: each takes the locales of another ICU."""
+    tails = [case + accent + trim for case in ("", "_CI") for accent in ("", "_AI") for trim in ("", "_RTRIM")]
+    named = {f"{name}{tail}" for name in LOCALES for tail in tails}
+    named |= {f"{name}{trim}" for name in ("UTF8_BINARY", "UTF8_LCASE") for trim in ("", "_RTRIM")}
+    assert {row.NAME for row in spark.sql("SELECT name AS NAME FROM collations()").collect()} == named
+    assert all(is_collation("spark." + name if name.startswith("UTF8") else "icu." + name) for name in named)
+
+
+VECTOR = json.loads(VectorUDT().json())
+HOSTILE = [
+    ("a collation that is none", "string", {"__COLLATIONS": {"c": "icu.NOPE_XX"}}, pa.array(["b", "A"]), None),
+    ("a collation of another order", "string", {"__COLLATIONS": {"c": "icu.en_USA_AI_CI"}}, pa.array(["b"]), None),
+    ("a time of 99 digits", "time(99)", {}, pa.array([1], pa.time64("us")), None),
+    ("an interval of reverse order", "interval second to day", {}, pa.array([1], pa.duration("us")), None),
+    ("a class that is to be imported", {**VECTOR, "class": None, "pyClass": "antigravity.Evil"}, {}, pa.array(["b"]), None),
+    ("a class that nobody has", {**VECTOR, "class": "com.evil.Type"}, {}, pa.array(["b"]), None),
+    ("a char of a billion", "string", {"__CHAR_VARCHAR_TYPE_STRING": "char(1000000000)"}, pa.array(["b"]), None),
+    ("a vector of size -5", VECTOR, {}, [(0, -5, [7, 1], [1.0])], "its size is -5"),
+    ("a vector of kind 9", VECTOR, {}, [(9, 1, [], [])], "its type is 9"),
+    ("a vector of nulls", VECTOR, {}, [(None, None, None, None)], "expected no nulls"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HOSTILE, ids=[case[0] for case in HOSTILE])
+def test_a_note_that_lies_is_read_without_it_or_named(spark, tmp_path, case):
+    """It never reaches Java, and nothing that it names is imported."""
+    _, type_, metadata, values, reason = case
+    if isinstance(values, list):
+        parts = [("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]  # fmt: skip
+        values = pa.array([dict(zip(VectorUDT.sqlType().names, row, strict=True)) for row in values], pa.struct(parts))
+    noted = {"type": "struct", "fields": [{"name": "c", "type": type_, "nullable": True, "metadata": metadata}]}
+    table = pa.table({"c": values})
+    for path, pairs in ((tmp_path / "noted", {KEY: json.dumps(noted)}), (tmp_path / "plain", None)):
+        path.mkdir()
+        with pa.ipc.new_file(path / "a.arrow", table.schema.with_metadata(pairs)) as writer:
+            writer.write_table(table.replace_schema_metadata(pairs))
+    if reason is None:
+        check_same(load(spark, tmp_path / "noted"), load(spark, tmp_path / "plain"))
+        assert load(spark, tmp_path / "noted").schema == load(spark, tmp_path / "plain").schema
+        return
+    with pytest.raises(PySparkException, match=reason) as caught:
+        load(spark, tmp_path / "noted").collect()
+    assert "IllegalArgumentException" not in str(caught.value)
+    with pytest.raises(PySparkException, match=reason):
+        rewrite(spark, str(tmp_path / "noted"), str(tmp_path / "again"), restoreTypes=True)
+    asked = spark.read.format("arrowipc").schema(f"c {VectorUDT.sqlType().simpleString()}")
+    assert table.num_rows == len(asked.load(str(tmp_path / "noted")).collect())
 
 
 def test_metadata_of_columns_is_in_the_note(spark, tmp_path):

@@ -32,6 +32,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismat
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.spark.conform import (
     binary_and_text,
+    linear_algebra,
     nested,
     numbers,
     spatial,
@@ -209,7 +210,9 @@ def _compile(
     nullable: bool,
 ) -> Conversion:
     """Compile the conversion of one field to the requested type."""
-    target = storage_type(target)
+    if isinstance(target, s.UserDefinedType):
+        stored = _compile(options, dictionaries, field, storage_type(target), path, nullable=nullable)
+        return linear_algebra.checked(stored, target, path)
     options = arrow_to_spark.taken_as(target, options)
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = arrow_to_spark.extension_of(field, options)

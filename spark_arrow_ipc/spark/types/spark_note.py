@@ -19,16 +19,17 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
+import pyspark
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import printable
+from spark_arrow_ipc.errors import cut_repr, printable
 from spark_arrow_ipc.spark.types.field_metadata import ARROW_PREFIX, INEXACT_KEY, OWN_PREFIX, harmless
 
-__all__ = ["KEY", "believed", "note_in", "note_pairs"]
+__all__ = ["KEY", "LOCALES", "believed", "is_collation", "note_in", "note_pairs"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -42,7 +43,26 @@ _PLAIN: Final = s.StringType()
 _COLLATIONS_KEY: Final = "__COLLATIONS"
 """Spark's JSON has collations in the metadata of the field, as ``{"c.element": "spark.UTF8_LCASE"}``."""
 
-_COLLATION: Final = re.compile(r"(?:icu|spark)\.(\w{1,64})", re.ASCII)
+_COLLATION: Final = re.compile(
+    r"(?:spark\.UTF8_(?:BINARY|LCASE)|icu\.(\w{2,20}?)(?:_CI)?(?:_AI)?)(?:_RTRIM)?", re.ASCII
+)
+"""Names as Spark itself writes them; `LOCALES` has the locales."""
+
+_ONLY_NEWER: Final = {"blo", "kk_Arab"} if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2) else set()
+
+LOCALES: Final = _ONLY_NEWER | frozenset({
+    "UNICODE", "af", "am", "ar", "ar_SAU", "as", "az", "be", "bg", "bn", "bo", "br", "bs", "bs_Cyrl", "ca", "ceb",
+    "chr", "cs", "cy", "da", "de", "de_AUT", "dsb", "dz", "ee", "el", "en", "en_USA", "eo", "es", "et", "fa",
+    "fa_AFG", "ff", "ff_Adlm", "fi", "fil", "fo", "fr", "fr_CAN", "fy", "ga", "gl", "gu", "ha", "haw", "he", "he_ISR",
+    "hi", "hr", "hsb", "hu", "hy", "id", "id_IDN", "ig", "is", "it", "ja", "ka", "kk", "kl", "km", "kn", "ko", "kok",
+    "ku", "ky", "lb", "lij", "lkt", "ln", "lo", "lt", "lv", "mk", "ml", "mn", "mr", "ms", "mt", "my", "nb", "nb_NOR",
+    "ne", "nl", "nn", "no", "nso", "om", "or", "pa", "pa_Guru", "pa_Guru_IND", "pl", "ps", "pt", "ro", "ru", "sa",
+    "se", "si", "sk", "sl", "smn", "sq", "sr", "sr_Cyrl", "sr_Cyrl_BIH", "sr_Cyrl_MNE", "sr_Cyrl_SRB", "sr_Latn",
+    "sr_Latn_BIH", "sr_Latn_SRB", "st", "sv", "sw", "ta", "te", "th", "tk", "tn", "to", "tr", "ug", "uk", "ur", "uz",
+    "vi", "wae", "wo", "xh", "yi", "yo", "zh", "zh_Hans", "zh_Hans_CHN", "zh_Hans_SGP", "zh_Hant", "zh_Hant_HKG",
+    "zh_Hant_MAC", "zh_Hant_TWN", "zu",
+})  # fmt: skip
+"""Of Spark's collations. Spark raises a Java error for another one, and only its JVM, which tasks lack, could be asked."""
 _TIME: Final = re.compile(r"time\(([0-9])\)")
 
 _USER_TYPES: Final[Mapping[str, tuple[str, str]]] = {
@@ -141,8 +161,21 @@ def _string(noted: str, site: _Site) -> s.DataType | None:
     collation = site.collations.get(site.path)
     if collation is None:
         return _PLAIN
-    match = _COLLATION.fullmatch(collation) if isinstance(collation, str) else None
-    return None if match is None else s.StringType(match[1])
+    if not is_collation(collation):
+        _LOG.warning(
+            "field %s: the file's note of Spark's schema names the collation %s, which this Spark does not have; the column "
+            "is read as a plain string",
+            printable(site.path),
+            cut_repr(collation),
+        )
+        return None
+    return s.StringType(collation.partition(".")[2])
+
+
+def is_collation(name: object) -> TypeGuard[str]:
+    """Return whether Spark has a collation, named as in its JSON: ``icu.en_USA_CI``."""
+    match = _COLLATION.fullmatch(name) if isinstance(name, str) else None
+    return match is not None and (match[1] is None or match[1] in LOCALES)
 
 
 def _user_type(natural: s.DataType, noted: Mapping[str, object]) -> s.DataType | None:

@@ -112,7 +112,10 @@ STALE = [
     ("finer than its unit", t.Time(t.TimeUnit.SECOND, 32), note(field(s.TimeType(6)))),
     ("an interval of another time", t.Timestamp(US), note(field(HOUR))),
     ("a collation that is none", t.utf8, '{"type":"struct","fields":[{"name":"c","type":"string","metadata":{"__COLLATIONS":{"c":"x; DROP"}}}]}'),
+    *((f"the collation {name}", t.utf8, json.dumps({"type": "struct", "fields": [{"name": "c", "type": "string", "metadata": {"__COLLATIONS": {"c": name}, "comment": "x"}}]}))
+      for name in ("icu.NOPE_XX", "icu.en_USA_CI_CS", "icu.en_USA_AI_CI", "icu.RTRIM", "icu.null", "spark.null", "spark.UNICODE", "icu.UTF8_LCASE", "spark.UTF8_LCASE_CI", "icu.EN_usa", "icu.", "UNICODE")),
     ("a collation of another type", t.utf8, '{"type":"struct","fields":[{"name":"c","type":"string","metadata":{"__COLLATIONS":{"c":7}}}]}'),
+    ("digits that no time has", t.Time(US, 64), of_type('"time(99)"')),
     ("an interval that is none", t.Duration(US), of_type('"interval second to day"')),
     ("a vector of other parts", t.struct([("type", t.int8)]), of_type(VECTOR % ("pyspark.ml.linalg.VectorUDT", '"string"'))),
     ("another user's type", t.utf8, of_type('{"type":"udt","class":"com.evil.Type","pyClass":"antigravity.Evil","sqlType":"string"}')),
@@ -137,6 +140,11 @@ def test_a_note_that_does_not_fit_changes_nothing(arrow, noted):
     found = read(arrow, noted)
     assert (plain.dataType, plain.metadata) == (found.dataType, found.metadata)
     assert "antigravity" not in sys.modules
+
+
+def test_a_collation_that_spark_lacks_is_said(caplog):
+    read(t.utf8, note(field(s.StringType("NOPE_XX"))))
+    assert ["field c: the file's note of Spark's schema names the collation 'icu.NOPE_XX', which this Spark does not have; the column is read as a plain string"] == caplog.messages  # fmt: skip
 
 
 def test_one_field_of_a_note_may_be_stale_and_the_others_not():
