@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import fields_along, resolve
 from spark_arrow_ipc.dataset.predicate import expressions as p
-from spark_arrow_ipc.dataset.predicate import folding, long_lists
+from spark_arrow_ipc.dataset.predicate import folding, instants, long_lists
 from spark_arrow_ipc.dataset.predicate.bound import (
     ARGUMENTS,
     COMPARE,
@@ -44,6 +44,7 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     united,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import (
+    UTC_TIMESTAMP,
     common_type,
     cut,
     is_comparable,
@@ -53,7 +54,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.folding import fold, narrowest_type
-from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError, dates_in_doubt
+from spark_arrow_ipc.dataset.predicate.instants import Doubt, UncertainInstantError
 from spark_arrow_ipc.dataset.predicate.literal_casts import Session
 from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
@@ -225,21 +226,24 @@ class _Binder:
             return Constant(True if operator is Operator.NULL_SAFE_EQ else None)
         for column in (left, right):
             self._check_castable(column, common)
-        is_instant = isinstance(common, t.Timestamp) and common.timezone is not None and left.type != right.type
         is_rounded = isinstance(common, t.Decimal) and any(
             isinstance(side.type, t.Decimal) and side.type.scale > common.scale for side in (left, right)
         )
-        # pyarrow does not take a decimal to the nearest double.
-        is_inexact = isinstance(common, t.FloatingPoint) and any(isinstance(x.type, t.Decimal) for x in (left, right))
-        if is_instant or is_rounded or is_inexact:
+        if is_rounded:
             raise OptionError(
                 f"the option where does not compare the columns {left} ({spark_name(left.type)}) and {right} "
                 f"({spark_name(right.type)}): filter the DataFrame for that"
             )
+        if common == UTC_TIMESTAMP and left.type != right.type:
+            if self._zone is UNKNOWN_ZONE:
+                return Unsure(instants.needs_zone(f"{left} beside {right}"))
+            return Pair(operator, left, right, common, self._zone)
         return Pair(operator, left, right, common)
 
     def _check_castable(self, column: BoundColumn, common: t.DataType) -> None:
         if isinstance(column.type, t.Null) or widened(column.type, common, self._zone) is not None:
+            return
+        if self._zone is not None and isinstance(column.type, t.Timestamp) and common == UTC_TIMESTAMP:
             return
         if isinstance(column.type, t.Utf8):
             raise OptionError(
@@ -263,31 +267,29 @@ class _Binder:
         return NullSafe(made) if operator is Operator.NULL_SAFE_EQ else made
 
     def _by_place(
-        self,
-        operator: Operator,
-        column: BoundColumn,
-        literal: p.Literal,
-        common: t.DataType,
-        *,
-        is_unwrapped: bool = True,
+        self, operator: Operator, column: BoundColumn, literal: p.Literal, common: t.DataType
     ) -> BoundPredicate:
         self._check_castable(column, common)
         value = cast(literal, common, self._zone)
         assert value is not None
-        if isinstance(column.type, t.Date) and isinstance(common, t.Timestamp) and common.timezone is not None:
+        if common == UTC_TIMESTAMP and isinstance(column.type, t.Timestamp | t.Date) and column.type != common:
             assert isinstance(value, int | Doubt)
             assert self._zone is not None
-            value = dates_in_doubt(value, self._zone, str(literal)) or value
+            if isinstance(column.type, t.Date):
+                value = instants.dates_in_doubt(value, self._zone, str(literal)) or value
+            else:
+                common, value = column.type, instants.local_time_beside(value, self._zone, str(literal))
         if isinstance(value, Doubt):
             return self._in_doubt(operator, column, value)
         place = cut(column.type, common, value, self._zone)
         if place is None:
             raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
-        if is_unwrapped and isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
-            # A day that a zone skipped begins with the day after it. Spark's optimizer (`UnwrapCastInBinaryComparison`)
-            # compares dates with the date of the instant, which is the later day; its IN of several values casts each date.
+        if isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
             later = int(place.upper) - 1
-            place = place if later <= int(place.lower) else replace(place, lower=later, is_least=False)
+            if later > int(place.lower):
+                return self._in_doubt(
+                    operator, column, instants.days_of_one_midnight(int(place.lower), later, str(literal))
+                )
         return compared(operator, column, place)
 
     def _in_doubt(self, operator: Operator, column: BoundColumn, doubt: Doubt) -> BoundPredicate:
@@ -312,7 +314,6 @@ class _Binder:
             return self._literal_in(operand, list(_each(options)), common)
         parts: list[BoundPredicate] = []
         singles: list[p.Literal | p.Run] = []
-        is_single = len({(one.type, one.value) if isinstance(one, p.Literal) else one for one in options}) == 1
         for one in options:
             found = long_lists.points(operand.type, common, one, self._zone) if isinstance(one, p.Run) else None
             if found is None:
@@ -323,7 +324,7 @@ class _Binder:
         for option in _each(singles):
             equal: BoundPredicate = Constant(None)
             if option.value is not None:
-                equal = self._by_place(Operator.EQ, operand, option, common, is_unwrapped=is_single)
+                equal = self._by_place(Operator.EQ, operand, option, common)
             if not (isinstance(equal, Range) and is_empty(equal)):
                 values = points_of(equal)
                 parts.append(OneOf(operand, values) if values else equal)
@@ -383,7 +384,7 @@ _BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {
 
 _LITERALS: Final[Mapping[type[t.DataType], str]] = {
     t.Date: "DATE '...' (or set the option timeZone)",
-    t.Timestamp: "TIMESTAMP_NTZ '...'",
+    t.Timestamp: "TIMESTAMP_NTZ '...' (or set the option timeZone)",
 }
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
@@ -153,12 +154,13 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two columns compare, both cast to `common`."""
+    """Two columns compare, both cast to `common`; dates and local times that become instants are in `zone`."""
 
     operator: Operator
     left: BoundColumn
     right: BoundColumn
     common: t.DataType
+    zone: tzinfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

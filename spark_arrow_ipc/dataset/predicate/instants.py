@@ -19,11 +19,14 @@ from spark_arrow_ipc.errors import OptionError
 __all__ = [
     "DAY_MICROSECONDS",
     "EPOCH",
+    "MARGIN",
     "Doubt",
     "UncertainInstantError",
     "dates_in_doubt",
+    "days_of_one_midnight",
     "instant",
     "local_time",
+    "local_time_beside",
     "midnight",
     "needs_zone",
 ]
@@ -31,7 +34,8 @@ __all__ = [
 DAY_MICROSECONDS: Final = 86_400_000_000
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
 _MICROSECOND: Final = timedelta(microseconds=1)
-_MARGIN: Final = MOST_OFFSET // _MICROSECOND
+MARGIN: Final = MOST_OFFSET // _MICROSECOND
+"""The most that an instant is away from its local time, in microseconds."""
 _SHOWN: Final = 100
 _FIRST_DAY: Final = (datetime(1, 1, 1) - EPOCH).days  # noqa: DTZ001 - local
 
@@ -75,12 +79,12 @@ def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
         The local time is in the session's time zone, which is None, or the instant is outside the years 1 to 9999.
     """
     zone = zone if local.tzinfo is None else local.tzinfo
-    sql = sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}..."
+    sql = _shown(sql)
     if zone is None:
         raise OptionError(needs_zone(sql))
     if not is_certain(local, zone):
         at = (local.replace(tzinfo=None) - EPOCH) // _MICROSECOND
-        return Doubt(at - _MARGIN, at + _MARGIN, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
+        return Doubt(at - MARGIN, at + MARGIN, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
     try:
         utc = local.replace(tzinfo=zone).astimezone(UTC)
     except OverflowError as error:
@@ -140,12 +144,25 @@ def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None
     """
     earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
     # The midnights of all other days are surely before or after, in every time zone.
-    first, last = -((_MARGIN - earliest) // DAY_MICROSECONDS), (latest + _MARGIN) // DAY_MICROSECONDS
+    first, last = -((MARGIN - earliest) // DAY_MICROSECONDS), (latest + MARGIN) // DAY_MICROSECONDS
     if isinstance(literal, Doubt):
         return Doubt(first, last, literal.why)
     if is_certain(EPOCH + timedelta(days=max(first, _FIRST_DAY)), zone):
         return None
     return Doubt(first, last, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
+
+
+def days_of_one_midnight(first: int, last: int, sql: str) -> Doubt:
+    """Return the doubt about days that begin with one instant, as a zone skipped all but the last.
+
+    Spark's optimizer (`UnwrapCastInBinaryComparison`) compares dates with the date of the instant, which is the last of them,
+    or casts each date to its instant: by release, and by the place of the literal.
+    """
+    why = (
+        f"the option where: the time zone skipped the days before {_shown(sql)}, Spark compares such a date either as it is or "
+        "as the instant at which the next day began, and rows have one: filter the DataFrame for that"
+    )
+    return Doubt(first, last, why)
 
 
 def midnight(day: int, zone: tzinfo) -> int:
@@ -171,3 +188,73 @@ def midnight(day: int, zone: tzinfo) -> int:
 
 def _instant(local: datetime, zone: tzinfo) -> datetime:
     return local.replace(tzinfo=zone).astimezone(UTC)
+
+
+def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Doubt:
+    """Return the local time with which local times are compared instead of an instant, or the doubt about some of them.
+
+    Where clocks are changed Spark has two answers. A row's local time that clocks skip or show twice becomes the instant of
+    java.time; but where the optimizer (`UnwrapCastInBinaryComparison`, by release and by the place of the literal) takes the
+    cast away, it is compared with the literal's local time. The values between the two are in doubt.
+
+    Parameters
+    ----------
+    literal
+        The instant.
+    zone
+        The session's time zone.
+    sql
+        The literal as written, for messages.
+
+    Raises
+    ------
+    OptionError
+        The instant is outside the years 1 to 9999.
+    """
+    earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
+    if not isinstance(literal, int) or not is_certain(_nearest_local(earliest - MARGIN), zone):
+        return Doubt(earliest - MARGIN, latest + MARGIN, _local_times_not_certain(sql, zone))
+    local = (local_time(literal, zone, sql).replace(tzinfo=None, fold=0) - EPOCH) // _MICROSECOND
+    first_shown = instant(EPOCH + local * _MICROSECOND, zone, sql)
+    assert isinstance(first_shown, int)
+    if first_shown != literal:
+        return Doubt(local, local + literal - first_shown, _clocks_change(sql, zone))
+    skipped = literal + _offset(_nearest_local(local - MARGIN), zone)
+    if skipped != local and instant(EPOCH + skipped * _MICROSECOND, zone, sql) == literal:
+        return Doubt(skipped, local, _clocks_change(sql, zone))
+    return local
+
+
+def _nearest_local(local: int) -> datetime:
+    """Return a local time, or the first or last one that Python has."""
+    return EPOCH + min(max(timedelta(microseconds=local), datetime.min - EPOCH), datetime.max - EPOCH)  # noqa: DTZ901 - local
+
+
+def _offset(local: datetime, zone: tzinfo) -> int:
+    offset = zone.utcoffset(local)
+    assert offset is not None
+    return offset // _MICROSECOND
+
+
+def _clocks_change(sql: str, zone: tzinfo) -> str:
+    return (
+        f"the option where: clocks of {zone} were changed near {_shown(sql)}, Spark compares timestamp_ntz values near it either "
+        "as they are or as instants, and rows lie there: write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
+    )
+
+
+def _local_times_not_certain(sql: str, zone: tzinfo) -> str:
+    why = (
+        "depends on the session's time zone, which is not known here, as spark.sql.session.timeZone was not set: set it, or "
+        "set the option timeZone (for example timeZone=Europe/Berlin), or"
+        if zone is UNKNOWN_ZONE
+        else f"in {zone} is not certain, because the time zone tables of Python and of Spark's JVM may differ for that time:"
+    )
+    return (
+        f"the option where: which instants the values of a timestamp_ntz column are that is compared with {_shown(sql)} {why} "
+        "write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
+    )
+
+
+def _shown(sql: str) -> str:
+    return sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}..."

@@ -22,7 +22,7 @@ from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, EPOCH, 
 from spark_arrow_ipc.dataset.time_zones import is_certain, zone
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["DATE", "LOCAL_TIME", "ZONED_TIME", "days_at", "days_of", "instants_of", "local_times_of", "midnights_of", "zoned_times_of"]  # fmt: skip
+__all__ = ["DATE", "LOCAL_TIME", "ZONED_TIME", "days_at", "days_of", "instants_in", "instants_of", "local_times_of", "midnights_in", "midnights_of", "zoned_times_of"]  # fmt: skip
 
 DATE: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r":[0-9]{2}(?:\.[0-9]{1,6})?"
@@ -46,6 +46,9 @@ _FAR: Final = 5
 Counts: TypeAlias = npt.NDArray[np.int64]
 Points: TypeAlias = tuple[list[int], list[Doubt]]
 """Certain values, and what is left in doubt."""
+
+Certain: TypeAlias = tuple[Counts, npt.NDArray[np.bool_]]
+"""Instants, and which of them are certain."""
 
 
 def days_of(strings: Sequence[str]) -> list[int] | None:
@@ -100,6 +103,34 @@ def days_at(instants: Sequence[int], zone_: tzinfo | None) -> list[int] | None:
     return days
 
 
+def instants_in(locals_: Counts, zone_: tzinfo) -> Certain:
+    """Return the instants of any local times, as Spark casts timestamp_ntz to timestamp.
+
+    Where one is not certain, or is of no year that Python knows, the local time itself; no instant is farther away than `MARGIN`.
+    """
+    days, of_days = np.unique(locals_ // DAY_MICROSECONDS, return_inverse=True)
+    known = np.clip(days, _FIRST_DAY, _LAST_DAY)
+    certain = (known == days) & _are_certain(known * DAY_MICROSECONDS, zone_)
+    known = known[certain] * DAY_MICROSECONDS
+    offsets, changes = np.zeros(len(days), np.int64), np.zeros(len(days), np.bool_)
+    offsets[certain] = _offsets(known, zone_)
+    # Clocks are not changed twice a day.
+    changes[certain] = offsets[certain] != _offsets(known + DAY_MICROSECONDS - 1, zone_)
+    moved, single = offsets[of_days], changes[of_days]
+    moved[single] = _offsets(locals_[single], zone_)
+    return locals_ - moved, certain[of_days]
+
+
+def midnights_in(days: Counts, zone_: tzinfo) -> Certain:
+    """Return the first instants of any days that a timestamp can hold; else as `instants_in`."""
+    each, of_days = np.unique(days, return_inverse=True)
+    known = np.clip(each, _FIRST_DAY, _LAST_DAY)
+    certain = (known == each) & _are_certain(known * DAY_MICROSECONDS, zone_)
+    midnights = each * DAY_MICROSECONDS
+    midnights[certain] -= _midnight_offsets(midnights[certain], zone_)
+    return midnights[of_days], certain[of_days]
+
+
 def _read(strings: Sequence[str], pattern: re.Pattern[str], unit: str) -> Counts | None:
     if pattern.fullmatch(",".join(strings) + ",") is None:
         return None
@@ -124,13 +155,17 @@ def _points(
     counts = np.array(locals_, np.int64)
     if counts.min() < _FIRST or counts.max() > _LAST:
         return None
-    years = counts.astype("M8[us]").astype("M8[Y]").astype(np.int64) + 1970
-    # Whether an offset is certain depends on the year alone.
-    certain = [year for year in np.unique(years).tolist() if is_certain(datetime(year, 1, 1), zone_)]  # noqa: DTZ001
-    is_known = np.isin(years, certain)
+    is_known = _are_certain(counts, zone_)
     known = counts[is_known]
     instants = _in_range(known - offsets_of(known, zone_), known) if len(known) else []
     return None if instants is None else (instants, _doubts(np.unique(counts[~is_known]), zone_))
+
+
+def _are_certain(locals_: Counts, zone_: tzinfo) -> npt.NDArray[np.bool_]:
+    years = locals_.astype("M8[us]").astype("M8[Y]").astype(np.int64) + 1970
+    # Whether an offset is certain depends on the year alone.
+    certain = [year for year in np.unique(years).tolist() if is_certain(datetime(year, 1, 1), zone_)]  # noqa: DTZ001
+    return np.isin(years, certain)
 
 
 def _offsets(locals_: Counts, zone_: tzinfo, fold: int = 0) -> Counts:

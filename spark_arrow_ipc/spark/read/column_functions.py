@@ -1,8 +1,9 @@
-"""Functions of a column that `where` computes on pyarrow arrays, with Spark's exact results."""
+"""Functions and casts of columns that `where` computes on pyarrow arrays, with Spark's exact results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import tzinfo
 from typing import Any, Final
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, MARGIN
+from spark_arrow_ipc.dataset.predicate.time_lists import Certain, instants_in, midnights_in
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import pyarrow_values
 
-__all__ = ["COLUMN_FUNCTIONS"]
+__all__ = ["COLUMN_FUNCTIONS", "as_instants", "cast_column"]
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -60,3 +63,65 @@ COLUMN_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "LOWER": _of_ascii("lower", pc.ascii_lower),
 }
 """One row for each function of `bound.ARGUMENTS`."""
+
+_MOST_DAYS: Final = (2**63 - 1) // DAY_MICROSECONDS
+_FARTHER: Final = float(MARGIN + 1_000_000)
+"""Between numbers of this size the distance is a double with less than a second lost."""
+
+
+def cast_column(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """Return a column cast to the type in which it is compared with another."""
+    if array.type == to:
+        return array
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(to):
+        # pyarrow's own cast is not to the nearest double; its reading of digits is.
+        return array.cast(pa.string()).cast(to)
+    if pa.types.is_integer(array.type) and pa.types.is_decimal(to):
+        array = array.cast(pa.decimal128(19 if array.type.bit_width == 64 else 10, 0))
+    return array.cast(to, safe=pa.types.is_decimal(to) or pa.types.is_temporal(to))
+
+
+def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tuple[pa.Array, pa.Array]:
+    """Return two columns of dates, local times or instants as instants, in microseconds.
+
+    Parameters
+    ----------
+    left, right
+        The columns.
+    zone
+        The session's time zone.
+    sql
+        The columns as written, for messages.
+
+    Raises
+    ------
+    OptionError
+        The order of two values depends on an instant that is not certain, or a date is beyond those of timestamps.
+    """
+    (of_left, left_known), (of_right, right_known) = (_instants(array, zone) for array in (left, right))
+    nulls = [array.is_null().to_numpy(zero_copy_only=False) for array in (left, right)]
+    doubtful = ~(left_known & right_known | nulls[0] | nulls[1])
+    if doubtful.any():
+        away = of_left[doubtful].astype(np.float64) - of_right[doubtful].astype(np.float64)
+        if (np.abs(away) <= _FARTHER).any():
+            raise OptionError(
+                f"the option where: which instants values are of {sql} in {zone} is not certain, because the time zone tables "
+                "of Python and of Spark's JVM may differ for that time: filter the DataFrame for that"
+            )
+    made = (pyarrow_values.numbers(values, absent) for values, absent in zip((of_left, of_right), nulls, strict=True))
+    return next(made), next(made)
+
+
+def _instants(array: pa.Array, zone: tzinfo) -> Certain:
+    """Return instants, and which of them are certain; of nulls any."""
+    is_date = pa.types.is_date(array.type)
+    raw = array.view(pa.int32() if is_date else pa.int64())
+    values = pc.fill_null(raw, pyarrow_values.scalar(0, raw.type)).to_numpy().astype(np.int64)
+    if not is_date:
+        is_instant = array.type.tz is not None
+        return (values, np.ones(len(values), np.bool_)) if is_instant else instants_in(values, zone)
+    if np.abs(values).max(initial=0) > _MOST_DAYS:
+        raise OptionError(
+            "the option where: a date is beyond those that timestamps have: filter the DataFrame for that"
+        )
+    return midnights_in(values, zone)

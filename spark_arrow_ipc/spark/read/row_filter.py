@@ -44,7 +44,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import bridge, pyarrow_values
-from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS
+from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, as_instants, cast_column
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
@@ -358,7 +358,12 @@ def _pair(bound: Pair, source: Source) -> Mask:
     is_null_safe = bound.operator is Operator.NULL_SAFE_EQ
 
     def mask(batch: pa.RecordBatch) -> Any:
-        left, right = (_cast(get(batch), common) for get in (get_left, get_right))
+        if bound.zone is None:
+            left, right = (cast_column(get(batch), common) for get in (get_left, get_right))
+        else:
+            left, right = as_instants(
+                get_left(batch), get_right(batch), bound.zone, f"{bound.left} beside {bound.right}"
+            )
         truth = compare(left, right)
         if pa.types.is_floating(common):
             nans = pc.is_nan(left), pc.is_nan(right)
@@ -368,14 +373,6 @@ def _pair(bound: Pair, source: Source) -> Mask:
         return pc.or_(pc.fill_null(truth, _FALSE), pc.and_(left.is_null(), right.is_null()))
 
     return mask
-
-
-def _cast(array: pa.Array, to: pa.DataType) -> pa.Array:
-    if array.type == to:
-        return array
-    if pa.types.is_integer(array.type) and pa.types.is_decimal(to):
-        array = array.cast(pa.decimal128(19 if array.type.bit_width == 64 else 10, 0))
-    return array.cast(to, safe=pa.types.is_decimal(to) or pa.types.is_temporal(to))
 
 
 def _constant(bound: Constant, _source: Source) -> Mask:

@@ -112,7 +112,7 @@ REFUSED = [
     ("ts = '2020-01-01'", "option timeZone"), ("ts > TIMESTAMP '2020-01-01 00:00:00'", "option timeZone"),
     ("ts = TIMESTAMP_NTZ '2020-01-01 00:00:00'", "option timeZone"), ("ts = DATE '2020-01-01'", "option timeZone"),
     ("date = TIMESTAMP '2020-01-01 00:00:00Z'", "timeZone"), ("ntz = TIMESTAMP '2020-01-01 00:00:00Z'", "TIMESTAMP_NTZ"),
-    ("date = ts", "date column date"), ("dec = d", "does not compare the columns"),
+    ("date = ts", "date column date"),
     ("small = dec", "does not compare the columns"), ("i LIKE '1%'", "expected a string column"), ("i", "expected a condition"),
 ]  # fmt: skip
 
@@ -162,24 +162,24 @@ def test_names_match_in_any_case():
 
 
 SKIPPED = [
-    # As Spark 4.3 answered, in a zone that skipped 30 December 2011, over the days 29, 30, 31 and 1 January.
-    ("d = TIMESTAMP '2011-12-30 00:00:00'", [31]),
-    ("d < TIMESTAMP '2011-12-30 00:00:00'", [29, 30]),
+    # Kept of the days 29, 30, 31 and 1 January in a zone that skipped 30 December 2011: 30 and 31 are in doubt, which rows tell.
+    ("d = TIMESTAMP '2011-12-30 00:00:00'", [30, 31]),
+    ("d < TIMESTAMP '2011-12-30 00:00:00'", [29, 30, 31]),
     ("d <= TIMESTAMP '2011-12-30 00:00:00'", [29, 30, 31]),
-    ("d > TIMESTAMP '2011-12-30 00:00:00'", [32]),
-    ("d >= TIMESTAMP '2011-12-30 00:00:00'", [31, 32]),
-    ("d <> TIMESTAMP '2011-12-31 00:00:00'", [29, 30, 32]),
+    ("d > TIMESTAMP '2011-12-30 00:00:00'", [30, 31, 32]),
+    ("d >= TIMESTAMP '2011-12-30 00:00:00'", [30, 31, 32]),
+    ("d <> TIMESTAMP '2011-12-31 00:00:00'", [29, 30, 31, 32]),
     ("d = TIMESTAMP '2011-12-30 00:30:00'", []),
-    ("d IN (TIMESTAMP '2011-12-30 00:00:00')", [31]),
+    ("d IN (TIMESTAMP '2011-12-30 00:00:00')", [30, 31]),
     ("d IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [30, 31]),
-    ("d NOT IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [29, 32]),
+    ("d NOT IN (TIMESTAMP '2011-12-30 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", [29, 30, 31, 32]),
     ("d = '2011-12-30 00:00:00'", [30]),
     ("d = TIMESTAMP_NTZ '2011-12-30 00:00:00'", [30]),
 ]
 
 
 @pytest.mark.parametrize(("predicate", "expected"), SKIPPED)
-def test_a_day_that_a_zone_skipped_is_compared_as_spark_compares_it(predicate, expected):
+def test_a_day_that_a_zone_skipped_is_in_doubt_beside_an_instant(predicate, expected):
     bound = bind(parse(predicate), (t.field("d", t.date32),), time_zones.zone("Pacific/Apia"))
     first = 15_337 - 29  # days since 1970: 29 December 2011 is 15,337
     days = [first + number for number in (29, 30, 31, 32)]

@@ -1,9 +1,12 @@
 """The option `where` against Spark's own filter, on random and on chosen predicates."""
 
 import random
+import re
 from collections import Counter
+from types import SimpleNamespace
 
 import arrow_files
+import numpy as np
 import pyarrow as pa
 import pytest
 import where_cases as cases
@@ -246,6 +249,109 @@ def test_what_spark_does_not_fold_is_refused(spark, sql):
         spark.range(1).selectExpr(sql).collect()
     with pytest.raises(OptionError):
         fold(parse_constant(Tokens(sql)), Session(ZONE, 0))
+
+
+CLOCKS = {
+    # A zone, and a local time near which its clocks are changed.
+    "put forward": ("America/New_York", "2023-03-12"),
+    "put back": ("America/New_York", "2023-11-05"),
+    "put forward before the day": ("Europe/Berlin", "2023-03-26"),
+    "by half an hour": ("Australia/Lord_Howe", "2023-10-01"),
+    "by 44 minutes and a half": ("Africa/Monrovia", "1972-01-07"),
+    "over midnight": ("America/Sao_Paulo", "2018-11-04"),
+    "by a day": ("Pacific/Apia", "2011-12-30"),
+    "by another day": ("Pacific/Kwajalein", "1993-08-21"),
+    "not at all": ("+05:30", "2023-03-12"),
+    "at the end of the certain": ("Europe/Amsterdam", "1970-01-01"),
+}
+
+
+def near_clocks(day):
+    """Return columns of times and dates around a day, 15 minutes apart and with odd microseconds, in two orders."""
+    middle = int(np.datetime64(day, "us").astype(np.int64))
+    local = middle + np.arange(-72 * 4, 72 * 4) * 900_000_000 + np.resize([0, 0, 0, -1, 1], 72 * 8)
+    days = np.resize(middle // (cases.DAY * 10**6) + np.arange(-3, 4), len(local))
+    r = random.Random(SEED)
+    shifted = local + np.array([r.choice([0, 60, -60, 30, 300, -330, 660, -840]) for _ in local]) * 60_000_000
+    absent = np.arange(len(local)) % 50 == 7
+    return pa.record_batch(
+        {
+            "row": pa.array(np.arange(len(local)), pa.int32()),
+            "n": pa.array(local, pa.timestamp("us"), mask=absent),
+            "t": pa.array(shifted, pa.timestamp("us", "UTC"), mask=np.roll(absent, 1)),
+            "a": pa.array(days.astype(np.int32), pa.date32(), mask=np.roll(absent, 2)),
+        }
+    )
+
+
+def clock_predicates(batch, zone):
+    r = random.Random(SEED)
+    locals_ = [str(value) for value in batch.column("n").drop_null().to_pylist()]
+    ends = ["", "", "Z", "+02:00", "-05:00"]
+    literals = [f"TIMESTAMP '{r.choice(locals_)}{r.choice(ends)}'" for _ in range(60)]
+    pairs = [("n", "t"), ("t", "n"), ("a", "t"), ("t", "a"), ("n", "a"), ("a", "n")]
+    operators = cases.COMPARISONS
+    found = [f"n {r.choice(operators)} {literal}" for literal in literals]
+    found += [f"{literal} {r.choice(operators)} {r.choice('na')}" for literal in literals]
+    found += [f"a {r.choice(operators)} TIMESTAMP '{r.choice(locals_)[:10]}'" for _ in range(20)]
+    found += [f"{left} {operator} {right}" for left, right in pairs for operator in operators]
+    found += [f"n IN ({', '.join(r.sample(literals, size))})" for size in (1, 2, 9)]
+    found += [
+        f"n NOT IN ({', '.join(r.sample(literals, 3))}, TIMESTAMP_NTZ '{locals_[99]}', DATE '{locals_[99][:10]}')"
+    ]
+    same = f"TIMESTAMP '{locals_[300]}', TIMESTAMP_NTZ '{locals_[300]}', CAST('{locals_[300]}' AS TIMESTAMP)"
+    found += [
+        f"n IN ({same})",
+        f"n IN ({same}, NULL)",
+        f"n IN ({literals[3]}, {literals[3]})",
+        f"{literals[4]} BETWEEN n AND t",
+    ]
+    long = ", ".join(f"TIMESTAMP '{local}{end}'" for local in locals_[::3] for end in ("", "Z"))
+    return [
+        *found,
+        f"n IN ({long})",
+        f"n BETWEEN {literals[0]} AND {literals[1]}",
+        f"NOT (n < {literals[2]} OR n <=> t)",
+    ]
+
+
+IN_DOUBT = "is not certain|clocks of .* were changed near|skipped the days before"
+
+
+def far_from_clocks(batch, day):
+    """Return the rows of `near_clocks` that lie near no change of clocks, nor on a day that was skipped."""
+    middle = np.datetime64(day, "us")
+    away = np.abs(batch.column("n").fill_null(middle.item()).to_numpy(zero_copy_only=False) - middle)
+    days = np.abs(
+        batch.column("a").fill_null(middle.item().date()).to_numpy(zero_copy_only=False) - middle.astype("M8[D]")
+    )
+    return batch.filter(pa.array((away > np.timedelta64(49, "h")) & (days > np.timedelta64(1, "D"))))
+
+
+@pytest.mark.parametrize("case", CLOCKS)
+def test_local_times_and_dates_beside_instants_are_spark_s_where_clocks_change(spark, case):
+    """Rows between the two answers that Spark has there are refused; without them there is one."""
+    name, day = CLOCKS[case]
+    near = near_clocks(day)
+    predicates = clock_predicates(near, name)
+    fields = bridge.schema_from_pyarrow(near.schema).fields
+    refused = []
+    for batch in (near, far_from_clocks(near, day)):
+        assert batch.num_rows > 20
+        with cases.set_in(spark, name, {}):
+            expected = cases.spark_rows(spark, SimpleNamespace(file=batch, conformed=batch), predicates)
+        refused.append(0)
+        for predicate, theirs in zip(predicates, expected, strict=True):
+            try:
+                bound = bind(parse(predicate), fields, time_zones.zone(name))
+                ours = cases.rows_of(compile_filter(bound, batch.schema).filter(batch))
+            except OptionError as error:
+                ours, refused[-1] = str(error), refused[-1] + 1
+            is_refused = isinstance(ours, str) and re.search(IN_DOUBT, ours)
+            assert is_refused or theirs == ours, predicate
+    if day > "1970-01-02":
+        assert refused[0] < len(predicates) / 3
+        assert refused[1] == 0
 
 
 SPARK_REFUSES = [
