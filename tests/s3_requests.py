@@ -79,6 +79,8 @@ class Objects:
         """Keys in a page of a listing, at most."""
         self.locked: set[str] = set()
         """Keys that nobody may delete."""
+        self.conditional = True
+        """Whether conditions of writes are obeyed; some stores and gateways do not know them, and say nothing."""
 
     def put(self, key, data, headers=None):
         attributes = {name: value for name, value in (headers or {}).items() if name.startswith("x-amz-meta-")}
@@ -210,6 +212,8 @@ def contents(key, stored):
 
 def conditions_fail(objects, head):
     """What is answered where the conditions of a write do not hold, else None."""
+    if not objects.conditional:
+        return None
     stored = objects.by_key.get(head.key)
     if head.headers.get("if-none-match") == "*" and stored is not None:
         return error(412, "PreconditionFailed")

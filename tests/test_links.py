@@ -253,7 +253,7 @@ ORIGINS = {
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
     "dataset/write/append_record.py": {"_delete_own": INSIDE, "_delete_marks": INSIDE},
-    "dataset/write/job_plan.py": {"_check_storage": INSIDE},
+    "dataset/write/job_plan.py": {"_check_decides": INSIDE},
     "dataset/write/keep_records.py": {"prune_kept": INSIDE},
     "dataset/write/publish.py": {"publish_files": INSIDE, "_publish": INSIDE, "_publish_again": INSIDE},
     "dataset/write/roll_forward.py": {

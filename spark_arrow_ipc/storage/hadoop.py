@@ -53,6 +53,9 @@ _DEFAULT: Final = "default"
 _connections: dict[tuple[int, str, StorageOptions, Callable[..., Any]], Any] = {}
 """The connections of this process, by process, root, options and how they were made."""
 
+_proven: set[tuple[str, StorageOptions, Callable[..., Any]]] = set()
+"""Namenodes, by root, options and how they are reached, of which this process knows that they keep what is there."""
+
 _users: set[int] = set()
 """The process that has connected; a child of it inherits its number here, not its JVM."""
 
@@ -193,13 +196,16 @@ class HadoopStorage:
         return self._put_absent(path, data)
 
     def check_put_if_absent(self, directory: str) -> None:
-        """Raise if a second file of one name replaces the first, as it may on what is not HDFS.
+        """Raise if a second file of one name replaces the first, as it may on what is not HDFS. A process asks once.
 
         Raises
         ------
         UnsupportedError
             It does: two writers at once would lose data.
         """
+        namenode = split_url(directory)[0], self.options, self.connection
+        if namenode in _proven:
+            return
         path = join(directory, f"probe-{uuid.uuid4().hex}")
         try:
             first, second = self.put_if_absent(path, b"1"), self.put_if_absent(path, b"2")
@@ -213,6 +219,7 @@ class HadoopStorage:
                 "jobs at once would lose data; write to HDFS, or to local files and copy them",
                 path=directory,
             )
+        _proven.add(namenode)
 
     def check_writable(self, directory: str) -> None:
         """Do nothing: what may be written is known when it is."""

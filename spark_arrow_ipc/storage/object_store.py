@@ -59,6 +59,12 @@ _BATCH: Final = 1_000
 _stores: dict[tuple[int, str, StorageOptions, bool], Any] = {}
 """The connections of this process, by process, root and options. Threads may make one twice, which harms nothing."""
 
+_PROBE: Final = "probe"
+"""Name of the empty object that `ObjectStorage.check_put_if_absent` asks a store for again and again."""
+
+_proven: set[tuple[str, StorageOptions]] = set()
+"""Buckets, by root and options, of which this process knows that they keep what is there."""
+
 _users: set[int] = set()
 """The process that has used the library; a child of it inherits its number here, not its threads."""
 
@@ -198,36 +204,42 @@ class ObjectStorage:
         raise AssertionError("unreachable")
 
     def check_put_if_absent(self, directory: str) -> None:
-        """Raise if the store writes an object that is there already although it was told not to. Four requests.
+        """Raise if the store writes an object that is there already although it was told not to.
+
+        A process asks each bucket once: one request, two where nobody has asked before. The empty object that this makes
+        in the directory stays, so that the next process has one that is there.
 
         Raises
         ------
         UnsupportedError
             It does: two writers at once would lose data.
         """
-        obstore = load_obstore()
-        path = f"{directory}/probe-{uuid.uuid4().hex}"
-        store, key = self._at(path)
-        try:
-            refused = True
-            with self._errors(path):
-                obstore.put(store, key, b"1", mode="create", use_multipart=False)
-            try:
-                obstore.put(store, key, b"2", mode="create", use_multipart=False)
-                refused = False
-            except obstore.exceptions.AlreadyExistsError:
-                pass
-        except UnsupportedError:
-            refused = False
-        finally:
+        bucket = split_url(directory)[0], self.options
+        if bucket in _proven:
+            return
+        path = f"{directory}/{_PROBE}"
+        if self._makes(path) and self._makes(path):
             with suppress(OSError):
                 self.delete(path)
-        if not refused:
             raise UnsupportedError(
                 "this store does not refuse to write an object that is there already (If-None-Match: *), so that two "
                 "jobs at once would lose data; write to a store that does, or to local files and copy them",
                 path=directory,
             )
+        _proven.add(bucket)
+
+    def _makes(self, path: str) -> bool:
+        """Return whether the store makes an empty object, or did not mind that there is one."""
+        obstore = load_obstore()
+        store, key = self._at(path)
+        try:
+            with write_errors(path, self.options):
+                obstore.put(store, key, b"", mode="create", use_multipart=False)
+        except FileExistsError:
+            return False
+        except UnsupportedError:  # no such requests
+            return True
+        return True
 
     def check_writable(self, directory: str) -> None:
         """Do nothing: what may be written is known when it is."""

@@ -137,8 +137,6 @@ def test_the_answer_of_a_rename_is_not_believed(stub, storage, there, before, af
 
 
 def test_a_file_system_that_replaces_what_it_must_not_is_refused(stub, storage, monkeypatch):
-    storage.check_put_if_absent(ROOT)
-
     def replace(old, new):
         target = new / old.name if new.is_dir() else new
         old.replace(target)

@@ -136,12 +136,15 @@ def test_the_answer_of_a_conditional_request_is_not_believed(place, monkeypatch,
 
 def test_a_store_that_overwrites_what_it_must_not_is_refused(place, monkeypatch):
     storage, root = place
-    storage.check_put_if_absent(root)
-    put = obstore.put
-    monkeypatch.setattr(obstore, "put", lambda *args, mode=None, **options: put(*args, **options))  # noqa: PLW0108 - the mode is left out
-    with pytest.raises(UnsupportedError, match="does not refuse to write an object that is there"):
-        storage.check_put_if_absent(root)
+    with monkeypatch.context() as patch:
+        put = obstore.put
+        patch.setattr(obstore, "put", lambda *args, mode=None, **options: put(*args, **options))  # noqa: PLW0108 - the mode is left out
+        for _ in range(2):
+            with pytest.raises(UnsupportedError, match="does not refuse to write an object that is there"):
+                storage.check_put_if_absent(f"{root}/a")
     assert [] == list(storage.list(root))
+    storage.check_put_if_absent(f"{root}/a")
+    assert [f"{root}/a/probe"] == [status.path for status in storage.list(f"{root}/a")]
 
 
 def _look(queue, root):

@@ -231,8 +231,10 @@ def test_put_if_absent_has_one_winner_among_many(place):
         for thread in threads:
             thread.join()
         assert [storage.read(path, 10)] == winners
-    storage.check_put_if_absent(root)
-    assert count == len(files(storage, root))
+    for _ in range(2):
+        storage.check_put_if_absent(root)
+    left = ["probe"] if storage.traits.waits and not storage.traits.directories else []
+    assert sorted([*map(str, range(count)), *left]) == sorted(files(storage, root))
 
 
 def test_publish_gives_a_file_its_name(place):

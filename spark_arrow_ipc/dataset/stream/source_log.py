@@ -119,7 +119,6 @@ class SourceLog:
             first = max(sets) + 1
         elif not numbers:
             self._storage.make_directory(self._directory)
-            self._storage.check_put_if_absent(self._directory)
             return
         for number in range(min(first, self.last), self.last + 1):
             self._note(self.entry(number))
@@ -152,7 +151,10 @@ class SourceLog:
         ------
         StreamOffsetError
             Another query has written it.
+        UnsupportedError
+            The storage cannot decide between two queries.
         """
+        self._storage.check_put_if_absent(self._directory)
         number = self.last + 1
         path = self._entry_path(number)
         value: dict[str, Any] = {

@@ -6,18 +6,41 @@ import logging
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import follows_its_previous, is_there, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import Head, follows_its_previous, is_there, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
 from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context, printable
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["append_record"]
+__all__ = ["append_record", "check_decides"]
 
 _ATTEMPTS: Final = 3
 """How often a storage is asked to make a record, where it does not answer."""
 
 _log = logging.getLogger(__name__)
+
+
+def check_decides(dataset: DatasetDirectory, head: Head, jobid: str) -> None:
+    """Raise if the storage cannot decide between two writers: asked by each process, as a data set may have been moved.
+
+    Parameters
+    ----------
+    dataset, head
+        The dataset and its head.
+    jobid
+        A job with a staging directory.
+
+    Raises
+    ------
+    UnsupportedError
+        It cannot.
+    OSError
+        A call of the storage fails.
+    """
+    storage = dataset.storage
+    has_commits = head.seq > 0 or not storage.traits.directories
+    with error_context(path=dataset.root):
+        storage.check_put_if_absent(dataset.commits if has_commits else dataset.staging(jobid))
 
 
 def append_record(dataset: DatasetDirectory, record: Record) -> bool:

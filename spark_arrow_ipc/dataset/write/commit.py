@@ -64,6 +64,7 @@ from spark_arrow_ipc.errors import (
     ConcurrentWriteError,
     FileChangedError,
     OptionError,
+    UnsupportedError,
     error_context,
     printable,
 )
@@ -393,7 +394,7 @@ def abort(staging: Staging) -> bool:
     """
     try:
         withdrawn = bool(withdraw(staging.dataset, [staging.jobid], durable=staging.durable))
-    except (OSError, CommitError) as error:
+    except (OSError, CommitError, UnsupportedError) as error:
         _log.warning(
             "%s: the job %s is aborted; nothing of it is removed, because: %s",
             printable(staging.root),

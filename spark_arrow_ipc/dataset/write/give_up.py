@@ -16,8 +16,9 @@ import time
 from dataclasses import dataclass
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.claim import Claim, check_old_files, claim, take_back
 from spark_arrow_ipc.dataset.write.roll_forward import finish
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, dataset_at
@@ -80,6 +81,8 @@ def give_up(
         The path is not a directory.
     CommitError
         The job is not pending; an old file is gone already; or a process may be removing them.
+    UnsupportedError
+        The storage cannot decide between two writers.
     OSError
         A call of the storage fails.
     """
@@ -95,6 +98,7 @@ def give_up(
         job = GivenUpJob(dataset.root, jobid, tuple(published), len(record.removes))
         if dry_run:
             return job
+        check_decides(dataset, Head(record.seq), jobid)
         if record.removes:
             _claim(dataset, record, older_than_seconds)
         if take_back(dataset, record):

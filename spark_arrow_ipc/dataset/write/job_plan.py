@@ -15,9 +15,10 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.existing_files import (
     check_is_arrow,
     check_partition_columns_there,
@@ -28,7 +29,7 @@ from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import finish, latest
 from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
@@ -188,10 +189,10 @@ def plan_job(
         staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
     failpoint.hit("P0.snapshot")
     staging.storage.make_directory(staging.directory)
-    if read_head(staging.dataset).seq:
+    head = read_head(staging.dataset)
+    if head.seq:
         staging.storage.check_writable(staging.dataset.commits)
-    else:
-        _check_storage(staging)
+    _check_decides(staging, head)
     failpoint.hit("P0.staging")
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
@@ -240,8 +241,7 @@ def plan_batch(
     snapshot = _snapshot(staging.dataset, intent) or ()
     if mode is not WriteMode.OVERWRITE:
         _check_existing(staging.dataset, partition_by, check_existing)
-    if not read_head(staging.dataset).seq:
-        _check_storage(staging)
+    _check_decides(staging, read_head(staging.dataset))
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
 
@@ -326,11 +326,10 @@ def _is_directory(storage: Storage, path: str) -> bool:
     return status is not None and status.kind is Kind.DIRECTORY
 
 
-def _check_storage(staging: Staging) -> None:
+def _check_decides(staging: Staging, head: Head) -> None:
     """Raise before any work is done if the storage cannot decide between two writers."""
     try:
-        with error_context(path=staging.root):
-            staging.storage.check_put_if_absent(staging.directory)
+        check_decides(staging.dataset, head, staging.jobid)
     except UnsupportedError:
         staging.storage.delete_tree(staging.directory)
         raise

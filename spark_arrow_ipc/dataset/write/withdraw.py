@@ -20,7 +20,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, WITHDRAWN, Record
-from spark_arrow_ipc.dataset.write.append_record import append_record
+from spark_arrow_ipc.dataset.write.append_record import append_record, check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest, roll_forward
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
@@ -41,6 +41,8 @@ def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: boo
     ------
     CommitError, OSError
         It is unknown whether the jobs are committed; nothing is deleted.
+    UnsupportedError
+        The storage cannot decide between two writers; nothing is deleted.
     """
     withdrawn: list[str] = []
     remaining = sorted(set(jobids))
@@ -62,6 +64,7 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
             delete_staging(dataset, jobids)
             failpoint.hit("A.removed")
             return others
+        check_decides(dataset, head, due[0])
         record = Record.after(before, head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due)
         if append_record(dataset, record):
             failpoint.hit("A.withdrawn")

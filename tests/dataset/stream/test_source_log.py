@@ -1,6 +1,8 @@
 """The files of a source log, on a disk: read back, and changed by somebody."""
 
 import json
+import os
+from unittest import mock
 
 import pytest
 
@@ -8,8 +10,8 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of
 from spark_arrow_ipc.dataset.stream.source_log import Entry, SourceLog
-from spark_arrow_ipc.errors import StreamOffsetError
-from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.errors import StreamOffsetError, UnsupportedError
+from spark_arrow_ipc.storage.local import LOCAL, LocalStorage
 
 
 def log_of(path, *paths, load=True):
@@ -37,6 +39,15 @@ def test_entries_are_read_back_and_say_what_was_read(tmp_path):
     assert [True, True, False] == known(again, "f0", "f11", "f12")
     assert 5 == again.newest_second()
     assert 12 + 1 == len(list((tmp_path / "log").iterdir()))
+
+
+def test_a_log_that_was_moved_to_where_one_entry_replaces_another_is_not_written_to(tmp_path, monkeypatch):
+    log_of(tmp_path).append(entry("a"))
+    log = log_of(tmp_path)
+    monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    monkeypatch.setattr(LocalStorage, "put_if_absent", lambda *_, **__: True)
+    with pytest.raises(UnsupportedError, match="has no hard links"):
+        log.append(entry("b"))
 
 
 def test_skipped_files_and_the_lowest_time_are_kept(tmp_path):

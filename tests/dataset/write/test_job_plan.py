@@ -48,11 +48,17 @@ def test_a_remote_path_and_a_partition_that_is_a_link_are_refused(tmp_path):
     assert ["k=1"] == [found.name for found in (tmp_path / "data").iterdir()]
 
 
-def test_a_file_system_without_hard_links_is_refused_before_any_work(tmp_path, monkeypatch):
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("there", [(), ("old",)], ids=["new", "moved there"])
+def test_a_file_system_without_hard_links_is_refused_before_any_work(tmp_path, monkeypatch, mode, there):
+    path = tmp_path / "x"
+    for text in there:
+        save(path, APPEND, text)
+    before = sorted(path.rglob("*"))
     monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError(1, "Operation not permitted")))
     with pytest.raises(UnsupportedError, match="has no hard links"):
-        plan_job(str(tmp_path / "x"), APPEND)
-    assert [] == [found.name for found in (tmp_path / "x").rglob("*") if found.name != "_ipc_stage"]
+        plan_job(str(path), mode)
+    assert before == sorted(found for found in path.rglob("*") if found.name != "_ipc_stage")
 
 
 def test_the_snapshot_is_of_one_moment(tmp_path):

@@ -5,18 +5,23 @@ import math
 import uuid
 
 import pytest
+from commit_jobs import dying
 from fault_server import FAULTS, SECRET, Request, fault_server
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
+from spark_arrow_ipc.dataset.commit_log.record import Batch, StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.job_plan import plan_batch, plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
+from spark_arrow_ipc.storage.object_store import _proven
 from spark_arrow_ipc.storage.open import storage_of
 
 APPEND, OVERWRITE = WriteMode.APPEND, WriteMode.OVERWRITE
@@ -24,12 +29,15 @@ OLD, NEW = ["old 1", "old 2"], ["new 1", "new 2"]
 
 
 class Place:
-    """A dataset with two old files on a fault server."""
+    """A dataset with two old files on a fault server; its files are those of another server where one is given."""
 
-    def __init__(self, server):
+    def __init__(self, server, moved_from=None):
         self.server = server
         self.storage, self.root = storage_of(f"{server.url}/t", tuple((server.options | {"max_retries": "1"}).items()))
-        self.save(APPEND, OLD)
+        if moved_from is None:
+            self.save(APPEND, OLD)
+        else:
+            server.objects.by_key.update(moved_from.server.objects.by_key)
         server.reset_counts()
 
     def save(self, mode, texts):
@@ -61,6 +69,11 @@ class Place:
         """What a reader sees that only lists."""
         files = live_files(DatasetDirectory(self.storage, self.root))
         return sorted(self.storage.read(f"{self.root}/{file.path}", 100).decode() for file in files)
+
+    def records(self):
+        """What lies in the directory of the records, but for what a store is probed with."""
+        there = self.server.objects.data().items()
+        return {key: data for key, data in there if RECORD in key and not key.endswith("/probe")}
 
     def check(self, mode, error, *, in_place=True):
         """The store is well again: readers see all of the job or nothing, and the next writer leaves it tidy.
@@ -162,3 +175,75 @@ def test_a_fault_at_each_request(clock, mode, times, fault):
 
 def test_the_faults_are_those_of_the_server():
     assert {*AT_EACH, *(row[2] for row in SAMPLE)} <= set(FAULTS)
+
+
+@contextlib.contextmanager
+def moved(place):
+    """The dataset on a store that writes an object although one is there, where the request says that it must not."""
+    with fault_server() as server:
+        server.objects.conditional = False
+        yield Place(server, moved_from=place)
+
+
+def plan_a_batch(place, jobid):
+    staging = Staging(DatasetDirectory(place.storage, place.root), jobid, durable=True)
+    plan_batch(staging, APPEND, Batch("query", 0))
+
+
+def withdraw_running(place, _):
+    vacuum(place.root, storage=place.storage, older_than_seconds=0)
+
+
+def plan_of(mode):
+    return lambda place, _: plan_job(place.root, mode, storage=place.storage)
+
+
+def take_back(place, _):
+    record = newest_record(DatasetDirectory(place.storage, place.root))[1]
+    give_up(place.root, record.jobid, older_than_seconds=0, storage=place.storage)
+
+
+DECISIONS = {mode.value: (plan_of(mode), None) for mode in WriteMode} | {
+    "a batch of a stream": (plan_a_batch, None),
+    "vacuum": (withdraw_running, None),
+    "give up": (take_back, "C3.synced"),
+}
+"""All that puts a record at the end of the chain, and the step that another job got to before."""
+
+
+@pytest.mark.parametrize(("decide", "point"), DECISIONS.values(), ids=DECISIONS)
+def test_a_dataset_that_was_moved_to_a_store_that_replaces_is_not_written_to(place, decide, point):
+    """Two writers would both be told of their commit: of two compactions each row is there twice."""
+    plan = plan_job(place.root, APPEND, storage=place.storage)
+    output = TaskOutput(plan.staging.jobid, (place.stage(plan, "new"),))
+    if point == "C3.synced":
+        with dying(point):
+            commit(plan, [output], write_empty=None)
+    with moved(place) as elsewhere:
+        before = elsewhere.plain(), elsewhere.records()
+        with pytest.raises(
+            UnsupportedError, match=r"does not refuse to write an object that is there already.*copy them"
+        ):
+            decide(elsewhere, plan.staging.jobid)
+        assert before == (elsewhere.plain(), elsewhere.records())
+    decide(place, plan.staging.jobid)
+
+
+def test_an_abort_on_a_store_that_replaces_keeps_what_is_staged(place, caplog):
+    plan = plan_job(place.root, APPEND, storage=place.storage)
+    place.stage(plan, "new")
+    with moved(place) as elsewhere:
+        staging = Staging(DatasetDirectory(elsewhere.storage, place.root), plan.staging.jobid, durable=True)
+        abort(staging)
+        assert "does not refuse to write" in caplog.text
+        assert 1 == len([key for key in elsewhere.server.objects.data() if "_ipc_stage" in key])
+
+
+def test_a_process_asks_a_bucket_once(place):
+    _proven.clear()
+    counts = []
+    for _ in range(2):
+        place.server.reset_counts()
+        plan_job(place.root, APPEND, storage=place.storage)
+        counts.append(place.server.requests[Request.PUT])
+    assert [1, 0] == counts

@@ -12,7 +12,7 @@ from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.task import write_task
-from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.storage.object_store import ObjectStorage, _proven
 
 pa = pytest.importorskip("pyarrow")
 
@@ -81,6 +81,14 @@ def test_an_append(server, batch):
     # staged files go.
     assert {"PUT": 3, "GET": 5, "COPY": FILES, "DELETE_MANY": 1, "LIST": 16} == end
     assert 2 * FILES == files(server)
+
+
+def test_a_process_asks_once_whether_the_store_keeps_what_is_there(server, batch):
+    first, _, _ = run(server, WriteMode.APPEND, batch)
+    assert 2 == first["PUT"], "what is asked for is made"
+    _proven.clear()
+    another_process, _, _ = run(server, WriteMode.APPEND, batch)
+    assert {"LIST": 2, "PUT": 1} == another_process
 
 
 def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, batch):
