@@ -209,14 +209,15 @@ def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.
 
 
 def resolve_all(
-    fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False, ends_below: bool = True
+    fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False
 ) -> list[Positions]:
     """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths).
 
-    Without `ends_below`, a path that would enter a column that is no struct ends there, at the whole column.
+    A path that would enter a column that is not a struct ends there, at the whole column: to Spark a union, or runs of
+    structs, are structs too, and a path names columns as Spark sees them.
     """
     find = _AnyCase(skips_absent=skips_absent)
-    resolved = (_resolve(fields, path, find, ends_below=ends_below) for path in paths)
+    resolved = (_resolve(fields, path, find, ends_below=False) for path in paths)
     return [positions for positions in resolved if positions is not None]
 
 

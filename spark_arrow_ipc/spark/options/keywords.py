@@ -20,8 +20,8 @@ class _ScanKeywords(TypedDict, total=False):
     """Options of reads and of reading streams."""
 
     columns: str | Sequence[str]
-    """The columns to read, in this order, fields of structs too, and each once; the others are neither read nor
-    decoded."""
+    """The columns to read, in this order, fields of structs (and of unions, to Spark structs) too, and each once; the
+    others are neither read nor decoded."""
     metadataColumns: bool
     """Whether columns with the origin of each row are added."""
     maxPartitionBytes: int | str

@@ -79,7 +79,7 @@ class ReadOptions:
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
-        "The columns to read, in this order, fields of structs too, and each once; the others are neither read nor decoded.",
+        "The columns to read, in this order, fields of structs (and of unions, to Spark structs) too, and each once; the others are neither read nor decoded.",
         kind=kinds.COLUMNS,
     )
     where: str | None = d.string(

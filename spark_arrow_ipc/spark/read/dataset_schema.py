@@ -126,9 +126,7 @@ def read_spark_schema(options: ReadOptions) -> s.StructType:
         added = metadata_schema().names if options.metadata_columns else []
         asked = s.StructType([field for field in found.fields if field.name not in added])
         # The outlines are read already, so that no file is opened again.
-        RowSelection.of(
-            asked, options, lambda missing: dataset_schema(partitioning, outlines, missing, ends_below=False)
-        )
+        RowSelection.of(asked, options, lambda missing: dataset_schema(partitioning, outlines, missing))
     return found
 
 
@@ -152,9 +150,7 @@ def _outlines(options: ReadOptions) -> Outlines:
     return Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage, tensors=options.tensors))
 
 
-def dataset_schema(
-    partitioning: Partitioning, outlines: Outlines, options: ReadOptions, *, ends_below: bool = True
-) -> s.StructType:
+def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: ReadOptions) -> s.StructType:
     """Return the schema that Spark gets, of files that are already listed.
 
     Parameters
@@ -165,8 +161,6 @@ def dataset_schema(
         Of the files; that of the newest is read, or with ``mergeSchema`` all.
     options
         Of the read.
-    ends_below
-        As for `select_referenced`.
 
     Raises
     ------
@@ -180,11 +174,11 @@ def dataset_schema(
         if options.where is None:  # which may leave files out; the partitions are planned without those
             check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     named = [(file.path, schema) for file, schema in schemas]
-    return schema_for_spark(named, partitioning, options, ends_below=ends_below)
+    return schema_for_spark(named, partitioning, options)
 
 
 def schema_for_spark(
-    schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions, *, ends_below: bool
+    schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions
 ) -> s.StructType:
     """Return the schema that Spark gets of one table, or with ``mergeSchema`` of several.
 
@@ -194,7 +188,7 @@ def schema_for_spark(
         Of each table, with a path for errors.
     partitioning
         The partition columns.
-    options, ends_below
+    options
         As for `dataset_schema`.
 
     Raises
@@ -202,7 +196,7 @@ def schema_for_spark(
     OptionError, ArrowIpcError
         There is no such column, a type has no equal in Spark, or schemas cannot be merged.
     """
-    own = _united(schemas, partitioning, options, ends_below=ends_below)
+    own = _united(schemas, partitioning, options)
     of_paths = spark_schema(Schema(partitioning.fields), options)
     if options.columns is None:
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
@@ -215,15 +209,11 @@ def schema_for_spark(
     return s.StructType([*whole.fields, *metadata_schema().fields])
 
 
-def _united(
-    schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions, *, ends_below: bool
-) -> s.StructType:
+def _united(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions) -> s.StructType:
     """Return the files' own columns: those of the option `columns`, or all."""
     select = None
     if options.columns is not None:
-        select = select_referenced(
-            options.columns, partitioning.fields, skips_absent=options.merge_schema, ends_below=ends_below
-        )
+        select = select_referenced(options.columns, partitioning.fields, skips_absent=options.merge_schema)
     mapped: dict[Schema, tuple[str, s.StructType]] = {}
     for path, whole in schemas:
         with error_context(path=path):

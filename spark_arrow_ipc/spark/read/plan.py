@@ -120,7 +120,7 @@ def plan_files(
         extra: Sequence[s.StructField] = ()
         if where.missing:
             of_missing = replace(options, columns=where.missing, metadata_columns=False)
-            extra = dataset_schema(inferred(), outlines, of_missing, ends_below=False).fields
+            extra = dataset_schema(inferred(), outlines, of_missing).fields
         selection = where.bind(own, extra, options.time_zone)
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     check_no_foreign_files(partitioning.files, outlines, options.error_policy)
@@ -176,7 +176,7 @@ def _columns(
 ) -> SelectColumns:
     """Return the columns that a task reads, by name: types are not known yet."""
     asked = select_asked(options.column_paths, own, partitioning.fields, skips_absent=options.fills_missing)
-    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing, ends_below=False)
+    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing)
 
     def select(schema: Schema) -> list[ColumnPath]:
         return [*asked(schema), *others(schema)]

@@ -15,7 +15,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
 SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 """Callback from a file's schema to the columns to read, for `ipc.open`."""
@@ -37,7 +37,7 @@ def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) ->
     Parameters
     ----------
     type_
-        The column's; it has the fields that the paths lead to, and no others.
+        The column's, in Spark.
     paths
         Names below the column; an empty path stands for all of it.
     above
@@ -47,6 +47,8 @@ def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) ->
     ------
     OptionError
         A column is named twice, or a field of it beside it.
+    ColumnNotFoundError
+        There is no such field, or the column is not a struct in Spark.
     """
     if () in paths:
         if len(paths) > 1:
@@ -54,7 +56,11 @@ def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) ->
                 f"the option columns names {above} more than once, or a field of it beside it: name each column once"
             )
         return type_
-    assert isinstance(type_, s.StructType), "only structs have fields"
+    if not isinstance(type_, s.StructType):
+        raise ColumnNotFoundError(
+            expected=f"{above} to be a struct, so that {paths[0][0]!r} can be one of its fields",
+            found=type_.simpleString(),
+        )
     below: dict[int, list[tuple[str, ...]]] = {}
     for name, *rest in paths:
         (position,) = find_columns(type_.names, [name], above)
@@ -71,9 +77,10 @@ def select_referenced(
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
-    ends_below: bool = True,
 ) -> SelectColumns:
     """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file.
+
+    Of a column that has fields in Spark alone, such as a union, the whole is read.
 
     Parameters
     ----------
@@ -83,14 +90,11 @@ def select_referenced(
         Columns that are not in the files.
     skips_absent
         Whether to skip columns that a file does not have.
-    ends_below
-        Whether a path below a column that is no struct is an error. Else the whole column is read: to Spark a union, or
-        runs of structs, are structs too, and `where` names columns as Spark sees them.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        return list(resolve_all(schema.fields, own, skips_absent=skips_absent, ends_below=ends_below))
+        return list(resolve_all(schema.fields, own, skips_absent=skips_absent))
 
     return select
 

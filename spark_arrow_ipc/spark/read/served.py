@@ -54,7 +54,7 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         schema = _schema_for_spark(found, options)
         if options.where is not None:
             asked = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
-            RowSelection.of(asked, options, lambda missing: _schema_for_spark(found, missing, ends_below=False))
+            RowSelection.of(asked, options, lambda missing: _schema_for_spark(found, missing))
         return schema
 
     @short_errors
@@ -73,9 +73,7 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         options = self._options
         if options.where is None:
             return None
-        return RowSelection.of(
-            self._own, options, lambda missing: _schema_for_spark(_first(options), missing, ends_below=False)
-        )
+        return RowSelection.of(self._own, options, lambda missing: _schema_for_spark(_first(options), missing))
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, _: SelectBlocks | None
@@ -92,5 +90,5 @@ def _first(options: ReadOptions) -> tuple[str, Schema]:
         return part.path, read_served_schema(part.uri, limits=options.limits, token=options.token)
 
 
-def _schema_for_spark(found: tuple[str, Schema], options: ReadOptions, *, ends_below: bool = True) -> s.StructType:
-    return schema_for_spark([found], _NO_FILES, options, ends_below=ends_below)
+def _schema_for_spark(found: tuple[str, Schema], options: ReadOptions) -> s.StructType:
+    return schema_for_spark([found], _NO_FILES, options)

@@ -6,11 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, InvalidFramingError, NoTableError, OptionError
+from spark_arrow_ipc.errors import (
+    ColumnNotFoundError,
+    FileChangedError,
+    InvalidArrowError,
+    InvalidFramingError,
+    NoTableError,
+    OptionError,
+)
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -233,3 +241,44 @@ def test_a_predicate_enters_all_columns_that_spark_sees_as_structs(tmp_path, cas
     whole = ids(batches(reader_of(tmp_path, where=f"{path} < 3", mergeSchema=merge)))
     assert whole in ([0, 1], [0, 1, 2])
     assert whole == ids(batches(reader_of(tmp_path, where=f"{path} < 3", columns="id", mergeSchema=merge)))
+
+
+@pytest.mark.parametrize("merge", ["true", "false"])
+@pytest.mark.parametrize("case", AS_STRUCTS)
+def test_columns_names_fields_of_all_that_spark_sees_as_structs(tmp_path, case, merge):
+    values, path = AS_STRUCTS[case]
+    write(tmp_path / "a.arrow", pa.table({"id": pa.array(range(4)), "v": values}))
+    *above, last = path.lower().split(".")
+
+    def field_of(reader):
+        (column,) = [batch.column("v") for batch in batches(reader)]
+        for name in above[1:]:
+            column = column.field(name)
+        assert last in [field.name for field in column.type]
+        return column, pc.struct_field(column, [last]).to_pylist()
+
+    whole, expected = field_of(reader_of(tmp_path, columns="v", mergeSchema=merge))
+    chosen, found = field_of(reader_of(tmp_path, columns=path, mergeSchema=merge))
+    assert expected == found
+    assert 1 == chosen.type.num_fields <= whole.type.num_fields
+    assert (
+        found == field_of(reader_of(tmp_path, columns=path, where="v IS NOT NULL OR v IS NULL", mergeSchema=merge))[1]
+    )
+
+
+@pytest.mark.parametrize("options", [{"columns": "id.x"}, {"columns": "v", "where": "id.x = 1"}, {"where": "id.x = 1"}])
+def test_a_field_of_what_is_not_a_struct_in_spark_is_an_error_in_its_words(tmp_path, options):
+    write(tmp_path / "a.arrow", pa.table({"id": pa.array(range(4)), "v": STRUCTS}))
+    with pytest.raises(
+        ColumnNotFoundError, match="expected id to be a struct, so that 'x' can be one of its fields, found bigint"
+    ):
+        reader_of(tmp_path, **options)
+
+
+def test_fields_of_a_union_come_in_the_order_of_the_option(tmp_path):
+    values = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [NUMBERS[:2], STRUCTS[:2]], ["x", "y"])
+    write(tmp_path / "a.arrow", pa.table({"v": values}))
+    (batch,) = batches(reader_of(tmp_path, columns="v.y, v.x"))
+    assert [{"y": None, "x": 1}, {"y": {"x": 2}, "x": None}] == batch.column("v").to_pylist()
+    with pytest.raises(OptionError, match="names v more than once, or a field of it beside it"):
+        reader_of(tmp_path, columns="v.y, v")
