@@ -4,16 +4,22 @@ Strategy
 --------
 A Python data source gives Spark timestamps in UTC, and ``DataFrame.mapInArrow`` gives functions timestamps in the
 session's zone. The instants are the same numbers; what a function computes of them (`hour`, `strftime`) is not. So
-that a function gives the same answer here, its input carries the session's zone. A label is a part of the type: casts
-between zones share all memory.
+that a function gives the same answer here, its input carries the session's zone. A label is a part of the type: batches
+with another one share all memory. (pyarrow's own cast refuses a struct whose null slots have null in a field that says
+NOT NULL below them, as variants do.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.spark import bridge
 
 __all__ = ["in_zone"]
 
@@ -33,8 +39,14 @@ def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordB
             continue
         columns = batch.columns
         for i in changed:
-            columns[i] = columns[i].cast(wanted.field(i).type)
+            type_ = bridge.type_from_pyarrow(wanted.field(i).type)
+            columns[i] = bridge.to_pyarrow(_retyped(bridge.from_pyarrow(columns[i]), type_))
         yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _retyped(array: Array, type_: t.DataType) -> Array:
+    children = tuple(_retyped(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
+    return replace(array, type=type_, children=children)
 
 
 def _labelled(type_: pa.DataType, zone: str) -> pa.DataType:
