@@ -35,7 +35,7 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["Choose", "CommitIntent", "JobPlan", "make_staging", "plan_batch", "plan_job"]
+__all__ = ["Choose", "CommitIntent", "JobPlan", "check_kept_file", "make_staging", "plan_batch", "plan_job"]
 
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 """Callback that returns which of the visible files a rewrite replaces."""
@@ -182,7 +182,7 @@ def plan_job(
     if snapshot is None or (mode is WriteMode.REWRITE and not snapshot):
         return JobPlan(staging, intent, skip=True)
     if is_there and mode not in _REPLACES_ALL:
-        _check_existing(staging.dataset, partition_by, check_existing)
+        check_kept_file(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     staging.storage.check_writable(root)
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
@@ -240,7 +240,7 @@ def plan_batch(
     # If the batch is committed, `commit` finds that too, and removes what is staged.
     snapshot = _snapshot(staging.dataset, intent) or ()
     if mode is not WriteMode.OVERWRITE:
-        _check_existing(staging.dataset, partition_by, check_existing)
+        check_kept_file(staging.dataset, partition_by, check_existing)
     _check_decides(staging, read_head(staging.dataset))
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
@@ -292,10 +292,25 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
     return None if files else ()
 
 
-def _check_existing(
+def check_kept_file(
     dataset: DatasetDirectory, partition_by: tuple[Field, ...] | None, check_existing: Callable[[DataFile], None] | None
 ) -> None:
-    """Raise if the new files do not fit beside the existing ones."""
+    """Call a callback with the newest file of those that a job keeps, and raise if its new files do not fit beside it.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    partition_by, check_existing
+        As for `plan_job`.
+
+    Raises
+    ------
+    OptionError
+        The partition columns differ, or the file is of another format.
+    ArrowIpcError, OSError
+        Those of the callback, or the storage cannot be read.
+    """
     if partition_by is None and check_existing is None:
         return
     existing = existing_file(dataset, newest_record(dataset)[1])

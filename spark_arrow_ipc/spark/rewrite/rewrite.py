@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -137,7 +137,7 @@ def rewrite(
         check_types(plan.file_schema, schemas)
     reader = reader_of(reading)(read_schema, reading)
     plan_it = partial(plan_batch_job, plan, os.fspath(target), writing, overwrite=mode == "overwrite")
-    job, partitions = _planned(plan_it, reader.partitions, reading)
+    job, plan, partitions = _planned(plan_it, reader.partitions, reading)
     if job.skip:
         return RewriteResult(jobid=job.staging.jobid)
     if shipped is not None and not partitions:
@@ -173,16 +173,18 @@ def sorted_plan(plan: WritePlan, sort_by: str | Sequence[str], sort_bytes: int |
     return plan.sorted_by(names, nbytes) if names else plan
 
 
-def _planned(plan_it: Any, partitions: Any, reading: ReadOptions) -> tuple[JobPlan, list[InputPartition | None]]:
+def _planned(
+    plan_it: Callable[[], tuple[JobPlan, WritePlan]], partitions: Any, reading: ReadOptions
+) -> tuple[JobPlan, WritePlan, list[InputPartition | None]]:
     """Plan the job and the read. Where one replaces what the other reads, both have seen the same files."""
     for _ in range(_PLANNED):
-        job: JobPlan = plan_it()
+        job, plan = plan_it()
         if job.skip:
-            return job, []
+            return job, plan, []
         with abort_on_error(job.staging):
             planned = list(partitions())
             if not _overlaps(job, reading) or live_files(job.staging.dataset) == job.intent.snapshot:
-                return job, planned
+                return job, plan, planned
         commit.abort(job.staging)
     raise ConcurrentWriteError(
         f"others changed the directory each of {_PLANNED} times that this rewrite in place was planned; nothing is written",

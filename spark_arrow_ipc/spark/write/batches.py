@@ -16,6 +16,7 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
@@ -25,16 +26,34 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.types.spatial_columns import spatial_of
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
 from spark_arrow_ipc.spark.write.restore_values import restore
 from spark_arrow_ipc.spark.write.tensors import TensorTarget
 
-__all__ = ["WrittenColumns", "session_time_zone", "written_batch", "written_batches"]
+__all__ = ["Given", "WrittenColumns", "session_time_zone", "written_batch", "written_batches"]
 
 _INT32_MAX = 2**31 - 1
 _NS_PER_US = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The columns of a DataFrame that lacks some of those that are written, or has narrower types.
+
+    Parameters
+    ----------
+    schema
+        Of the DataFrame.
+    written
+        As Spark knows the columns that are written: those of the DataFrame in their order, then others, which are null.
+    """
+
+    schema: s.StructType
+    written: s.StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +70,15 @@ class WrittenColumns:
         Positions of the columns that each task samples for ``dictionaryColumns=auto``.
     tensors
         By position: the columns that are written as tensors.
+    given
+        What Spark gives, if that is less; None if it gives all columns with their types.
     """
 
     usual: Schema
     schema: Schema
     sampled: tuple[int, ...] = ()
     tensors: Mapping[int, TensorTarget] = field(default_factory=dict)
+    given: Given | None = None
 
 
 def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
@@ -71,10 +93,33 @@ def written_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColu
     LimitError
         The values of one batch need more than 2 GiB.
     """
-    usual = (written_batch(batch, columns.usual) for batch in batches)
+    if columns.given is not None:
+        usual = _grown_batches(batches, columns.given, columns.usual)
+    else:
+        usual = (written_batch(batch, columns.usual) for batch in batches)
     if columns.schema is columns.usual and not columns.sampled:
         return usual
     return _Columns(columns).written(usual)
+
+
+def _grown_batches(batches: Iterable[bridge.PyArrowBatch], given: Given, usual: Schema) -> Iterator[RecordBatch]:
+    """Convert batches of fewer columns, or of narrower types, as a read converts the files that are older than others."""
+    # Imported late: other writes need nothing of how files are read.
+    from spark_arrow_ipc.spark.conform.conversion import nulls
+    from spark_arrow_ipc.spark.conform.plan import compile_conform
+
+    own = arrow_schema_for(given.schema)
+    grown = [i for i, new in enumerate(given.written.fields) if i >= len(own) or new != given.schema.fields[i]]
+    wanted = s.StructType([given.written.fields[i] for i in grown])
+    conform = compile_conform(own, wanted, ReadOptions())
+    for batch in batches:
+        narrow = written_batch(batch, own)
+        absent = nulls(narrow.num_rows)
+        columns = [*narrow.columns, *[absent] * (len(usual) - len(own))]
+        for i, conversion in zip(grown, conform.conversions, strict=True):
+            with error_context(field_path=usual.fields[i].name):
+                columns[i] = _as_written(bridge.from_pyarrow(conversion.convert(columns[i], None)), usual.fields[i])
+        yield RecordBatch(usual, tuple(columns), narrow.num_rows)
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_str
 from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
@@ -34,11 +35,12 @@ from spark_arrow_ipc.spark.options.enums import DictionaryColumns, Vectors
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
-from spark_arrow_ipc.spark.write.batches import WrittenColumns, session_time_zone, written_batches
+from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema, vector_notes
-from spark_arrow_ipc.spark.write.schema_check import check_names
+from spark_arrow_ipc.spark.write.schema_check import check_names, fitting_schema
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["WritePlan", "plan_write"]
 
@@ -49,6 +51,8 @@ class WritePlan:
 
     Parameters
     ----------
+    schema
+        As Spark knows the columns that are written.
     columns
         The written type of each column.
     sink
@@ -61,6 +65,7 @@ class WritePlan:
         The columns of strings with a collation, and their types.
     """
 
+    schema: s.StructType
     columns: WrittenColumns
     sink: SinkOptions
     partition: PartitionBy | None = None
@@ -144,6 +149,25 @@ class WritePlan:
         """
         return write_empty(staging, self.columns.schema, options=self.sink)
 
+    def beside(self, file: DataFile, options: SparkWriteOptions, storage: Storage) -> WritePlan:
+        """Return the plan that also writes what a file has more: columns as nulls, narrower types as wider ones.
+
+        Raises
+        ------
+        SchemaMismatchError
+            As `fitting_schema`.
+        UnsupportedError, OptionError
+            As `plan_write`, of what the file has more.
+        """
+        schema = fitting_schema(
+            self.schema, self.file_schema, file, options.schema_check, storage, keeps_types=options.restore_types
+        )
+        if schema is None:
+            return self
+        grown = plan_write(schema, options)
+        given = Given(self.columns.given.schema if self.columns.given else self.schema, schema)
+        return replace(grown, columns=replace(grown.columns, given=given), order=self.order)
+
     @property
     def file_schema(self) -> Schema:
         """The schema of the files: without the partition columns."""
@@ -200,7 +224,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
-    plan = WritePlan(columns, sink, partition, collated=collated)
+    plan = WritePlan(schema, columns, sink, partition, collated=collated)
     # Raises for unknown names in the option statistics, before any task runs.
     StatisticsCollector(plan.file_schema, sink.statistics)
     return plan

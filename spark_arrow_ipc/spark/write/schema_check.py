@@ -5,12 +5,14 @@ Strategy
 Reads without ``mergeSchema`` take the schema of the newest file. So a job that keeps files must write all their columns,
 with their types or wider ones; then the newest file has the columns of all, and every file fits its schema. Schemas are
 compared as Spark reads them, by the rules of ``mergeSchema``.
+
+A job that was written before the columns grew lacks some, or has narrower types. Its files get them all the same: nulls,
+and the wider types. A job that lacks columns and has new ones at once is refused, as a misspelt name looks so.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import types as s
@@ -27,7 +29,7 @@ from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["check_names", "check_schema", "has_schema", "schema_checker"]
+__all__ = ["check_names", "check_schema", "fitting_schema", "has_schema"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -83,40 +85,64 @@ def _ambiguous(name: str, other: str, path: str) -> OptionError:
     )
 
 
-def schema_checker(own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> Callable[[DataFile], None] | None:
-    """Return a callback that checks a schema against an existing file, or None to check nothing.
+def fitting_schema(
+    schema: s.StructType,
+    own: Schema,
+    file: DataFile,
+    check: SchemaCheck,
+    storage: Storage = LOCAL,
+    *,
+    keeps_types: bool = False,
+) -> s.StructType | None:
+    """Return the schema with which a job is to be written beside a file; None if its own one will do.
+
+    Opens the file once, and reads no body.
 
     Parameters
     ----------
+    schema
+        Of the DataFrame.
     own
-        The schema of the new files.
+        Of the job's files, which have no partition columns.
+    file
+        The newest one that the job keeps.
     check
         The option.
     storage
-        The storage that holds the existing file.
+        The storage that holds the file.
+    keeps_types
+        Whether no column may get a wider type.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The columns do not fit. The message names them and says what to do.
     """
     if check is SchemaCheck.NONE:
         return None
-    return lambda file: _check_file(own, file, check, storage)
-
-
-def _check_file(own: Schema, file: DataFile, check: SchemaCheck, storage: Storage) -> None:
-    """Check against the schema of a file. Opens it once, and reads no body."""
+    in_files = spark_schema(own, ReadOptions())
     try:
-        there = _schema_of(file, storage)
+        arrow = _arrow_schema_of(file, storage)
+        there = spark_schema(arrow, ReadOptions())
     except (ArrowIpcError, OSError) as error:
         _LOG.warning("the schema of the newest file is not compared with that of the job: %s", error)
-        return
-    check_schema(spark_schema(own, ReadOptions()), there, file.path, check)
-
-
-def _schema_of(file: DataFile, storage: Storage) -> s.StructType:
-    """Read the schema of a file as Spark reads it."""
-    outline = read_outline(file, OutlineOptions(storage=storage))
-    if outline.schema is None:
-        assert outline.error is not None
-        raise outline.error
-    return spark_schema(outline.schema, ReadOptions())
+        return None
+    merged = check_schema(in_files, there, file.path, check)
+    if merged is None:
+        return None
+    added = merged.fields[len(in_files) :]
+    names = {field.name.lower() for field in added}
+    required = {field.name.lower() for field in arrow.fields if not field.nullable}
+    for name in names & (required | {name.lower() for name in schema.names}):  # the latter are partition columns
+        raise _refused(file.path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
+    wider = {
+        field.name: new
+        for field, new in zip(in_files.fields, merged.fields[: len(in_files)], strict=True)
+        if not _is_same(field.dataType, new.dataType)
+    }
+    if wider and keeps_types:
+        raise _refused(file.path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
+    return s.StructType([*(wider.get(field.name, field) for field in schema.fields), *added])
 
 
 def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
@@ -136,14 +162,23 @@ def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage
     if check is SchemaCheck.NONE:
         return True
     try:
-        check_schema(spark_schema(own, ReadOptions()), _schema_of(file, storage), file.path, SchemaCheck.EXACT)
+        there = spark_schema(_arrow_schema_of(file, storage), ReadOptions())
+        check_schema(spark_schema(own, ReadOptions()), there, file.path, SchemaCheck.EXACT)
     except (ArrowIpcError, OSError):
         return False
     return True
 
 
-def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> None:
-    """Raise if files of one schema must not be written beside a file of another.
+def _arrow_schema_of(file: DataFile, storage: Storage) -> Schema:
+    outline = read_outline(file, OutlineOptions(storage=storage))
+    if outline.schema is None:
+        assert outline.error is not None
+        raise outline.error
+    return outline.schema
+
+
+def check_schema(own: s.StructType, there: s.StructType, path: str, check: SchemaCheck) -> s.StructType | None:
+    """Return the schema that new files get beside a file of another schema; None if they have all that is there.
 
     Parameters
     ----------
@@ -157,10 +192,10 @@ def check_schema(own: s.StructType, there: s.StructType, path: str, check: Schem
     Raises
     ------
     SchemaMismatchError
-        The message names the columns and what to do.
+        The new files do not fit. The message names the columns and says what to do.
     """
     if check is SchemaCheck.NONE:
-        return
+        return None
     try:
         # Merging keeps the columns and types of the first schema, unless the second one adds to them.
         merged = merged_schema([(_HERE, own), (path, there)])
@@ -169,11 +204,39 @@ def check_schema(own: s.StructType, there: s.StructType, path: str, check: Schem
         raise _refused(
             path, f"{error.field_path}: {(error.message or str(error)).partition(' cannot be merged')[0]}"
         ) from error
-    if _differences(merged, own):
-        raise _refused(path, "; ".join(_differences(merged, own)))
-    if check is SchemaCheck.EXACT and _differences(grown, there):
-        lines = [line.replace("is missing in", "is new in") for line in _differences(grown, there)]
+    if strays := _strays(own, there):
+        raise _refused(path, "; ".join(strays))
+    lacks = _differences(merged, own)
+    if check is SchemaCheck.EXACT and (lacks or _differences(grown, there)):
+        lines = lacks or [line.replace("is missing in", "is new in") for line in _differences(grown, there)]
         raise _refused(path, "; ".join(lines) + " (schemaCheck=exact)")
+    return merged if lacks else None
+
+
+def _strays(own: s.DataType, there: s.DataType, at: str = "") -> list[str]:
+    """Describe where one struct lacks names of the other and has names that the other lacks."""
+    if isinstance(own, s.StructType) and isinstance(there, s.StructType):
+        absent = len(own)
+        positions = find_columns(own.names, there.names, absent=absent)
+        missing = [name for name, i in zip(there.names, positions, strict=True) if i == absent]
+        new = [name for i, name in enumerate(own.names) if i not in positions]
+        if missing and new:
+            return [f"{at}{_few(missing)} is missing in {_HERE}, which has {at}{_few(new)} instead"]
+        pairs = [(own.fields[i], field) for i, field in zip(positions, there.fields, strict=True) if i != absent]
+        return [line for a, b in pairs if a != b for line in _strays(a.dataType, b.dataType, f"{at}{a.name}.")]
+    if isinstance(own, s.ArrayType) and isinstance(there, s.ArrayType):
+        return _strays(own.elementType, there.elementType, f"{at}element.")
+    if isinstance(own, s.MapType) and isinstance(there, s.MapType):
+        return [
+            *_strays(own.keyType, there.keyType, f"{at}key."),
+            *_strays(own.valueType, there.valueType, f"{at}value."),
+        ]
+    return []
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
 def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
@@ -183,16 +246,20 @@ def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
     for position, field in zip(find_columns(one.names, merged.names, absent=absent), merged.fields, strict=True):
         if position == absent:
             lines.append(f"{field.name} is missing in {_HERE}")
-        elif (type_ := one.fields[position].dataType).simpleString() != field.dataType.simpleString():
+        elif not _is_same(type_ := one.fields[position].dataType, field.dataType):
             lines.append(f"{field.name} is {type_.simpleString()} and not {field.dataType.simpleString()}")
     return lines if len(lines) <= _MOST_NAMED else [*lines[:_MOST_NAMED], f"{len(lines) - _MOST_NAMED} more"]
 
 
+def _is_same(one: s.DataType, other: s.DataType) -> bool:
+    return bool(one.simpleString() == other.simpleString())
+
+
 def _refused(path: str, what: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"the columns of this job do not fit beside the files that are there: {what}. A job that keeps files must have "
-        "all their columns, with their types or wider ones, because reads take the schema of the newest file: cast the "
-        "columns, add missing ones as nulls, write to another directory, or set schemaCheck=none and read with "
-        "mergeSchema=true. Nothing is written",
+        f"the columns of this job do not fit beside the files that are there: {what}. A job that keeps files may have "
+        "fewer columns than they have, or more, but not both, with types that widen to one another, because reads take the "
+        "schema of the newest file: rename or cast the columns, add missing ones as nulls, write to another directory, or "
+        "set schemaCheck=none and read with mergeSchema=true. Nothing is written",
         path=path,
     )

@@ -9,15 +9,19 @@ its staging directory is named by the query and by the attempt, of which the wri
 The record of a batch names the query and the batch, and a batch that a record names is not committed again: that is
 what a query does after a restart, when it does not know whether its last batch was committed. Whatever else of the same
 query is staged then is of earlier attempts, and withdrawn.
+
+Other jobs may add columns while a query runs for months. Each batch begins with a look at the newest file, when its
+writer is sent to the tasks, and they write what that file has more (`WritePlan.beside`); their reports say what it was.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pyspark import TaskContext
 from pyspark.sql import types as s
@@ -25,23 +29,24 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import Batch
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
-from spark_arrow_ipc.dataset.write.job_plan import make_staging, plan_batch
+from spark_arrow_ipc.dataset.write.job_plan import check_kept_file, make_staging, plan_batch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError, ConcurrentWriteError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.enums import Durability
+from spark_arrow_ipc.spark.options.enums import Durability, SchemaCheck
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.schema_check import has_schema, schema_checker
+from spark_arrow_ipc.spark.write.writer import fits_beside
 from spark_arrow_ipc.storage.open import storage_of
 
 __all__ = ["ArrowIpcStreamMessage", "ArrowIpcStreamWriter"]
@@ -60,6 +65,8 @@ class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpa
 
     output: TaskOutput
     batch: Batch
+    grown: s.StructType | None = None
+    """The columns that were written, if the query itself has fewer of them or narrower types."""
 
 
 class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
@@ -83,6 +90,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         self._options = options
         self._mode = mode
         self._attempt = uuid.uuid4().hex[:_HALF_ID]
+        self._tasks_plan: WritePlan | None = None
 
     @classmethod
     def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
@@ -102,6 +110,18 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         max_file_nbytes(storage.traits, options.max_file_bytes)
         return cls(DatasetDirectory(storage, root), plan, options, mode)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the writer as the tasks of a batch get it: Spark sends no other one anywhere."""
+        if self._tasks_plan is None:
+            self._tasks_plan = self._plan
+            with suppress(ArrowIpcError, OSError):  # the commit looks again, and says what is wrong
+                if self._mode is WriteMode.APPEND:
+                    check_kept_file(self._dataset, self._plan.partition_fields, self._look)
+        return self.__dict__
+
+    def _look(self, file: DataFile) -> None:
+        self._tasks_plan = self._plan.beside(file, self._options, self._dataset.storage)
+
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
         """Stage the rows of one task. A task without rows stages nothing."""
@@ -115,8 +135,10 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             )
         staging = self._staging(_of_query(query) + self._attempt)
         make_staging(staging)
+        plan = self._tasks_plan or self._plan
+        grown = None if plan.columns.given is None else plan.schema
         return ArrowIpcStreamMessage(
-            self._plan.write(staging, iterator, context.partitionId()), Batch(query, int(number))
+            plan.write(staging, iterator, context.partitionId()), Batch(query, int(number)), grown
         )
 
     @short_errors
@@ -134,20 +156,31 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
                 path=self._dataset.root,
             )
         staging = self._staging(first.output.jobid)
+        check = self._options.schema_check
+        plan = self._plan if first.grown is None else plan_write(first.grown, self._options)
+
+        def check_existing(file: DataFile) -> None:
+            if plan.beside(file, self._options, staging.storage) is not plan:
+                raise ConcurrentWriteError(
+                    "other jobs have added columns or widened types since this batch began, and its files lack them; nothing "
+                    "is published: start the query again, and the batch is written with them",
+                    path=file.path,
+                )
+
         job = plan_batch(
             staging,
             self._mode,
             first.batch,
-            partition_by=self._plan.partition_fields,
-            check_existing=schema_checker(self._plan.file_schema, self._options.schema_check, staging.storage),
+            partition_by=plan.partition_fields,
+            check_existing=None if check is SchemaCheck.NONE else check_existing,
             keep_replaced=self._options.keep_replaced,
             commit_retention=self._options.commit_retention,
         )
         commit.commit(
             job,
             [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
-            write_empty=lambda: self._plan.write_empty(staging),
-            fits=lambda file: has_schema(file, self._plan.file_schema, self._options.schema_check, staging.storage),
+            write_empty=lambda: plan.write_empty(staging),
+            fits=fits_beside(plan, check, staging.storage),
         )
         self._withdraw_earlier_attempts(staging)
 

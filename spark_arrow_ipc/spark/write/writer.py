@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.added_files import Fits
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
@@ -23,7 +24,7 @@ from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
-from spark_arrow_ipc.spark.write.schema_check import has_schema, schema_checker
+from spark_arrow_ipc.spark.write.schema_check import has_schema
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -69,8 +70,8 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         SchemaMismatchError
             The columns do not fit beside those files.
         """
-        plan = plan_write(schema, options)
-        return cls(plan_batch_job(plan, path, options, overwrite=overwrite), plan, options.schema_check)
+        job, plan = plan_batch_job(plan_write(schema, options), path, options, overwrite=overwrite)
+        return cls(job, plan, options.schema_check)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcCommitMessage:
@@ -101,8 +102,15 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         commit.abort(self._job.staging)
 
 
-def plan_batch_job(plan: WritePlan, path: str, options: SparkWriteOptions, *, overwrite: bool) -> JobPlan:
+def plan_batch_job(
+    plan: WritePlan, path: str, options: SparkWriteOptions, *, overwrite: bool
+) -> tuple[JobPlan, WritePlan]:
     """Plan the job of a write whose columns are planned: make its staging directory, note what it replaces.
+
+    Returns
+    -------
+    tuple
+        The job, and the plan by which its tasks write beside the files that it keeps (`WritePlan.beside`).
 
     Raises
     ------
@@ -110,7 +118,12 @@ def plan_batch_job(plan: WritePlan, path: str, options: SparkWriteOptions, *, ov
         As `plan_job`, or options do not fit each other.
     """
     storage, root = storage_of(path, options.storage)
-    return plan_job(
+
+    def check_existing(file: DataFile) -> None:
+        nonlocal plan
+        plan = plan.beside(file, options, storage)
+
+    job = plan_job(
         root,
         _mode(options, overwrite=overwrite),
         durable=options.durability is Durability.FSYNC,
@@ -119,10 +132,11 @@ def plan_batch_job(plan: WritePlan, path: str, options: SparkWriteOptions, *, ov
         partition_by=plan.partition_fields,
         keep_replaced=options.keep_replaced,
         commit_retention=options.commit_retention,
-        check_existing=schema_checker(plan.file_schema, options.schema_check, storage),
+        check_existing=None if options.schema_check is SchemaCheck.NONE else check_existing,
         storage=storage,
         file_nbytes=options.max_file_bytes,
     )
+    return job, plan
 
 
 def fits_beside(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
 from spark_arrow_ipc.spark.options.enums import SchemaCheck
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
@@ -52,7 +53,7 @@ NESTED = {"array": s.ArrayType, "map": s.MapType}
 LEAVES = {type_.simpleString(): type_ for type_ in (s.IntegerType(), s.LongType(), s.StringType(), s.DateType(), s.NullType())}  # fmt: skip
 
 
-# (What is there, what a job writes, the checks that refuse it, words of the error.)
+# (What is there, what a job writes, the checks that refuse it, words of the error. Where the job has less: what it becomes.)
 SCHEMAS = {
     "the same": ("a int, b string", "a int, b string", NONE, ""),
     "another order and case": ("a int, b string", "B string, A int", NONE, ""),
@@ -61,11 +62,17 @@ SCHEMAS = {
     "a wider decimal": ("a decimal(5,2)", "a decimal(10,2)", EXACT, r"a is decimal\(5,2\) and not decimal\(10,2\)"),
     "an added field": ("s struct<x:int>", "s struct<x:int,y:int>", EXACT, "s is struct<x:int> and not"),
     "nulls, now typed": ("a void", "a string", EXACT, "a is void and not string"),
-    "a missing column": ("a int, b string", "a int", MERGE, "b is missing in the DataFrame"),
-    "a narrower type": ("a bigint", "a int", MERGE, "a is int and not bigint"),
-    "a missing field": ("s struct<x:int,y:int>", "s struct<x:int>", MERGE, "s is struct<x:int> and not struct<"),
-    "typed, now nulls": ("a string", "a void", MERGE, "a is void and not string"),
-    "neither is wider": ("a decimal(10,0)", "a decimal(10,5)", MERGE, "a is decimal.10,5. and not decimal.15,5."),
+    "a missing column": ("a int, b string", "a int", EXACT, "b is missing in the DataFrame", "a int, b string"),
+    "a narrower type": ("a bigint", "a int", EXACT, "a is int and not bigint", "a bigint"),
+    "a missing field": ("s struct<x:int,y:int>", "s struct<x:int>", EXACT, "s is struct<x:int> and not struct<", "s struct<x:int,y:int>"),
+    "typed, now nulls": ("a string", "a void", EXACT, "a is void and not string", "a string"),
+    "neither is wider": ("a decimal(10,0)", "a decimal(10,5)", EXACT, "a is decimal.10,5. and not decimal.15,5.", "a decimal(15,5)"),
+    "one wider, one narrower": ("a int, b bigint", "b int, a bigint", EXACT, "b is int and not bigint", "b bigint, a bigint"),
+    "missing and new": ("a int, b int", "a int, c int", MERGE, "b is missing in the DataFrame, which has c instead"),
+    "missing and new fields": ("s struct<x:int>", "s struct<y:int>", MERGE, "s.x is missing in the DataFrame, which has s.y instead"),
+    "missing and new in an array": ("a array<struct<x:int>>", "a array<struct<y:int>>", MERGE, "a.element.x is missing"),
+    "missing and new in a map": ("a map<string,struct<x:int>>", "a map<string,struct<y:int>>", MERGE, "a.value.x is missing"),
+    "a missing column, a new field": ("a int, s struct<x:int>", "s struct<x:int,y:int>", EXACT, "a is missing", "s struct<x:int,y:int>, a int"),
     "another type": ("a int", "a string", MERGE, "a: string in the DataFrame and int in there"),
     "another type in an array": ("a array<int>", "a array<date>", MERGE, "a.element: date in"),
 }  # fmt: skip
@@ -74,9 +81,12 @@ SCHEMAS = {
 @pytest.mark.parametrize("check", SchemaCheck, ids=str)
 @pytest.mark.parametrize("case", SCHEMAS)
 def test_what_may_be_written_beside_a_file(case, check):
-    there, own, refusing, words = SCHEMAS[case]
+    there, own, refusing, words, *grown = SCHEMAS[case]
     if check not in refusing:
-        check_schema(struct(own), struct(there), "there", check)
+        found = check_schema(struct(own), struct(there), "there", check)
+        assert [struct(ddl).simpleString() for ddl in grown if check is SchemaCheck.MERGE] == (
+            [] if found is None else [found.simpleString()]
+        )
         return
     with pytest.raises(SchemaMismatchError, match=f"^there: the columns of this job do not fit.*: {words}.*Nothing is"):
         check_schema(struct(own), struct(there), "there", check)
@@ -86,7 +96,10 @@ def write(path, ddl, *columns, overwrite=False, **options):
     """Write one row as Spark does; a column for each value."""
     schema = struct(ddl)
     writer = ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=overwrite)
-    batch = pa.record_batch([pa.array([value]) for value in columns], schema.names)
+    types = expected_arrow_schema(schema)
+    batch = pa.record_batch(
+        [pa.array([value], type_) for value, type_ in zip(columns, types.types, strict=True)], types
+    )
     writer.commit([writer.write(iter([batch]))])
 
 
@@ -110,8 +123,9 @@ def test_the_schema_that_is_read_is_the_newest_and_never_chance(tmp_path):
         write(path, "a bigint, b bigint", 1, 2)
         assert "struct<a:bigint,b:bigint>" == read_schema(path)
         age(path, 10)
-        with pytest.raises(SchemaMismatchError, match="b is missing in the DataFrame"):
-            write(path, "a bigint", 1)
+        write(path, "a bigint", 1)
+        assert "struct<a:bigint,b:bigint>" == read_schema(path)
+        age(path, 10)
         write(path, "a bigint", 1, schemaCheck="none")
         assert "struct<a:bigint>" == read_schema(path)
         assert "struct<a:bigint,b:bigint>" == read_schema(path, mergeSchema="true")
@@ -125,6 +139,50 @@ def test_a_refused_job_leaves_no_trace_and_an_overwrite_may_change_everything(tm
     assert before == sorted(tmp_path.rglob("*"))
     write(tmp_path, "a string", "x", overwrite=True)
     assert "struct<a:string>" == read_schema(tmp_path)
+
+
+@pytest.mark.parametrize("partition_by", [{}, {"partitionBy": "k"}], ids=["flat", "partitioned"])
+@pytest.mark.parametrize("overwrite", [False, True], ids=["append", "dynamic overwrite"])
+def test_a_job_that_keeps_files_writes_their_columns_as_nulls(tmp_path, partition_by, overwrite):
+    """The newest file has the columns of all, for readers of other engines too."""
+    if overwrite and not partition_by:
+        return
+    write(
+        tmp_path,
+        "k bigint, a bigint, s struct<x:int,y:string>, extra string",
+        1,
+        1,
+        {"x": 1, "y": "y"},
+        "e",
+        **partition_by,
+    )
+    dynamic = {"partitionOverwriteMode": "dynamic"} if overwrite else {}
+    write(tmp_path, "s struct<x:int>, k bigint, a int", {"x": 2}, 2, 2, overwrite=overwrite, **partition_by, **dynamic)
+    rows = sorted(
+        tuple(row[name] for name in ("a", "s", "extra"))
+        for file in tmp_path.rglob("*.arrow")
+        for row in pa.ipc.open_file(file).read_all().to_pylist()
+    )
+    assert [(1, {"x": 1, "y": "y"}, "e"), (2, {"x": 2, "y": None}, None)] == rows
+    assert 1 == len({pa.ipc.open_file(file).schema.field("a").type for file in tmp_path.rglob("*.arrow")})
+
+
+REFUSED = {
+    "a column that is never null": (pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.int64(), nullable=False)]), {}, "b is missing"),
+    "a partition column in the files": (pa.schema([pa.field("a", pa.int64()), pa.field("k", pa.int64())]), {"partitionBy": "k"}, "k is missing"),
+    "types that are to be restored": (pa.schema([pa.field("a", pa.int64()), pa.field("k", pa.int64())]), {"restoreTypes": "true"}, "a is int and not bigint.*restoreTypes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nulls_and_wider_types_that_a_job_does_not_get(tmp_path, case):
+    schema, options, words = REFUSED[case]
+    directory = tmp_path / "k=1" if "partitionBy" in options else tmp_path
+    directory.mkdir(exist_ok=True)
+    with pa.ipc.new_file(directory / "theirs.arrow", schema):
+        pass
+    with pytest.raises(SchemaMismatchError, match=words):
+        write(tmp_path, "a int, k bigint", 1, 1, **options)
 
 
 def test_partition_columns_are_not_compared(tmp_path):

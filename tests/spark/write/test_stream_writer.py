@@ -10,10 +10,12 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.write import stream_writer
 from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
+from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
 
@@ -40,11 +42,11 @@ def task(monkeypatch):
 
 
 def visible(path):
-    """Return the rows that a reader sees."""
+    """Return the rows that a reader sees, those that are not null."""
     rows = []
     for file in list_tree([str(path)]).all_files():
         with ipc.open(file.path) as reader:
-            rows += [value for batch in reader for value in batch.columns[0].to_pylist()]
+            rows += [value for batch in reader for value in batch.columns[0].to_pylist() if value is not None]
     return sorted(rows)
 
 
@@ -177,6 +179,67 @@ def test_files_of_another_schema_are_refused(tmp_path, task):
     assert [1] == visible(path)
 
 
+MORE = s.StructType([*SCHEMA.fields, s.StructField("extra", s.StringType())])
+
+
+def add_columns(path, schema=MORE, **options):
+    """Write a row as a batch job that adds columns, or other ones."""
+    job = ArrowIpcBatchWriter.plan(schema, str(path), SparkWriteOptions.parse(options), overwrite=False)
+    types = expected_arrow_schema(schema)
+    row = pa.record_batch([pa.array([None], type_) for type_ in types.types], types)
+    job.commit([job.write(iter([row]))])
+
+
+def columns(path):
+    """Return the names of the columns of each file, oldest first."""
+    files = sorted(path.rglob("*.arrow"), key=lambda file: file.stat().st_mtime_ns)
+    return [ipc.read_schema(file).names for file in files]
+
+
+def test_a_query_goes_on_after_a_job_that_adds_columns_and_writes_them_as_nulls(tmp_path, task):
+    path = tmp_path / "data"
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    add_columns(path)
+    own = writer(path)
+    writer(path).commit([task(own, [2], 1), task(own, [], 1, partition=1)], 1)
+    assert [("n",), ("n", "extra"), ("n", "extra")] == columns(path)
+    add_columns(path, s.StructType([*MORE.fields, s.StructField("other", s.DateType())]))
+    writer(path).commit([task(writer(path), [], 2)], 2)
+    writer(path).commit([task(writer(path), [3], 3)], 3)
+    assert ("n", "extra", "other") == columns(path)[-1]
+    assert [1, 2, 3] == visible(path)
+
+
+@pytest.mark.parametrize(
+    "schema", [MORE, s.StructType([s.StructField("n", s.DecimalType(38, 0))])], ids=["columns", "types"]
+)
+def test_columns_that_come_while_a_batch_runs_stop_it_before_anything_is_published(tmp_path, task, schema):
+    path = tmp_path / "data"
+    writer(path).commit([task(writer(path), [1], 0)], 0)
+    late = task(writer(path), [2], 1)
+    add_columns(path, schema, schemaCheck="none")
+    before = columns(path)
+    with pytest.raises((ConcurrentWriteError, SchemaMismatchError), match=r"othing is (?:published|written)"):
+        writer(path).commit([late], 1)
+    assert before == columns(path)
+    if schema is MORE:
+        writer(path).commit([task(writer(path), [2], 1)], 1)
+        assert ("n", "extra") == columns(path)[-1]
+
+
+@pytest.mark.parametrize("check", ["exact", "none"])
+def test_what_a_query_writes_without_the_check_or_with_a_strict_one(tmp_path, task, check):
+    path = tmp_path / "data"
+    add_columns(path)
+    message = task(writer(path, schemaCheck=check), [2], 0)
+    if check == "exact":
+        with pytest.raises(SchemaMismatchError, match="extra is missing"):
+            writer(path, schemaCheck=check).commit([message], 0)
+    else:
+        writer(path, schemaCheck=check).commit([message], 0)
+        assert ("n",) == columns(path)[-1]
+
+
 @pytest.mark.exhaustive
 def test_a_stream_of_files_is_written_once_though_its_last_batch_is_run_again(spark, tmp_path):
     source, out, checkpoint = (str(tmp_path / name) for name in ("in", "out", "checkpoint"))
@@ -197,3 +260,21 @@ def test_a_stream_of_files_is_written_once_though_its_last_batch_is_run_again(sp
     assert batches[-1:] == run()
     rows = spark.read.format("arrowipc").load(out)
     assert [(i, i % 3) for i in range(20)] == sorted(map(tuple, rows.collect()))
+
+
+def test_a_running_query_and_a_job_that_adds_a_column(spark, tmp_path):
+    """One query in one session, never stopped, as its files come."""
+    source, out = str(tmp_path / "in"), str(tmp_path / "out")
+    spark.range(3).coalesce(1).write.parquet(source)
+    started = spark.readStream.schema("id long").parquet(source).writeStream.format("arrowipc")
+    query = started.option("checkpointLocation", str(tmp_path / "checkpoint")).start(out)
+    try:
+        query.processAllAvailable()
+        spark.range(10, 11).selectExpr("id", "'x' AS extra").write.format("arrowipc").mode("append").save(out)
+        spark.range(3, 5).coalesce(1).write.mode("append").parquet(source)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    rows = spark.read.format("arrowipc").load(out)
+    expected = [(i, "x" if i == 10 else None) for i in (0, 1, 2, 3, 4, 10)]
+    assert expected == sorted(map(tuple, rows.select("id", "extra").collect()), key=lambda row: row[0])

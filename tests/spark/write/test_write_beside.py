@@ -1,8 +1,11 @@
 """What a job may add to a directory, by what Spark reads of it then."""
 
 import pytest
-from frames import check_same
+from frames import EVERYTHING, check_same
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
+import spark_arrow_ipc
 
 OURS = "arrowipc"
 
@@ -80,3 +83,36 @@ def test_an_overwrite_without_rows_can_be_read_and_added_to(spark, tmp_path, par
     assert 1 == len(list(tmp_path.rglob("*.arrow")))
     save(frame, tmp_path, **partition_by)
     check_same(load(spark, tmp_path).selectExpr("id", "cast(k AS bigint) AS k"), frame)
+
+
+@pytest.mark.parametrize("how", ["append", "rewrite"])
+def test_a_job_of_fewer_columns_of_every_type_is_null_there(spark, tmp_path, how):
+    """As Spark's own union by names: whole columns, fields of structs and elements, narrower types."""
+    everything = spark.sql(EVERYTHING)
+    columns = [name for name in everything.columns if name != "nothing"]
+    inner = ", ".join(f"'{name}', {name}" for name in columns)
+    wide = everything.selectExpr(
+        "*", f"named_struct({inner}, 'y', i32) AS s2", f"array(named_struct({inner}, 'y', d)) AS a2"
+    )
+    narrow = everything.selectExpr(
+        "i8 AS i32", "id", f"named_struct({inner}) AS s2", f"array(named_struct({inner})) AS a2", "i32 AS i64"
+    ).drop("i64")
+    save(wide, tmp_path / "t")
+    if how == "append":
+        save(narrow, tmp_path / "t")
+    else:
+        save(narrow, tmp_path / "narrow")
+        spark_arrow_ipc.rewrite(spark, str(tmp_path / "narrow"), tmp_path / "t")
+    found = load(spark, tmp_path / "t")
+    assert set(wide.columns) == set(found.columns)
+    expected = wide.unionByName(narrow, allowMissingColumns=True)
+    types = dict(expected.dtypes) | {"nothing": "void"}
+    assert types == dict(found.dtypes)
+
+    def rows(frame):
+        return sorted(map(str, frame.select(*map(as_text, wide.columns)).collect()))
+
+    def as_text(name):
+        return f.to_json(f.struct(name), {"ignoreNullFields": "false"}) if "void" not in types[name] else f.isnull(name)
+
+    assert rows(expected) == rows(found)

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
+from frames import EVERYTHING
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
@@ -40,20 +41,6 @@ def write(frame, path, **options):
 
 def read(spark, path, **options):
     return spark.read.format("arrowipc").options(**options).load(str(path))
-
-
-EVERYTHING = """
-    SELECT id, id % 3 = 0 AS b, cast(id AS tinyint) AS i8, cast(id AS smallint) AS i16, cast(id AS int) AS i32,
-        cast(id AS float) AS f32, id / 3 AS f64, cast(id AS decimal(38, 4)) AS d, concat('text ', id) AS s,
-        cast(concat('bytes ', id) AS binary) AS bin, date_add(date'2024-02-29', cast(id AS int)) AS day,
-        timestamp_micros(id * 1000001) AS at, cast(timestamp_micros(id * 1000001) AS timestamp_ntz) AS local,
-        make_dt_interval(cast(id AS int), 1, 2, 3.000004) AS wait, void AS nothing,
-        array(id, NULL) AS list, map(concat('k', coalesce(id, -1)), id, 'x', NULL) AS pairs,
-        named_struct('x', id, 'y', array(named_struct('z', map(coalesce(id, -1), array('a'))))) AS deep,
-        collate(concat('T', id), 'UTF8_LCASE') AS folded,
-        if(id % 5 = 0, NULL, parse_json(concat('{"a": [', id, ', null]}'))) AS v
-    FROM (SELECT if(id = 7, NULL, id) AS id, NULL AS void FROM range(0, 50, 1, 2))
-"""
 
 
 @pytest.mark.parametrize("ipc_format", ["file", "stream"])
