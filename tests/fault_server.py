@@ -29,7 +29,18 @@ from pathlib import Path
 import s3_requests as s3
 from s3_requests import BUCKET, Answer, Objects, Request
 
-__all__ = ["ACCESS_KEY_ID", "BUCKET", "FAULTS", "SECRET", "Fault", "FaultServer", "Request", "fault_server"]
+__all__ = [
+    "ACCESS_KEY_ID",
+    "BUCKET",
+    "FAULTS",
+    "LATE",
+    "SECRET",
+    "TWICE",
+    "Fault",
+    "FaultServer",
+    "Request",
+    "fault_server",
+]
 
 ACCESS_KEY_ID = "tests"
 SECRET = "a-secret-that-must-not-be-seen"
@@ -57,6 +68,8 @@ class Fault:
         How fast the body comes.
     then
         Called after the request was carried out, before it is answered.
+    late
+        Whether the request is carried out at the next `FaultServer.deliver`: for the first time, or once more.
     """
 
     performs: bool = False
@@ -67,6 +80,7 @@ class Fault:
     torn: bool = False
     nbytes_per_second: float | None = None
     then: Callable[[], None] | None = None
+    late: bool = False
 
 
 FAULTS = {
@@ -86,6 +100,9 @@ FAULTS = {
 }
 """The faults by name. S3 itself does each of them; "200 with an error inside" is its CopyObject's and
 CompleteMultipartUpload's way to fail after the headers went out."""
+
+LATE, TWICE = Fault(drops=True, late=True), Fault(performs=True, late=True)
+"""A request that a proxy carries out after its client is gone, and one that it repeats; see `FaultServer.deliver`."""
 
 
 @dataclass
@@ -115,6 +132,7 @@ class FaultServer:
         self.port = 0
         self._injected: list[_Injected] = []
         self._tasks: set[asyncio.Task] = set()
+        self._late: list[tuple[s3.Head, Request, bytes]] = []
         self.reset_counts()
 
     @property
@@ -160,6 +178,16 @@ class FaultServer:
         """How many injected faults have not happened yet."""
         return sum(injected.times for injected in self._injected)
 
+    def deliver(self, *, of=lambda _: True):
+        """Carry out the late requests of some kinds, and return their keys and the statuses that nobody is told of."""
+
+        async def carry_out():
+            late = [each for each in self._late if of(each[1])]
+            self._late = [each for each in self._late if not of(each[1])]
+            return [(head.key, s3.perform(self.objects, head, request, body).status) for head, request, body in late]
+
+        return asyncio.run_coroutine_threadsafe(carry_out(), self._loop).result(10)
+
     def reset_counts(self):
         """Count from here on: requests by kind, by kind and key, bytes of bodies out and in, most at once."""
         self.requests: Counter[Request] = Counter()
@@ -190,6 +218,7 @@ class FaultServer:
     async def start(self, port=0):
         server = await asyncio.start_server(self._serve, "127.0.0.1", port, backlog=1024, limit=1 << 20)
         self.port = server.sockets[0].getsockname()[1]
+        self._loop = asyncio.get_running_loop()
         return server
 
     async def stop(self, server):
@@ -241,6 +270,8 @@ class FaultServer:
             answer = s3.error(404, "NoSuchBucket")
         elif fault.performs:
             answer = s3.perform(self.objects, head, request, body)
+        if fault.late:
+            self._late.append((head, request, body))
         if fault.then is not None:
             fault.then()
         if fault.drops:

@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--give-up",
         type=_jobid,
         metavar="JOB",
-        help="take back a committed job that cannot be brought to its end, whose id the error tells; its old files "
-        "must all be there",
+        help="take back a job that cannot be brought to its end, or of which it is unknown whether it is committed; the "
+        "error tells its id; the old files must all be there",
     )
     add_storage_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")

@@ -51,7 +51,7 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
     Raises
     ------
     CommitError
-        The record is too large; or it is unknown whether it is in the chain.
+        The record is too large; or it is unknown whether it is in the chain, or will be: the message says so.
     UnsupportedError
         The storage cannot decide between two writers.
     OSError
@@ -65,7 +65,8 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
             storage.sync(dataset.root)
     _delete_marks(dataset, record.seq)
     # Over a network a request may be carried out although its reply is lost, and even later: only the chain, or another
-    # answer, tells what became of it. A local call has its effect before it returns.
+    # record of that number, tells what became of it. A local call has its effect before it returns.
+    is_local = storage.traits.renames and not storage.traits.waits
     for attempt in range(_ATTEMPTS):
         try:
             return _put(dataset, record, data)
@@ -74,8 +75,10 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
                 return True
             if isinstance(error, FileNotFoundError):  # vacuum deleted the temporary file of a job that it withdrew
                 return False
-            if storage.traits.renames or attempt == _ATTEMPTS - 1:
+            if is_local:
                 raise
+            if attempt == _ATTEMPTS - 1:
+                raise _unknown(dataset, record, error) from error
     raise AssertionError  # the loop returns or raises
 
 
@@ -95,7 +98,7 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
                 path=dataset.root,
             )
     if not made:
-        _wait_until_listed(dataset, record.seq)
+        _wait_until_listed(dataset, record)
     if _is_in(dataset, record):
         return True
     if made:
@@ -105,7 +108,7 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
     return False
 
 
-def _wait_until_listed(dataset: DatasetDirectory, seq: int) -> None:
+def _wait_until_listed(dataset: DatasetDirectory, record: Record) -> None:
     """Wait until the listing has a record that is there; without it every new one would get the same number.
 
     Raises
@@ -114,15 +117,29 @@ def _wait_until_listed(dataset: DatasetDirectory, seq: int) -> None:
         The listing does not have it for long.
     """
     begun = TIMING.clock()
-    while read_head(dataset).seq < seq and dataset.storage.status(dataset.record(seq)) is not None:
+    path = dataset.record(record.seq)
+    while read_head(dataset).seq < record.seq and dataset.storage.status(path) is not None:
         if TIMING.clock() - begun >= TIMING.patience_seconds:
+            outcome = "the job is committed" if is_there(dataset, record) else "nothing is published"
             raise CommitError(
-                f"the commit record number {seq} is there, and the storage's listing has not shown it for "
-                f"{TIMING.patience_seconds:g} s, so that nobody can write: a cache before the storage may do that; nothing is "
-                "published",
+                f"the commit record number {record.seq} is there, and the storage's listing has not shown it for "
+                f"{TIMING.patience_seconds:g} s, so that nobody can write: a cache before the storage may do that; {outcome}",
                 path=dataset.root,
             )
         TIMING.sleep(TIMING.poll_seconds)
+
+
+def _unknown(dataset: DatasetDirectory, record: Record, error: Exception) -> CommitError:
+    """Return the error of a record that may be in the chain, or come there: nobody is told that nothing is published."""
+    if not record.is_of_job:
+        words = "the record that withdraws jobs is not confirmed, and may still be made"
+        return CommitError(f"{words}: {error}. Nothing is removed; try again", path=dataset.root)
+    return CommitError(
+        f"whether the job {record.jobid} is committed is unknown, as its record is not confirmed, and may still be made: "
+        f"{error}. Before you run it again, 'arrowipc vacuum --give-up {record.jobid} {dataset.root}' takes it back, or says "
+        "that it is committed and in place",
+        path=dataset.root,
+    )
 
 
 def _delete_own(dataset: DatasetDirectory, record: Record) -> None:
@@ -169,11 +186,7 @@ def _is_in(dataset: DatasetDirectory, record: Record) -> bool:
     try:
         newest = newest_record(dataset)[1]
     except (OSError, CommitError) as error:
-        raise CommitError(
-            f"whether the job is committed cannot be found out: {error}. Nothing is removed; when the file system "
-            f"answers, 'arrowipc vacuum {dataset.root}' finishes or removes it",
-            path=dataset.root,
-        ) from error
+        raise _unknown(dataset, record, error) from error
     if newest is None:
         return False
     if record.withdraws:

@@ -103,8 +103,8 @@ def commit(
     Raises
     ------
     CommitError
-        Either nothing is published, or the job is committed and its rows may be lost. The message says which. Other
-        faults after the record are warnings.
+        Nothing is published; or the job is committed and its rows may be lost; or the storage did not confirm the record,
+        and which of these is unknown. The message says which. Other faults after the record are warnings.
     ConcurrentWriteError
         Another writer changed files that an overwrite replaces, or made files although ifExists is error; nothing is
         published.
@@ -387,24 +387,21 @@ def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
 
 
 def abort(staging: Staging) -> bool:
-    """Abort a job and return True; if it is committed, finish it and return False.
+    """Abort a job and return True; False if it is committed, which finishes it, or if that is unknown.
 
-    Spark also calls this after a commit that raised, in another process. If the storage cannot be read to find out
-    whether the job is committed, nothing is deleted and the result is True. A second call does nothing.
+    Spark also calls this after a commit that raised, in another process. After True the job cannot be committed any
+    more, whatever request of it still comes. Where the storage cannot be read, or does not confirm the withdrawal,
+    nothing is deleted. A second call does nothing.
     """
+    name, root = staging.jobid, printable(staging.root)
     try:
         withdrawn = bool(withdraw(staging.dataset, [staging.jobid], durable=staging.durable))
     except (OSError, CommitError, UnsupportedError) as error:
-        _log.warning(
-            "%s: the job %s is aborted; nothing of it is removed, because: %s",
-            printable(staging.root),
-            staging.jobid,
-            error,
-        )
-        return True
+        words = "%s: whether the job %s is committed is unknown, and nothing of it is removed: %s"
+        _log.warning(words, root, name, error)
+        return False
     if not withdrawn:
-        words = "%s: the job %s was aborted after its commit; it is published"
-        _log.warning(words, printable(staging.root), staging.jobid)
+        _log.warning("%s: the job %s was aborted after its commit; it is published", root, name)
     return withdrawn
 
 

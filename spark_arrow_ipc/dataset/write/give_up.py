@@ -1,4 +1,4 @@
-"""Take back a committed job that cannot be brought to its end, for a person who asks for it.
+"""Take back a job that cannot be brought to its end, or of which nobody knows whether it is committed, for a person.
 
 Strategy
 --------
@@ -7,21 +7,26 @@ staged file was removed), every writer fails. A record of the mode `TAKEN_BACK` 
 the pending one then: readers see the old files from that moment on. Applying it deletes what is staged, so that no
 process which still applies the job can publish more, and then what is published; the names are unique, so that nothing
 else is. The old files must all be there, and are claimed first (`claim`).
+
+A job that is not in the chain is withdrawn (`withdraw`), so that a record of it which the storage makes late is not in
+the chain either.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.claim import Claim, check_old_files, claim, take_back
 from spark_arrow_ipc.dataset.write.roll_forward import finish
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, dataset_at
+from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.storage import Storage
@@ -59,14 +64,14 @@ def give_up(
     dry_run: bool = False,
     storage: Storage | None = None,
 ) -> GivenUpJob:
-    """Take back a committed job that is not in place yet. May be called again at any time.
+    """Take back a job that is not in place yet, committed or not. May be called again at any time.
 
     Parameters
     ----------
     path
         The dataset's directory.
     jobid
-        The job of the pending record, as the errors name it.
+        The job of the pending record, or one that is not committed, as the errors name it.
     older_than_seconds
         If a process began to remove old files and removed none, it may still run: the job is taken back only if that
         was longer ago.
@@ -80,7 +85,7 @@ def give_up(
     NoFilesError
         The path is not a directory.
     CommitError
-        The job is not pending; an old file is gone already; or a process may be removing them.
+        The job is in place or unknown; an old file is gone already; or a process may be removing them.
     UnsupportedError
         The storage cannot decide between two writers.
     OSError
@@ -90,9 +95,9 @@ def give_up(
     while True:
         record = _pending(dataset, jobid)
         if record is None:
-            if not dry_run:
-                finish(dataset)
-            return GivenUpJob(dataset.root, jobid)
+            if dry_run or withdraw(dataset, [jobid]):
+                return GivenUpJob(dataset.root, jobid)
+            continue  # it was committed meanwhile
         check_old_files(dataset, record)
         published = [file.final for file in record.adds if dataset.storage.status(dataset.path(file.final)) is not None]
         job = GivenUpJob(dataset.root, jobid, tuple(published), len(record.removes))
@@ -108,17 +113,25 @@ def give_up(
 
 
 def _pending(dataset: DatasetDirectory, jobid: str) -> Record | None:
-    """Return the pending record of a job, or None if it is taken back already."""
+    """Return the pending record of a job; None if it is not committed, or taken back already."""
     head, record = newest_record(dataset)
-    if record is not None and record.mode == TAKEN_BACK and record.withdraws == (jobid,):
+    if record is not None and not head.done and (record.jobid, record.is_of_job) == (jobid, True):
+        return record
+    committed, withdrawn = ((), ()) if record is None else (record.jobs, record.withdrawn)
+    if jobid in committed:
+        words = "is committed, and all of it is in place"
+    elif jobid in withdrawn or _has_staged(dataset, jobid):
         return None
-    if record is None or head.done or record.jobid != jobid or not record.is_of_job:
+    else:
         waiting = "no job waits" if record is None or head.done else f"the job that waits is {record.jobid}"
-        raise CommitError(
-            f"the job {jobid} is not one that waits to be brought to its end, and cannot be given up; {waiting}",
-            path=dataset.root,
-        )
-    return record
+        words = f"is neither one that waits to be brought to its end nor has it staged anything; {waiting}"
+    raise CommitError(f"the job {jobid} cannot be given up: it {words}", path=dataset.root)
+
+
+def _has_staged(dataset: DatasetDirectory, jobid: str) -> bool:
+    with suppress(FileNotFoundError):
+        return any(True for _ in dataset.storage.list(dataset.staging(jobid)))
+    return False
 
 
 def _claim(dataset: DatasetDirectory, record: Record, older_than_seconds: float) -> None:

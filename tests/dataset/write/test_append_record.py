@@ -26,9 +26,10 @@ pytestmark = pytest.mark.usefixtures("publishing")
 def test_a_record_too_large_to_be_read_is_not_made(tmp_path, monkeypatch):
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
-    monkeypatch.setattr(append_module, "MAX_RECORD_NBYTES", 100)
-    with pytest.raises(CommitError, match=r"1 new and 1 old files makes a record.*nothing is published"):
-        finish(plan, outputs)
+    with monkeypatch.context() as patch:
+        patch.setattr(append_module, "MAX_RECORD_NBYTES", 100)
+        with pytest.raises(CommitError, match=r"1 new and 1 old files makes a record.*nothing is published"):
+            finish(plan, outputs)
     assert ["old"] == ours(tmp_path)
     assert abort(plan.staging)
 

@@ -105,18 +105,26 @@ def test_the_job_cannot_commit_any_more(tmp_path):
 
 
 REFUSED = [
-    ("no job", lambda _: "f" * 32, "no job waits"),
-    ("a job that is done", lambda root: newest_record(dataset(root))[1].jobid, "no job waits"),
-    ("another one waits", lambda root: stuck(root, APPEND) and "f" * 32, "the job that waits is [0-9a-f]{32}"),
+    ("no job", lambda _: "f" * 32, "it is neither.*nor has it staged anything; no job waits"),
+    (
+        "a job that is done",
+        lambda root: newest_record(dataset(root))[1].jobid,
+        "it is committed, and all of it is in place",
+    ),
+    (
+        "another one waits",
+        lambda root: stuck(root, APPEND) and "f" * 32,
+        "it is neither.*; the job that waits is [0-9a-f]{32}",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("jobid", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_only_the_job_that_waits_can_be_given_up(tmp_path, jobid, text):
+def test_only_a_job_that_is_not_in_place_can_be_given_up(tmp_path, jobid, text):
     save(tmp_path, APPEND, *OLD)
     jobid = jobid(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(CommitError, match=rf"cannot be given up; {text}"):
+    with pytest.raises(CommitError, match=rf"cannot be given up: {text}"):
         give_up(tmp_path, jobid)
     assert before == sorted(tmp_path.rglob("*"))
 

@@ -1,0 +1,137 @@
+"""Requests that a proxy carries out late, or twice: a job that is told of as not published stays so."""
+
+import math
+
+import pytest
+from fault_server import LATE, Request, fault_server
+from store_jobs import APPEND, NEW, OLD, OVERWRITE, RECORD, Place
+
+from spark_arrow_ipc.dataset.commit_log import log
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import CommitError
+
+MODES = pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=["append", "overwrite"])
+REFUSED, MADE = 412, 200
+
+
+@pytest.fixture
+def place(clock):
+    with fault_server() as server:
+        yield Place(server, max_retries="0")
+
+
+def lose_records(place):
+    place.server.inject(Request.PUT, LATE, key=RECORD, times=math.inf)
+
+
+def unconfirmed(place, mode):
+    """Run a job whose record nobody confirms; return its staging."""
+    plan = plan_job(place.root, mode, storage=place.storage)
+    outputs = [TaskOutput(plan.staging.jobid, (place.stage(plan, text),)) for text in NEW]
+    lose_records(place)
+    with pytest.raises(CommitError, match=rf"is unknown.*vacuum --give-up {plan.staging.jobid} s3://") as caught:
+        commit(plan, outputs, write_empty=None)
+    assert "nothing is published" not in str(caught.value)
+    place.server.heal()
+    return plan.staging
+
+
+def given_up(staging):
+    """Give the job up, and return whether nothing of it is published."""
+    return give_up(staging.root, staging.jobid, storage=staging.storage).jobid == staging.jobid
+
+
+def deliver(place):
+    return {status for _, status in place.server.deliver()}
+
+
+def after(mode):
+    return sorted(OLD + NEW if mode is APPEND else NEW)
+
+
+def is_tidy(place, expected):
+    """Two more jobs and a vacuum change nothing of what is there."""
+    for text in ("y", "z"):
+        place.save(APPEND, [text])
+    vacuum(place.root, storage=place.storage, older_than_seconds=0)
+    assert not [key for key in place.server.objects.data() if "_ipc_stage" in key]
+    return sorted([*expected, "y", "z"]) == place.ours() == place.plain()
+
+
+@MODES
+@pytest.mark.parametrize("settle", [abort, given_up])
+@pytest.mark.parametrize("jobs", range(4))
+@pytest.mark.parametrize("kept", [log.KEPT_RECORDS, 0], ids=["records stay", "records go"])
+def test_a_record_that_comes_after_its_job_is_withdrawn_does_not_count(place, monkeypatch, mode, settle, jobs, kept):
+    monkeypatch.setattr(log, "KEPT_RECORDS", kept)
+    staging = unconfirmed(place, mode)
+    assert settle(staging)
+    seen = OLD
+    for number in range(jobs):
+        place.save(APPEND, [f"x{number}"])
+        seen = sorted([*seen, f"x{number}"])
+    # Its number is taken, by the withdrawal; or it is free again, and far behind the head.
+    assert ({MADE, REFUSED} if jobs > 1 and not kept else {REFUSED}) == deliver(place)
+    assert seen == place.ours() == place.plain()
+    assert is_tidy(place, seen)
+
+
+@MODES
+def test_a_record_that_comes_before_its_job_is_aborted_counts(place, mode):
+    staging = unconfirmed(place, mode)
+    assert {MADE, REFUSED} == deliver(place)
+    assert after(mode) == place.ours()
+    assert not abort(staging)
+    assert after(mode) == place.ours() == place.plain()
+    assert is_tidy(place, after(mode))
+
+
+@MODES
+def test_a_record_that_comes_before_its_job_is_given_up_is_taken_back(place, mode):
+    staging = unconfirmed(place, mode)
+    deliver(place)
+    assert after(mode) == place.ours()
+    assert given_up(staging)
+    assert OLD == place.ours() == place.plain()
+    assert is_tidy(place, OLD)
+
+
+@MODES
+def test_a_job_that_is_in_place_is_not_given_up(place, mode):
+    staging = unconfirmed(place, mode)
+    deliver(place)
+    vacuum(place.root, storage=place.storage)
+    with pytest.raises(
+        CommitError, match=f"{staging.jobid} cannot be given up: it is committed, and all of it is in place"
+    ):
+        given_up(staging)
+    assert after(mode) == place.ours() == place.plain()
+
+
+@MODES
+def test_an_abort_that_the_store_does_not_confirm_either_says_so(place, caplog, mode):
+    staging = unconfirmed(place, mode)
+    lose_records(place)
+    assert not abort(staging)
+    assert f"whether the job {staging.jobid} is committed is unknown, and nothing of it is removed" in caplog.text
+    place.server.heal()
+    deliver(place)
+    assert after(mode) == place.ours()
+    assert is_tidy(place, after(mode))
+
+
+def test_a_withdrawal_that_comes_late_withdraws(place):
+    plan = plan_job(place.root, APPEND, storage=place.storage)
+    place.stage(plan, "new")
+    lose_records(place)
+    with pytest.raises(CommitError, match=r"that withdraws jobs.*try again"):
+        vacuum(place.root, storage=place.storage, older_than_seconds=0)
+    place.server.heal()
+    deliver(place)
+    with pytest.raises(CommitError, match="was withdrawn"):
+        commit(plan, [TaskOutput(plan.staging.jobid, (place.stage(plan, "new"),))], write_empty=None)
+    assert is_tidy(place, OLD)
