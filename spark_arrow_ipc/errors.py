@@ -71,7 +71,7 @@ __all__ = [
     "error_context",
 ]
 
-_PLACE = ("path", "block_kind", "block_number", "field_path", "byte_offset")
+_PLACE = ("path", "block_kind", "block_number", "field_path", "byte_offset", "asked_by")
 """The fields that `error_context` fills in, in the order of its parameters."""
 
 
@@ -106,6 +106,8 @@ class ArrowIpcError(Exception):
         Position from the start of the file or stream, in bytes.
     spec
         The section of the specification that is broken.
+    asked_by
+        What the caller gave and is at fault, in words: ``the option columns``.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class ArrowIpcError(Exception):
         field_path: str | None = None,
         byte_offset: int | None = None,
         spec: str | None = None,
+        asked_by: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -131,6 +134,7 @@ class ArrowIpcError(Exception):
         self.field_path = field_path
         self.byte_offset = byte_offset
         self.spec = spec
+        self.asked_by = asked_by
 
     def __str__(self) -> str:
         place = []
@@ -138,7 +142,7 @@ class ArrowIpcError(Exception):
             place.append(f"{self.block_kind or 'record batch'} {self.block_number}")
         if self.field_path is not None:
             place.append(f"field {self.field_path}")
-        head = [part for part in (self.path, ", ".join(place)) if part]
+        head = [part for part in (self.path, ", ".join(place), self.asked_by) if part]
         what = [self.message] if self.message else []
         if self.expected is not None:
             what.append(f"expected {self.expected}, found {self.found}")
@@ -343,12 +347,13 @@ def error_context(
     block_number: int | None = None,
     field_path: str | None = None,
     byte_offset: int | None = None,
+    asked_by: str | None = None,
 ) -> AbstractContextManager[None]:
     """Return a context that adds the place to each `ArrowIpcError` raised inside.
 
     Fields that are already set stay. A `MemoryError`, which numpy and pyarrow raise as well, becomes a `LimitError`.
     """
-    return _Place(path, block_kind, block_number, field_path, byte_offset)
+    return _Place(path, block_kind, block_number, field_path, byte_offset, asked_by)
 
 
 _SHOWN = 80

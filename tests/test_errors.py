@@ -42,6 +42,7 @@ TEXTS = [
     ),
     ("the first block, the first byte", {"message": "x", "block_number": 0, "byte_offset": 0}, "record batch 0: x (byte offset 0)"),
     ("a field alone", {"message": "x", "field_path": "c"}, "field c: x"),
+    ("what was given", {"message": "x", "path": "p", "asked_by": "the option where"}, "p: the option where: x"),
 ]  # fmt: skip
 
 

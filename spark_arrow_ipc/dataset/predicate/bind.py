@@ -60,7 +60,7 @@ from spark_arrow_ipc.dataset.predicate.literals import cast
 from spark_arrow_ipc.dataset.predicate.other_readings import Sides, legacy_list_type, other_readings, settings_of_list
 from spark_arrow_ipc.dataset.predicate.settings import ANSI, CASE
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
 __all__ = ["bind"]
 
@@ -113,9 +113,11 @@ class _Binder:
     def predicate(self, predicate: p.Predicate) -> BoundPredicate:
         try:
             return _BIND[type(predicate)](self, predicate)
-        except UncertainInstantError as error:
-            if self._zone is UNKNOWN_ZONE:
+        except (OptionError, ColumnNotFoundError) as error:
+            if isinstance(error, UncertainInstantError) and self._zone is UNKNOWN_ZONE:
                 return Unsure(str(error))
+            if error.asked_by is None and isinstance(predicate, p.Condition):
+                error.asked_by = f"{p.WHERE}, {predicate.at}" if predicate.at else p.WHERE
             raise
 
     def all_of(self, predicate: p.And) -> BoundPredicate:
@@ -144,9 +146,7 @@ class _Binder:
         if isinstance(operand.type, t.Null):
             return Constant(None)
         if not isinstance(operand.type, t.Bool):
-            raise OptionError(
-                f"the option where: expected a condition, found the column {operand} of type {spark_name(operand.type)}"
-            )
+            raise OptionError(f"expected a condition, found the column {operand} of type {spark_name(operand.type)}")
         return Range(operand, 1, None)
 
     def is_null(self, predicate: p.IsNull) -> BoundPredicate:
@@ -159,10 +159,7 @@ class _Binder:
         if isinstance(column.type, t.Null) or predicate.parts is None:
             return Constant(None)
         if not isinstance(column.type, t.Utf8):
-            raise OptionError(
-                f"the option where: expected a string column before LIKE, found {column} of type "
-                f"{spark_name(column.type)}"
-            )
+            raise OptionError(f"expected a string column before LIKE, found {column} of type {spark_name(column.type)}")
         parts = predicate.parts
         if len(parts) == 1:
             return Range(column, parts[0], parts[0] + b"\0", is_point=True)
@@ -231,7 +228,7 @@ class _Binder:
         )
         if is_rounded:
             raise OptionError(
-                f"the option where does not compare the columns {left} ({spark_name(left.type)}) and {right} "
+                f"where does not compare the columns {left} ({spark_name(left.type)}) and {right} "
                 f"({spark_name(right.type)}): filter the DataFrame for that"
             )
         if common == UTC_TIMESTAMP and left.type != right.type:
@@ -247,11 +244,11 @@ class _Binder:
             return
         if isinstance(column.type, t.Utf8):
             raise OptionError(
-                f"the option where does not cast the string column {column} to {spark_name(common)}: write the "
+                f"where does not cast the string column {column} to {spark_name(common)}: write the "
                 "constant as a string, or filter the DataFrame"
             )
         raise OptionError(
-            f"the option where does not cast the {spark_name(column.type)} column {column} to {spark_name(common)}: "
+            f"where does not cast the {spark_name(column.type)} column {column} to {spark_name(common)}: "
             f"write the constant as {_LITERALS.get(type(column.type), 'a literal of its type')}, or filter the DataFrame"
         )
 
@@ -283,7 +280,7 @@ class _Binder:
             return self._in_doubt(operator, column, value)
         place = cut(column.type, common, value, self._zone)
         if place is None:
-            raise OptionError(f"the option where: expected an instant of the years 1 to 9999, found {literal}")
+            raise OptionError(f"expected an instant of the years 1 to 9999, found {literal}")
         if isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
             later = int(place.upper) - 1
             if later > int(place.lower):
@@ -355,7 +352,7 @@ class _Binder:
         argument, result = ARGUMENTS[call.function]
         if column.type != argument:
             raise OptionError(
-                f"the option where: expected a {spark_name(argument)} column in {call}, found one of type "
+                f"expected a {spark_name(argument)} column in {call}, found one of type "
                 f"{spark_name(column.type)}: compare the column itself with literals, or filter the DataFrame"
             )
         return replace(column, type=result, function=call.function)
@@ -446,4 +443,4 @@ def _common_of_list(types: Sequence[t.DataType]) -> t.DataType | None:
 
 def _incomparable(predicate: p.Predicate, *operands: _Known | p.Run) -> OptionError:
     types = ", ".join(spark_name(type_) for type_ in dict.fromkeys(operand.type for operand in operands))
-    return OptionError(f"the option where: expected values of types that are compared, found {types} in {predicate}")
+    return OptionError(f"expected values of types that are compared, found {types} in {predicate}")

@@ -41,8 +41,8 @@ def explained(error: OptionError, sql: str, check: Callable[[str], object]) -> O
         else:
             working.append(part)
     if working and refused:
-        error.message = (
-            f"{error.message or 'the option where'} (in the condition {_shown(' AND '.join(refused))}; without it where "
+        error.asked_by = (
+            f"{error.asked_by} (in the condition {_shown(' AND '.join(refused))}; without it where "
             f"takes {_shown(' AND '.join(working))}, and the DataFrame can be filtered by the rest)"
         )
     return error

@@ -4,7 +4,7 @@ Strategy
 --------
 `parser` makes these from SQL, `bind` gives them types. A predicate is a tree of `And`, `Or` and `Not` over
 comparisons of columns with literals or with other columns. There is no class for anything else of SQL, so nothing
-can be understood in part.
+can be understood in part. Conditions have their place in the SQL, in words for errors: `at`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.instants import Doubt
 
 __all__ = [
+    "WHERE",
     "And",
     "Bare",
     "Column",
     "ColumnCall",
     "Comparison",
+    "Condition",
     "Expression",
     "In",
     "IsNull",
@@ -43,6 +45,10 @@ __all__ = [
 Raw: TypeAlias = int | float | bytes
 """A value in the unit of its type, as in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals, days,
 microseconds), floating point numbers, and bytes (of a string, its UTF-8)."""
+
+
+WHERE: Final = "the option where"
+"""What a predicate is part of, as errors call it (`ArrowIpcError.asked_by`)."""
 
 
 class Operator(Enum):
@@ -197,6 +203,7 @@ class Comparison:
     operator: Operator
     left: Operand
     right: Operand
+    at: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.left} {self.operator.value} {self.right}"
@@ -212,6 +219,7 @@ class In:
 
     operand: Operand
     options: tuple[Literal | TimestampLiteral | Expression | Run | TimestampRun, ...]
+    at: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.options[:_SHOWN])) + (", ..." if len(self.options) > _SHOWN else "")
@@ -233,6 +241,7 @@ class Like:
 
     operand: Column
     parts: tuple[bytes, ...] | None
+    at: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.operand} LIKE ..."
@@ -243,6 +252,7 @@ class IsNull:
     """Whether an operand is null."""
 
     operand: Operand
+    at: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.operand} IS NULL"
@@ -253,6 +263,7 @@ class Bare:
     """A boolean column or literal as a condition."""
 
     operand: Operand
+    at: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return str(self.operand)
@@ -279,7 +290,8 @@ class Or:
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Comparison | In | Like | IsNull | Bare | Not | And | Or
+Condition: TypeAlias = Comparison | In | Like | IsNull | Bare
+Predicate: TypeAlias = Condition | Not | And | Or
 
 
 def columns(predicate: Predicate) -> tuple[Column, ...]:

@@ -96,9 +96,7 @@ def _arithmetic(constant: Expression, operands: list[Literal], session: Session)
     left, right = operands
     find = _RESULTS.get((type(left.type), type(right.type), constant.operation))
     if find is None:
-        raise OptionError(
-            f"the option where does not compute {constant}, of {spark_name(left.type)} and {spark_name(right.type)}"
-        )
+        raise OptionError(f"where does not compute {constant}, of {spark_name(left.type)} and {spark_name(right.type)}")
     if left.value is None or right.value is None:
         # NULL of the right type, whatever the other value is.
         ones = [replace(side, value=1) for side in (left, right)]
@@ -285,7 +283,7 @@ def _negated(constant: Expression, operands: list[Literal], _session: Session) -
     if operand.value is None:
         return operand
     if not isinstance(operand.type, t.Int | t.FloatingPoint | t.Decimal | t.Duration | t.IntervalYearMonth):
-        raise OptionError(f"the option where does not negate the {spark_name(operand.type)} literal {operand}")
+        raise OptionError(f"where does not negate the {spark_name(operand.type)} literal {operand}")
     value = -certain(operand)
     if isinstance(operand.type, t.Int) and in_range(value, operand.type) is None:
         raise refused(constant.sql, f"a result within the range of {spark_name(operand.type)}")

@@ -88,7 +88,7 @@ def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
     try:
         utc = local.replace(tzinfo=zone).astimezone(UTC)
     except OverflowError as error:
-        raise OptionError("the option where", expected="an instant of the years 1 to 9999", found=sql) from error
+        raise OptionError(expected="an instant of the years 1 to 9999", found=sql) from error
     return (utc.replace(tzinfo=None) - EPOCH) // _MICROSECOND
 
 
@@ -107,7 +107,7 @@ def local_time(instant: int, zone: tzinfo, sql: str) -> datetime:
     try:
         local = (EPOCH + timedelta(microseconds=instant)).replace(tzinfo=UTC).astimezone(zone)
     except OverflowError as error:
-        raise OptionError("the option where", expected="an instant of the years 1 to 9999", found=sql) from error
+        raise OptionError(expected="an instant of the years 1 to 9999", found=sql) from error
     if not is_certain(local, zone):
         raise UncertainInstantError(_not_certain(sql, zone))
     return local
@@ -116,7 +116,7 @@ def local_time(instant: int, zone: tzinfo, sql: str) -> datetime:
 def needs_zone(sql: str) -> str:
     """Return the message for a literal whose instant depends on an unknown time zone."""
     return (
-        f"the option where: which instant {sql} means depends on the session's time zone, which is not known here, as "
+        f"which instant {sql} means depends on the session's time zone, which is not known here, as "
         "spark.sql.session.timeZone was not set: set it, or set the option timeZone (for example timeZone=Europe/Berlin), "
         "or write the zone into the literal ('2024-01-31 12:00:00+01:00')"
     )
@@ -124,7 +124,7 @@ def needs_zone(sql: str) -> str:
 
 def _not_certain(sql: str, zone: tzinfo) -> str:
     return (
-        f"the option where: which instant {sql} was in {zone} is not certain, because the time zone tables of Python "
+        f"which instant {sql} was in {zone} is not certain, because the time zone tables of Python "
         "and of Spark's JVM may differ for that time, and rows lie near it: write the literal with an offset, such as "
         "TIMESTAMP '1930-01-01 00:00:00+01:00'"
     )
@@ -159,7 +159,7 @@ def days_of_one_midnight(first: int, last: int, sql: str) -> Doubt:
     or casts each date to its instant: by release, and by the place of the literal.
     """
     why = (
-        f"the option where: the time zone skipped the days before {_shown(sql)}, Spark compares such a date either as it is or "
+        f"the time zone skipped the days before {_shown(sql)}, Spark compares such a date either as it is or "
         "as the instant at which the next day began, and rows have one: filter the DataFrame for that"
     )
     return Doubt(first, last, why)
@@ -238,7 +238,7 @@ def _offset(local: datetime, zone: tzinfo) -> int:
 
 def _clocks_change(sql: str, zone: tzinfo) -> str:
     return (
-        f"the option where: clocks of {zone} were changed near {_shown(sql)}, Spark compares timestamp_ntz values near it either "
+        f"clocks of {zone} were changed near {_shown(sql)}, Spark compares timestamp_ntz values near it either "
         "as they are or as instants, and rows lie there: write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
     )
 
@@ -251,7 +251,7 @@ def _local_times_not_certain(sql: str, zone: tzinfo) -> str:
         else f"in {zone} is not certain, because the time zone tables of Python and of Spark's JVM may differ for that time:"
     )
     return (
-        f"the option where: which instants the values of a timestamp_ntz column are that is compared with {_shown(sql)} {why} "
+        f"which instants the values of a timestamp_ntz column are that is compared with {_shown(sql)} {why} "
         "write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
     )
 

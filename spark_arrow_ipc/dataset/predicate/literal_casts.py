@@ -58,7 +58,7 @@ def certain(literal: Literal) -> Any:
 
 def refused(sql: str, expected: str) -> OptionError:
     """Return the error for an expression."""
-    return OptionError("the option where", expected=expected, found=sql)
+    return OptionError(expected=expected, found=sql)
 
 
 def cast_to(operand: Literal, to: t.DataType, session: Session, sql: str) -> Literal:
@@ -67,9 +67,7 @@ def cast_to(operand: Literal, to: t.DataType, session: Session, sql: str) -> Lit
         return replace(operand, type=to)
     convert = _CASTS.get((type(operand.type), type(to)))
     if convert is None:
-        raise OptionError(
-            f"the option where does not cast the {spark_name(operand.type)} literal {operand} to {spark_name(to)}"
-        )
+        raise OptionError(f"where does not cast the {spark_name(operand.type)} literal {operand} to {spark_name(to)}")
     if isinstance(operand.value, Doubt) and not isinstance(to, t.Timestamp):
         certain(operand)
     value = convert(operand, to, session)

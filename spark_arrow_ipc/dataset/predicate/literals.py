@@ -214,7 +214,7 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt |
 
 def _refused(string: str, expected: str) -> OptionError:
     shown = string if len(string) <= _SHOWN else f"{string[:_SHOWN]}... ({len(string):,} characters)"
-    return OptionError("the option where", expected=expected, found=shown)
+    return OptionError(expected=expected, found=shown)
 
 
 def _exact(digits: str) -> Decimal | None:

@@ -17,6 +17,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate import literals
 from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, MAX_PRECISION, UTC_TIMESTAMP
 from spark_arrow_ipc.dataset.predicate.expressions import (
+    WHERE,
     Column,
     ColumnCall,
     Expression,
@@ -324,5 +325,5 @@ def _located(tokens: Tokens, start: int, make: Callable[..., _Made], *arguments:
     try:
         return make(*arguments)
     except OptionError as error:
-        error.message = tokens.place(start)
+        error.asked_by = f"{WHERE}, {tokens.place(start)}"
         raise

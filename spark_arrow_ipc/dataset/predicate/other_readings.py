@@ -75,7 +75,7 @@ def other_readings(
 
 
 def _cannot_be_told() -> Sides:
-    raise OptionError("the option where")
+    raise OptionError("it cannot be told")
 
 
 def _with_other(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.expressions import (
+    WHERE,
     And,
     Bare,
     Column,
@@ -79,7 +80,7 @@ def parse(sql: str, noted: dict[str, str] | None = None) -> Predicate:
         The string is no SQL, or holds what `where` does not take. The message has the column of the mistake.
     """
     if len(sql) > _MAX_CHARACTERS:
-        raise OptionError(f"the option where: expected at most {_MAX_CHARACTERS:,} characters, found {len(sql):,}")
+        raise OptionError(expected=f"at most {_MAX_CHARACTERS:,} characters", found=f"{len(sql):,}", asked_by=WHERE)
     tokens = Tokens(sql, noted)
     predicate = _condition(tokens)
     if tokens.kind != "end":
@@ -122,30 +123,31 @@ def _negation(tokens: Tokens) -> Predicate:
 def _predicate(tokens: Tokens) -> Predicate:
     """Parse ``a = 1``, ``a IS NULL``, ``a IN (1)``, ``a BETWEEN 1 AND 2``, ``a LIKE 'b%'`` or ``a``."""
     start = tokens.start
+    at = tokens.place(start)
     tokens.count(CONDITIONS)
     if tokens.key in _STRING_TESTS and tokens.following()[1] == "(":
-        return _string_test(tokens)
+        return _string_test(tokens, at)
     operand = parse_operand(tokens)
     if tokens.key not in _PREDICATES:
         if not isinstance(operand, Column) and operand not in WORDS.values():
             raise tokens.error("a condition", f"the literal {operand}", start)
-        return Bare(operand)
+        return Bare(operand, at)
     operator = _OPERATORS.get(tokens.key)
     if operator is not None:
         tokens.advance()
-        predicate: Predicate = Comparison(operator, operand, parse_operand(tokens))
+        predicate: Predicate = Comparison(operator, operand, parse_operand(tokens), at)
     elif tokens.skip("IS"):
-        predicate = _is(tokens, operand)
+        predicate = _is(tokens, operand, at)
     elif tokens.skip("NOT"):
-        predicate = Not(_in_between_like(tokens, operand, start))
+        predicate = Not(_in_between_like(tokens, operand, start, at))
     else:
-        predicate = _in_between_like(tokens, operand, start)
+        predicate = _in_between_like(tokens, operand, start, at)
     if tokens.key in _PREDICATES:
         raise tokens.error("AND, OR or the end after a comparison, which is no operand here")
     return predicate
 
 
-def _string_test(tokens: Tokens) -> Predicate:
+def _string_test(tokens: Tokens, at: str) -> Predicate:
     """Parse ``startswith(a, 'b')`` and the like."""
     function, key = tokens.token, tokens.key
     tokens.advance()
@@ -160,33 +162,34 @@ def _string_test(tokens: Tokens) -> Predicate:
     tokens.take(")")
     if tokens.key in _PREDICATES:
         raise tokens.error(f"AND, OR or the end after {function}(...), which is no operand here")
-    return Like(operand, None if is_null else _STRING_TESTS[key](part))
+    return Like(operand, None if is_null else _STRING_TESTS[key](part), at)
 
 
-def _is(tokens: Tokens, operand: Operand) -> Predicate:
+def _is(tokens: Tokens, operand: Operand, at: str) -> Predicate:
     is_not = tokens.skip("NOT")
     if tokens.skip("NULL"):
-        return Not(IsNull(operand)) if is_not else IsNull(operand)
+        return Not(IsNull(operand, at)) if is_not else IsNull(operand, at)
     if tokens.key != "DISTINCT":
         raise tokens.error("NULL, NOT NULL or [NOT] DISTINCT FROM after IS")
     tokens.advance()
     tokens.take("FROM")
-    is_same = Comparison(Operator.NULL_SAFE_EQ, operand, parse_operand(tokens))
+    is_same = Comparison(Operator.NULL_SAFE_EQ, operand, parse_operand(tokens), at)
     return is_same if is_not else Not(is_same)
 
 
-def _in_between_like(tokens: Tokens, operand: Operand, start: int) -> Predicate:
+def _in_between_like(tokens: Tokens, operand: Operand, start: int, at: str) -> Predicate:
     if tokens.skip("IN"):
-        return In(operand, _list(tokens))
+        return In(operand, _list(tokens), at)
     if tokens.skip("BETWEEN"):
         low = parse_operand(tokens)
         tokens.take("AND")
-        return And((Comparison(Operator.GE, operand, low), Comparison(Operator.LE, operand, parse_operand(tokens))))
+        high = parse_operand(tokens)
+        return And((Comparison(Operator.GE, operand, low, at), Comparison(Operator.LE, operand, high, at)))
     if not tokens.skip("LIKE"):
         raise tokens.error("IN, BETWEEN or LIKE after NOT")
     if not isinstance(operand, Column):
         raise tokens.error("a column before LIKE", str(operand), start)
-    return _like(tokens, operand)
+    return _like(tokens, operand, at)
 
 
 def _list(tokens: Tokens) -> tuple[Constant | Run | TimestampRun, ...]:
@@ -210,7 +213,7 @@ def _list(tokens: Tokens) -> tuple[Constant | Run | TimestampRun, ...]:
     return tuple(options)
 
 
-def _like(tokens: Tokens, operand: Column) -> Predicate:
+def _like(tokens: Tokens, operand: Column, at: str) -> Predicate:
     start = tokens.start
     pattern = None if tokens.skip("NULL") else tokens.take_string("a string as the pattern of LIKE")
     escape = "\\"
@@ -220,11 +223,11 @@ def _like(tokens: Tokens, operand: Column) -> Predicate:
         if len(escape) != 1:
             raise tokens.error("one character after ESCAPE", repr(escape), escape_start)
     if pattern is None:
-        return Like(operand, None)
+        return Like(operand, None, at)
     parts, mistake = _parts(pattern, escape)
     if mistake:
         raise tokens.error(mistake, f"the pattern {pattern!r}", start)
-    return Like(operand, parts)
+    return Like(operand, parts, at)
 
 
 def _parts(pattern: str, escape: str) -> tuple[tuple[bytes, ...], str | None]:

@@ -117,11 +117,11 @@ def check_settings(noted: Mapping[str, str], value_of: Callable[[str], str | Non
             continue
         if value is None:
             raise OptionError(
-                f"the option where: the session's setting {name} decides {setting.changes}, in [{shown}], and this action "
+                f"the session's setting {name} decides {setting.changes}, in [{shown}], and this action "
                 f"does not tell its tasks the settings (rdd and foreachPartition do not): {setting.instead}, or use "
                 "another action, such as collect, mapInArrow or write"
             )
         raise OptionError(
-            f"the option where: the session's setting {name}={value} changes {setting.changes}, in [{shown}]: "
+            f"the session's setting {name}={value} changes {setting.changes}, in [{shown}]: "
             f"{setting.instead}, or filter the DataFrame, or set it to {setting.default}"
         )

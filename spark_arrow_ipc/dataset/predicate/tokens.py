@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.predicate.settings import DOUBLE_QUOTES, ESCAPES
 from spark_arrow_ipc.dataset.predicate.time_lists import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.errors import OptionError
@@ -107,13 +108,14 @@ class Tokens:
     `noted` takes the settings on which what was read depends; see `settings`.
     """
 
-    __slots__ = ("_counts", "_nesting", "_noted", "_sql", "before", "key", "kind", "start", "stop", "token")
+    __slots__ = ("_counts", "_line", "_nesting", "_noted", "_sql", "before", "key", "kind", "start", "stop", "token")
 
     def __init__(self, sql: str, noted: dict[str, str] | None = None) -> None:
         self._sql = sql
         self._noted = {} if noted is None else noted
         self._nesting = 0
         self._counts = dict.fromkeys(_MOST, 0)
+        self._line = (0, 0, 0)
         self.before = self.start = self.stop = 0
         if (surrogate := _SURROGATE.search(sql)) is not None:
             self._sql = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", sql)
@@ -253,15 +255,18 @@ class Tokens:
         first, stop = max(0, start - _EXCERPT), start + _EXCERPT
         near = " ".join(self._sql[first:stop].split())
         excerpt = ("..." if first else "") + near + ("..." if stop < len(self._sql) else "")
-        return OptionError(
-            self.place(start), expected=expected, found=f"{found or self._shown()} (near {excerpt!r}); {_ALLOWED}"
-        )
+        found = f"{found or self._shown()} (near {excerpt!r}); {_ALLOWED}"
+        return OptionError(expected=expected, found=found, asked_by=f"{WHERE}, {self.place(start)}")
 
     def place(self, start: int) -> str:
-        """Return the words for a place in the string, as errors begin with them."""
-        line = self._sql.count("\n", 0, start)
-        column = start - self._sql.rfind("\n", 0, start)
-        return f"the option where, line {line + 1}, column {column}" if line else f"the option where, column {column}"
+        """Return the words for a place in the string."""
+        counted, lines, first = self._line if start >= self._line[0] else (0, 0, 0)
+        lines += self._sql.count("\n", counted, start)
+        first = max(first, self._sql.rfind("\n", counted, start) + 1)
+        # Every condition asks for its place: lines are counted on from the one before.
+        self._line = start, lines, first
+        column = start - first + 1
+        return f"line {lines + 1}, column {column}" if lines else f"column {column}"
 
     def _shown(self) -> str:
         if self.kind == "end":

@@ -47,7 +47,7 @@ def _of_ascii(name: str, kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def compute(strings: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(strings), min_count=0).as_py() is False:
             raise OptionError(
-                f"the option where computes {name}() of ASCII strings alone, and a value has other characters: filter "
+                f"where computes {name}() of ASCII strings alone, and a value has other characters: filter "
                 "the DataFrame for that"
             )
         return kernel(strings)
@@ -105,7 +105,7 @@ def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tupl
         away = of_left[doubtful].astype(np.float64) - of_right[doubtful].astype(np.float64)
         if (np.abs(away) <= _FARTHER).any():
             raise OptionError(
-                f"the option where: which instants values are of {sql} in {zone} is not certain, because the time zone tables "
+                f"which instants values are of {sql} in {zone} is not certain, because the time zone tables "
                 "of Python and of Spark's JVM may differ for that time: filter the DataFrame for that"
             )
     made = (pyarrow_values.numbers(values, absent) for values, absent in zip((of_left, of_right), nulls, strict=True))
@@ -121,7 +121,5 @@ def _instants(array: pa.Array, zone: tzinfo) -> Certain:
         is_instant = array.type.tz is not None
         return (values, np.ones(len(values), np.bool_)) if is_instant else instants_in(values, zone)
     if np.abs(values).max(initial=0) > _MOST_DAYS:
-        raise OptionError(
-            "the option where: a date is beyond those that timestamps have: filter the DataFrame for that"
-        )
+        raise OptionError("a date is beyond those that timestamps have: filter the DataFrame for that")
     return midnights_in(values, zone)

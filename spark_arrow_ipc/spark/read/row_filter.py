@@ -41,8 +41,8 @@ from spark_arrow_ipc.dataset.predicate.bound import (
     is_empty,
 )
 from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
-from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.dataset.predicate.expressions import WHERE, Operator, Raw
+from spark_arrow_ipc.errors import OptionError, error_context
 from spark_arrow_ipc.spark import bridge, pyarrow_values
 from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, as_instants, cast_column
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
@@ -118,7 +118,14 @@ def compile_filter(
     """
     kept = schema if output is None else pa.schema([schema.field(i) for i in range(output)], schema.metadata)
     places = {name: i for i, name in reversed(list(enumerate(schema.names)))} if positions is None else positions
-    return RowFilter(_compile(bound, Source(schema, places)), output, kept)
+    with error_context(asked_by=WHERE):
+        mask = _compile(bound, Source(schema, places))
+
+    def named(batch: pa.RecordBatch) -> Any:
+        with error_context(asked_by=WHERE):
+            return mask(batch)
+
+    return RowFilter(named, output, kept)
 
 
 def predicate_fields(spark_schema: s.StructType) -> tuple[t.Field, ...]:

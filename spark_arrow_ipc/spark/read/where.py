@@ -39,7 +39,7 @@ from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_filter, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
@@ -100,7 +100,8 @@ class RowSelection:
         if self.unbound is not None:
             predicate, fields, planned_at = self.unbound
             bound = bind(predicate, fields, in_zone, planned_at, noted)
-        check_settings(noted, partial(value_of, defaults=self.defaults))
+        with error_context(asked_by=p.WHERE):
+            check_settings(noted, partial(value_of, defaults=self.defaults))
         return bound
 
     @classmethod

@@ -39,6 +39,34 @@ def bound(text, zone=None):
     return bind(parse(text), FIELDS, zone)
 
 
+# (The predicate, and the place that its error names: that of the condition at fault, as Spark does.)
+PLACES = [
+    ("i = 'x'", "column 1"),
+    ("  i IN (1, 'x')", "column 3"),
+    ("s = 'a' AND NOT (l > 1 OR date = 1)", "column 27"),
+    ("s = 'a'\n  AND\n  (bool OR i)", "line 3, column 12"),
+    ("s = 'a\n\n' AND i BETWEEN 1 AND 'x'", "line 3, column 7"),
+    ("i = 1 AND list = 1", "column 11"),
+    ("i LIKE 'a%'", "column 1"),
+    ("s = 'b' OR startswith(i, 'a')", "column 12"),
+    ("upper(i) IS NULL", "column 1"),
+    ("bool OR i = CAST('x' AS INT)", "column 9"),
+    ("bool OR s = CAST(1D AS STRING)", "column 9"),
+    ("bool AND i IS NOT DISTINCT FROM DATE '2024-01-01'", "column 10"),
+    ("bool AND i.x = 1", "column 10"),
+    ("bool AND twicE = 1", "column 10"),
+    ("bool AND ts = '1890-01-01'", "column 10"),
+]
+
+
+@pytest.mark.parametrize(("text", "place"), PLACES)
+def test_an_error_names_the_place_of_the_condition(text, place):
+    with pytest.raises((OptionError, ColumnNotFoundError)) as caught:
+        bound(text)
+    assert f"the option where, {place}" == caught.value.asked_by
+    assert f"the option where, {place}: " in str(caught.value)
+
+
 RANGES = [
     ("i = 5", 5, 6), ("i > 5", 6, None), ("i >= 5", 5, None), ("i < 5", None, 5), ("i <= 5", None, 6),
     ("5 > i", None, 5), ("i > 1.5", 2, None), ("i < 1.5", None, 2), ("i = '7'", 7, 8), ("i < 2147483648", None, None),
