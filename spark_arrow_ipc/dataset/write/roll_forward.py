@@ -230,10 +230,11 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
     if record.is_of_job:
         _mark_success(dataset, record)
     failpoint.hit("C6.success")
-    if keeps:
+    if not check_is_there(dataset, record):
+        return
+    if keeps:  # what is there: of two withdrawals of one job the first is in the chain, and speaks for both
         keep_record(dataset, record)
         failpoint.hit("C6.kept")
-    check_is_there(dataset, record)
     check_published(dataset, record)
     dataset.storage.put(dataset.done_mark(record.seq), record.jobid.encode())
     if record.durable:

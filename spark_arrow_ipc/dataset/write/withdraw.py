@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import is_there, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.write.append_record import append_record, check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest, roll_forward
@@ -60,15 +60,18 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
         others = [jobid for jobid in jobids if jobid not in committed]
         due = tuple(jobid for jobid in others if jobid not in known and _may_commit(dataset, jobid))
         failpoint.hit("A.looked")
-        if not due:
-            delete_staging(dataset, jobids)
-            failpoint.hit("A.removed")
-            return others
-        check_decides(dataset, head, due[0])
-        record = Record.after(before, head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due)
-        if append_record(dataset, record):
+        if due:
+            check_decides(dataset, head, due[0])
+            record = Record.after(before, head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due)
+            if not append_record(dataset, record):
+                continue
             failpoint.hit("A.withdrawn")
+            if not is_there(dataset, record):  # but that of another process, which withdraws the same jobs
+                continue
             roll_forward(dataset, record)
+        delete_staging(dataset, jobids)
+        failpoint.hit("A.removed")
+        return others
 
 
 def _may_commit(dataset: DatasetDirectory, jobid: str) -> bool:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from commit_jobs import APPEND, OVERWRITE, dataset, dying, finish, planned, save
+from commit_jobs import APPEND, OVERWRITE, dataset, dying, finish, interrupted, planned, save
 
 from spark_arrow_ipc.dataset.commit_log import kept_records
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept, read_retention, record_path
@@ -36,6 +36,15 @@ def test_nothing_is_kept_unless_a_job_asks_for_it(tmp_path):
     abort(planned(tmp_path, APPEND, "d")[0].staging)
     assert {2: "append", 3: "overwrite", 4: WITHDRAWN} == kept(tmp_path)
     assert (HOUR, True) == (read_retention(dataset(tmp_path)), read_head(dataset(tmp_path)).keeps)
+
+
+def test_of_two_withdrawals_of_a_job_the_one_in_the_chain_is_kept(tmp_path, caplog):
+    save(tmp_path, APPEND, "a", commit_retention=HOUR)
+    plan, _ = planned(tmp_path, APPEND, "b")
+    with interrupted("A.looked", lambda: vacuum(tmp_path, older_than_seconds=0)):
+        assert abort(plan.staging)
+    assert newest_record(dataset(tmp_path))[1].jobid == read_kept(dataset(tmp_path), 2).jobid
+    assert "" == caplog.text
 
 
 def test_a_kept_record_has_what_it_did_and_not_what_others_did_before(tmp_path):
