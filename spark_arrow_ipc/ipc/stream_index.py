@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, TruncatedError, error_context
@@ -34,7 +35,9 @@ from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, WAITING_NBYTES, ReadAhead
 from spark_arrow_ipc.ipc.source import ByteSource
 
-__all__ = ["IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "index_stream", "walk", "walk_batches"]
+__all__ = [
+    "IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "ends_in_marker", "index_stream", "walk", "walk_batches",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,40 @@ def walk(
         block = Block(byte_offset, body_offset - byte_offset, message.body_nbytes)
         yield message, block
         byte_offset += block.nbytes
+
+
+def ends_in_marker(source: ByteSource, nbytes: int, limits: Limits) -> bool:
+    """Return whether the first bytes of a source are a stream, or several, up to the last end-of-stream marker.
+
+    One small read a message. The last bytes alone do not tell, as those of a body may be the same. Zeros after the marker
+    are padding.
+
+    Raises
+    ------
+    InvalidArrowError, UnsupportedError, LimitError
+        A message is broken, or too large.
+    """
+    headers = ReadAhead(source, WAITING_NBYTES if source.waits else HEADERS_NBYTES)
+    begun = byte_offset = 0
+    try:
+        while byte_offset < nbytes:
+            encapsulated = read_message_or_end(headers, byte_offset, limits)
+            if not isinstance(encapsulated, int):
+                flatbuffer, body_offset = encapsulated
+                byte_offset = body_offset + decode_message(flatbuffer, limits).body_nbytes
+            elif byte_offset == begun:  # a marker without a stream before it
+                return False
+            else:
+                rest = source.read_up_to(encapsulated, min(_MOST_PADDING, max(0, nbytes - encapsulated)))
+                if not any(rest):
+                    return encapsulated + len(rest) == nbytes
+                begun = byte_offset = encapsulated
+    except TruncatedError:
+        return False
+    return False
+
+
+_MOST_PADDING: Final = 64 << 10
 
 
 def walk_batches(

@@ -3,13 +3,13 @@
 Strategy
 --------
 A file that is copied into a directory is visible before its last byte is there. A file of the file format is complete
-when it ends in its magic, a stream when it ends in its end marker. What is not complete waits, and a warning names it
-when it has not changed for a minute: a file once admitted is part of its batch for ever, and one that cannot be read
-would end the query. So do files that are not Arrow's at all, and empty ones.
+when it ends in its magic, a stream when the walk over its messages ends at its end marker. What is not complete waits,
+and a warning names it when it has not changed for a minute: a file once admitted is part of its batch for ever, and one
+that cannot be read would end the query. So do files that are not Arrow's at all, and empty ones.
 
 A stream may legally end without its marker, but its producer may as well be about to write more, which would never be
-read. So it waits, too, unless an option says how long a pause means the end. Streams of releases before 0.15 and
-tensors have no marker that could be told from their bytes: those are complete when they have not changed for a minute.
+read. So it waits, too, unless an option says how long a pause means the end. Files of tensors have no marker at all:
+they are complete when they have not changed for that time, or for a minute.
 
 ``cp -p`` and the like set a file's time after its last byte. A task that finds another time than the batch has in mind
 takes the file for another one, unless samples of its bytes, taken here, are the same. And a file that has changed
@@ -26,13 +26,16 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from math import inf
 from time import time_ns
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, sampled_version
-from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, printable
-from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, printable
+from spark_arrow_ipc.ipc.constants import EOS, MAGIC, Format
+from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.sniff import SNIFF_NBYTES, sniff
+from spark_arrow_ipc.ipc.stream_index import ends_in_marker
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.storage import Kind, Storage
@@ -48,15 +51,13 @@ _STILL_SECONDS: Final = 60
 """A file without its end is named in a warning if it has not changed for this long."""
 
 _SECOND: Final = 1_000_000_000
-_MAGIC: Final = b"ARROW1"
-_END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
-_CONTINUATION: Final = _END_OF_STREAM[:4]
+_LIMITS: Final = Limits()
 
 _State: TypeAlias = tuple[int, int, str]
 """Size, time of the last change, and version of a file."""
 
 
-_A_MINUTE: Final = "nothing tells its end but time"
+_NO_MARKERS: Final = "nothing tells the end of tensors but time"
 
 _END_MARKER: Final = (
     "this stream has no end marker, and the query waits for it, as more may come; with unfinishedAfter=5m such a stream is "
@@ -105,8 +106,6 @@ class Admission:
     clock: Callable[[], int] = time_ns
     _warned: dict[str, _State] = field(default_factory=dict)
     """Files that wait and are named already, as they were then: they are not opened again until they change."""
-    _unfinished: dict[str, int] = field(default_factory=dict)
-    """Sizes of the streams that were admitted without their end marker."""
 
     def check(self, files: Sequence[DataFile]) -> list[tuple[Readiness, DataFile]]:
         """Return for each file whether it is complete, and the state in which it was found."""
@@ -117,20 +116,6 @@ class Admission:
 
         each(look, files, waits=self.storage.traits.waits)
         return [found[file.path] for file in files]
-
-    def warn_of_growth(self, files: Sequence[DataFile]) -> None:
-        """Name the streams that were admitted without an end marker and have grown since, each once in this process."""
-        if not self._unfinished:
-            return
-        for file in files:
-            nbytes = self._unfinished.get(file.path, file.nbytes)
-            if nbytes != file.nbytes:
-                del self._unfinished[file.path]
-                _LOG.warning(
-                    "%s: %d bytes have come since this stream was read without an end marker, and they will not be read; "
-                    "give a longer unfinishedAfter, or follow the file with tail=true",
-                    printable(file.path), file.nbytes - nbytes,
-                )  # fmt: skip
 
     def _check(self, file: DataFile) -> tuple[Readiness, DataFile]:
         if not self.storage.traits.directories:
@@ -144,7 +129,7 @@ class Admission:
             return Readiness.YOUNG, file
         found = file._replace(nbytes=status.nbytes, mtime_ns=status.mtime_ns, version=status.version)
         state = (status.nbytes, changed_ns, status.version)
-        if self._warned.get(file.path) == state and not self._is_still(age):
+        if self._warned.get(file.path) == state and age < self._patience_ns:
             return Readiness.INCOMPLETE, found
         try:
             with closing(self.storage.open(status.path)) as source:
@@ -159,35 +144,49 @@ class Admission:
             self._warn(file.path, wanted, state)
         return Readiness.INCOMPLETE, found
 
+    @property
+    def _patience_ns(self) -> float:
+        """How long a stream without an end marker must not have changed to be complete."""
+        return inf if self.unfinished_seconds is None else self.unfinished_seconds * _SECOND
+
     def _is_taken(self, file: DataFile, wanted: str, age: int) -> bool:
         """Return whether a file is admitted though its end is not there, by nanoseconds since its last change."""
-        if wanted == _END_MARKER and self._is_still(age):
-            self._unfinished[file.path] = file.nbytes
-            _LOG.warning(
-                "%s: this stream has no end marker and has not changed for %d s (unfinishedAfter), so it is read as it is; "
-                "what is written to it later will not be read",
-                printable(file.path), age // _SECOND,
-            )  # fmt: skip
+        is_still = age >= _STILL_SECONDS * _SECOND
+        if wanted == _NO_MARKERS:
+            return is_still if self.unfinished_seconds is None else age >= self._patience_ns
+        if wanted == _END_MARKER and age >= self._patience_ns:
+            self._warn_of_end(
+                file, f"this stream has no end marker and has not changed for {age // _SECOND} s (unfinishedAfter)"
+            )
             return True
-        return age >= _STILL_SECONDS * _SECOND and (self.skips_broken or wanted == _A_MINUTE)
+        if is_still and self.skips_broken and wanted in (_END_MARKER, _MAGIC_AT_END):
+            self._warn_of_end(file, "the file has no end and has not changed for a minute")
+        return is_still and self.skips_broken
+
+    def _warn_of_end(self, file: DataFile, why: str) -> None:
+        _LOG.warning(
+            "%s: %s, so it is read as it is; what is written to it later will not be read", printable(file.path), why
+        )
 
     def _wanted(self, source: ByteSource, nbytes: int) -> str | None:
         """Return what a file waits for, as a sentence; None if it is complete."""
         head = bytes(source.read_up_to(0, SNIFF_NBYTES))
-        last = bytes(source.read_up_to(max(0, nbytes - len(_END_OF_STREAM)), len(_END_OF_STREAM)))
+        last = bytes(source.read_up_to(max(0, nbytes - len(EOS)), len(EOS)))
         try:
             format_ = sniff(head, nbytes)
         except InvalidArrowError as error:
             return _not_arrow(error)
         if format_ is Format.FILE:
-            return None if last.endswith(_MAGIC) and nbytes > len(_END_OF_STREAM) else _MAGIC_AT_END
-        if self.of_tensors or not head.startswith(_CONTINUATION):
-            return _A_MINUTE
-        return None if last == _END_OF_STREAM and nbytes > len(_END_OF_STREAM) else _END_MARKER
-
-    def _is_still(self, age: int) -> bool:
-        """Return whether a stream without an end marker counts as complete, by nanoseconds since its last change."""
-        return self.unfinished_seconds is not None and age >= self.unfinished_seconds * _SECOND
+            return None if last.endswith(MAGIC) and nbytes > len(EOS) else _MAGIC_AT_END
+        if self.of_tensors:
+            return _NO_MARKERS
+        # A look at the last bytes saves the walk while a stream grows: its marker, an old one, or padding after it.
+        if not last.endswith(EOS[4:]):
+            return _END_MARKER
+        try:
+            return None if ends_in_marker(source, nbytes, _LIMITS) else _END_MARKER
+        except ArrowIpcError:  # tasks say what is wrong
+            return None
 
     def _check_object(self, file: DataFile) -> tuple[Readiness, DataFile]:
         state = (file.nbytes, file.mtime_ns, file.version)

@@ -123,6 +123,8 @@ class LogMode:
             log.load()
             if first < 0:
                 log.check_new()
+            if log.last >= 0:
+                self._waiting.remember(log.entry(log.last).batch.files)
             self._is_loaded = True
         if first > log.last:
             log.entry(first)

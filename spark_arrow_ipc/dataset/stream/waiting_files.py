@@ -7,10 +7,14 @@ read, and the directory is listed again when nothing is left, or after ten secon
 listing took if that is longer. With ``Trigger.AvailableNow`` it is listed once.
 
 Nothing depends on this memory: a process that starts anew lists once more.
+
+What is written to a file after it was read is never read. So the sizes of the files that were read last are kept, and a
+warning names those that have another one in a later look.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,11 +26,17 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission, Readiness
 from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import Roots, SourceFiles
+from spark_arrow_ipc.errors import printable
 
 __all__ = ["WaitingFiles"]
 
+_LOG: Final = logging.getLogger(__name__)
+
 _FRESH_SECONDS: Final = 10.0
 _LISTING_SHARE: Final = 5
+_MOST_REMEMBERED: Final = 10_000
+"""Files whose sizes are kept."""
+
 _MOST_CHECKED: Final = 1_000
 """Files that are looked at before it is seen whether the batch is full."""
 
@@ -57,6 +67,8 @@ class WaitingFiles:
     _looked_at: float | None = None
     _fresh_seconds: float = 0.0
     _only_now: bool = False
+    _sizes: dict[str, int] = field(default_factory=dict)
+    """Of the files that were read last, in their order."""
 
     def only_now(self) -> None:
         """List once more at most."""
@@ -81,10 +93,11 @@ class WaitingFiles:
         """List the files, and keep those that `select` says are new."""
         begun = self.seconds()
         files, self._roots = self.source.look()
-        self.admission.warn_of_growth(files)
         self._looked_at = self.seconds()
         self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._looked_at - begun))
-        self._files = deque(sorted(select(files), key=_age, reverse=self.latest_first))
+        new = select(files)
+        self._warn_of_growth(files, new)
+        self._files = deque(sorted(new, key=_age, reverse=self.latest_first))
 
     def take(self, limit: Limit) -> StreamBatch:
         """Return the files of the next batch, and keep the rest. Incomplete files come with a later look."""
@@ -102,7 +115,28 @@ class WaitingFiles:
             raise
         if not taken.files and not self._only_now:
             self._looked_at = None
+        self.remember(taken.files)
         return StreamBatch(tuple(taken.files), tuple(self._roots.of(file.path) for file in taken.files))
+
+    def remember(self, files: Sequence[DataFile]) -> None:
+        """Keep the sizes of files that were read, in this process or by an earlier one."""
+        for file in files:
+            self._sizes.pop(file.path, None)
+            self._sizes[file.path] = file.nbytes
+        for path in list(islice(self._sizes, max(0, len(self._sizes) - _MOST_REMEMBERED))):
+            del self._sizes[path]
+
+    def _warn_of_growth(self, files: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+        """Name the files that were read and have another size now, each once, unless they are read again."""
+        grown = {file.path: file.nbytes for file in files if self._sizes.get(file.path, file.nbytes) != file.nbytes}
+        for file in new if grown else ():
+            grown.pop(file.path, None)
+        for path, nbytes in grown.items():
+            _LOG.warning(
+                "%s: this file had %d bytes when it was read and has %d now; what was written since will not be read: give "
+                "new files new names, a longer unfinishedAfter where a producer pauses, or follow the file with tail=true",
+                printable(path), self._sizes.pop(path), nbytes,
+            )  # fmt: skip
 
     def _fill(self, taken: _Taken) -> list[DataFile]:
         """Move complete files into a batch until it is full; return those that changed a moment ago."""

@@ -246,6 +246,7 @@ class WindowMode:
         if self._newest is None or self._newest[0] != start:
             self._newest = start, self._noted(_State.of(start))
             self._waiting.forget()
+            self._waiting.remember(self._newest[1].batch.files)
         return self._newest[1]
 
     def _noted(self, state: _State) -> _State:

@@ -161,7 +161,8 @@ class ReadStreamKeywords(_ScanKeywords, total=False):
     """How much older than the newest file that was read a file may be; without it, files of any age are read."""
     unfinishedAfter: timedelta | int | str
     """How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning;
-    without it, a stream of a directory waits for the marker. What is written to it later is not read."""
+    without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this
+    time, or for a minute. What is written later is not read, and a warning names the file."""
     latestFirst: bool
     """Whether the newest files are read first, instead of the oldest."""
     fileNameOnly: bool

@@ -68,7 +68,8 @@ class StreamOptions:
     unfinished_after: int | None = d.optional_duration(
         "5m",
         "How long a stream (`.arrows`) without its end marker must not have changed to be read as it is, with a warning; "
-        "without it, a stream of a directory waits for the marker. What is written to it later is not read.",
+        "without it, a stream of a directory waits for the marker. Files of `tensors`, which have no marker, wait for this "
+        "time, or for a minute. What is written later is not read, and a warning names the file.",
     )
     latest_first: bool = d.flag("false", "Whether the newest files are read first, instead of the oldest.")
     file_name_only: bool = d.flag(

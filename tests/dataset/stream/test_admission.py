@@ -14,18 +14,21 @@ from spark_arrow_ipc.storage.memory import MemoryStorage
 BATCH = pa.record_batch([pa.array([1, 2, 3])], ["n"])
 
 
-def written(new):
+def written(new, batch=BATCH, **options):
     sink = pa.BufferOutputStream()
-    with new(sink, BATCH.schema) as writer:
-        writer.write_batch(BATCH)
+    with new(sink, batch.schema, **options) as writer:
+        writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
 FILE, STREAM = written(pa.ipc.new_file), written(pa.ipc.new_stream)
 SECONDS = 1_000_000_000
 
-LEGACY = STREAM[4:]
-"""Begins as a stream of a release before 0.15 does, with the length of its first message."""
+LEGACY = written(pa.ipc.new_stream, options=pa.ipc.IpcWriteOptions(use_legacy_format=True))
+"""As releases before 0.15 write it: its end marker is four zeros."""
+
+LIKE_AN_END = written(pa.ipc.new_stream, pa.record_batch([pa.array([-1, 0], pa.int32())], ["n"]))
+"""The last bytes of its record batch are those of an end marker."""
 
 CASES = [
     # the bytes, their readiness after a second, after a minute, after an hour with unfinishedAfter, and after a minute
@@ -37,7 +40,15 @@ CASES = [
     ("half a stream", STREAM[:-20], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
     ("a stream without its end", STREAM[:-8], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
     ("the end of a stream alone", STREAM[-8:], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
-    ("a stream of old", LEGACY, "INCOMPLETE", "READY", "READY", "READY"),
+    ("a stream of old", LEGACY, "READY", "READY", "READY", "READY"),
+    ("a stream of old without its end", LEGACY[:-4], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
+    ("values like an end", LIKE_AN_END, "READY", "READY", "READY", "READY"),
+    ("values like an end, and no end", LIKE_AN_END[:-8], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
+    ("two streams", STREAM + LIKE_AN_END, "READY", "READY", "READY", "READY"),
+    ("two streams, one without its end", STREAM + LIKE_AN_END[:-8], "INCOMPLETE", "INCOMPLETE", "READY", "READY"),
+    ("a stream and padding", STREAM + bytes(56), "READY", "READY", "READY", "READY"),
+    ("a stream and other bytes", STREAM + b"other bytes" + bytes(8), "READY", "READY", "READY", "READY"),
+    ("a stream that is broken", STREAM[:8] + b"\xff" * 8 + STREAM[16:], "READY", "READY", "READY", "READY"),
     ("nothing", b"", "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
     ("one byte", b"A", "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
     ("JSON", b'{"a": 1}', "INCOMPLETE", "INCOMPLETE", "INCOMPLETE", "READY"),
@@ -99,22 +110,50 @@ def test_a_file_that_waits_is_not_opened_again_until_it_changes(tmp_path):
     assert Readiness.READY is gate.check([DataFile(str(path), 0, 1)])[0][0]
 
 
-def test_what_comes_after_a_stream_was_taken_for_finished_is_named(tmp_path, caplog):
+ENDLESS = [
+    # a file without its end, how it is admitted, and the words of the warning
+    (STREAM[:-8], {"unfinished_seconds": 5}, "this stream has no end marker and has not changed for 61 s"),
+    (STREAM[:-8], {"skips_broken": True}, "the file has no end and has not changed for a minute"),
+    (FILE[:-50], {"skips_broken": True}, "the file has no end and has not changed for a minute"),
+]
+
+
+@pytest.mark.parametrize(("data", "options", "words"), ENDLESS)
+def test_a_file_that_is_read_without_its_end_is_named(tmp_path, caplog, data, options, words):
     path = tmp_path / "a.arrows"
-    path.write_bytes(STREAM[:-8])
-    gate = Admission(LOCAL, unfinished_seconds=5, clock=lambda: path.stat().st_ctime_ns + 6 * SECONDS)
+    path.write_bytes(data)
+    gate = Admission(LOCAL, **options, clock=lambda: path.stat().st_ctime_ns + 61 * SECONDS)
     assert Readiness.READY is gate.check([DataFile(str(path), 1, 1)])[0][0]
-    assert "read as it is" in caplog.text
-    for nbytes in (len(STREAM) - 8, len(STREAM) + 92, len(STREAM) + 92):
-        gate.warn_of_growth([DataFile(str(path), nbytes, 1)])
-    assert 1 == caplog.text.count("100 bytes have come since this stream was read without an end marker")
+    assert f"{words}" in caplog.text
+    assert "what is written to it later will not be read" in caplog.text
+
+
+def test_a_stream_whose_marker_comes_while_it_is_looked_at_waits(tmp_path):
+    """The batch would have the size of before, and its tasks would find another one for ever."""
+    path = tmp_path / "a.arrows"
+    zeros = written(pa.ipc.new_stream, pa.record_batch([pa.array([0, 0])], ["n"]))
+    path.write_bytes(zeros[:-8])
+
+    def opened(at):
+        path.write_bytes(zeros)
+        return LOCAL.open(at)
+
+    storage = SimpleNamespace(traits=LOCAL.traits, status=LOCAL.status, open=opened)
+    gate = Admission(storage, clock=lambda: 2**62)
+    assert ["INCOMPLETE", "READY"] == [gate.check([DataFile(str(path), 1, 1)])[0][0].name for _ in range(2)]
 
 
 def test_tensors_have_no_end_marker(tmp_path, caplog):
     path = tmp_path / "t.arrow"
     path.write_bytes(STREAM[:-8])
-    gate = Admission(LOCAL, of_tensors=True, clock=lambda: path.stat().st_ctime_ns + 61 * SECONDS)
-    assert (Readiness.READY, "") == (gate.check([DataFile(str(path), 1, 1)])[0][0], caplog.text)
+    for options, expected in (
+        ({}, "READY"),
+        ({"unfinished_seconds": 300}, "INCOMPLETE"),
+        ({"unfinished_seconds": 5}, "READY"),
+    ):
+        gate = Admission(LOCAL, of_tensors=True, **options, clock=lambda: path.stat().st_ctime_ns + 61 * SECONDS)
+        assert expected == gate.check([DataFile(str(path), 1, 1)])[0][0].name
+    assert 1 == len(caplog.records)
 
 
 def test_a_file_that_has_just_changed_is_young_whatever_time_it_was_given(tmp_path):

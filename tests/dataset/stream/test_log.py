@@ -24,9 +24,6 @@ class All:
     def check(self, files):
         return [(Readiness.READY, file) for file in files]
 
-    def warn_of_growth(self, files):
-        pass
-
 
 class Query:
     def __init__(self, storage=None, *, clean=False, **options):

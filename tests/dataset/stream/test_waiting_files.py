@@ -14,12 +14,12 @@ class Source:
 
     def __init__(self, count):
         self.count, self.looks, self.seconds, self.slow = count, 0, 0.0, 0.0
-        self.states, self.pauses = {}, []
+        self.states, self.pauses, self.sizes = {}, [], {}
 
     def look(self):
         self.looks += 1
         self.seconds += self.slow
-        return tuple(DataFile(f"/in/{i}", 10, i) for i in range(self.count)), Roots(["/in"])
+        return tuple(DataFile(f"/in/{i}", self.sizes.get(i, 10), i) for i in range(self.count)), Roots(["/in"])
 
     def check(self, files):
         found = []
@@ -31,9 +31,6 @@ class Source:
                 raise state
             found.append((state or Readiness.READY, file))
         return found
-
-    def warn_of_growth(self, files):
-        pass
 
     def sleep(self, seconds):
         self.pauses.append(seconds)
@@ -125,3 +122,41 @@ def test_after_an_error_nothing_is_lost(number):
     with pytest.raises(OSError, match="for a moment"):
         reader.next(ALL_AVAILABLE)
     assert list(range(2000)) == reader.next(ALL_AVAILABLE)
+
+
+def test_a_file_that_grows_after_it_was_read_is_named_once_and_one_that_waits_is_not(caplog):
+    reader = Reader(4)
+    reader.source.states = {"/in/3": Readiness.INCOMPLETE}
+    reader.next(ALL_AVAILABLE)
+    reader.source.sizes = {1: 17, 3: 11}
+    for _ in range(2):
+        reader.next(ALL_AVAILABLE)
+    assert 1 == len(caplog.records)
+    assert (
+        "/in/1: this file had 10 bytes when it was read and has 17 now; what was written since will not" in caplog.text
+    )
+
+
+def test_the_process_after_a_restart_knows_the_files_that_were_read_last(caplog):
+    reader = Reader(1)
+    reader.waiting.remember([DataFile("/in/0", 10, 0)])
+    reader.read = {"/in/0"}
+    reader.source.sizes = {0: 9}
+    reader.next(ALL_AVAILABLE)
+    assert "had 10 bytes when it was read and has 9 now" in caplog.text
+
+
+def test_a_file_that_is_read_again_is_not_named(caplog):
+    reader = Reader(1)
+    reader.next(ALL_AVAILABLE)
+    reader.source.sizes, reader.read = {0: 12}, set()
+    assert [0] == reader.next(ALL_AVAILABLE)
+    assert [] == caplog.records
+
+
+def test_a_bounded_number_of_files_is_remembered(caplog):
+    reader = Reader(10_001)
+    reader.next(ALL_AVAILABLE)
+    reader.source.sizes = {0: 11, 1: 11}
+    reader.next(ALL_AVAILABLE)
+    assert ["/in/1"] == [record.getMessage().partition(":")[0] for record in caplog.records]

@@ -25,9 +25,6 @@ class All:
     def check(self, files):
         return [(Readiness.READY, file) for file in files]
 
-    def warn_of_growth(self, files):
-        pass
-
 
 class Query:
     """A query over one directory of a memory storage, at a time that stands still."""

@@ -438,3 +438,39 @@ def test_an_offset_of_an_earlier_release_goes_on(tmp_path):
     assert [(1,)] == query.next()
     noted = json.loads(query.offsets[-1])
     assert (str(tmp_path), "false") == (noted["path"], noted["fileNameOnly"])
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["window", "log"])
+@pytest.mark.parametrize("wait", [None, "1m"], ids=["by default", "unfinishedAfter"])
+def test_a_producer_that_pauses_for_a_minute_loses_nothing_without_a_word(tmp_path, caplog, log, wait):
+    """It writes two batches, pauses, writes one, pauses, and ends its stream."""
+    source, now = tmp_path / "in", [0]
+    path = drop(source / "a.arrow", 7).with_name("b.arrows")
+    options = {"sourceLog": str(tmp_path / "log")} if log else {}
+    query = Query(source, **options, **({} if wait is None else {"unfinishedAfter": wait}))
+
+    def look(seconds):
+        query.reader._mode._waiting.admission.clock = lambda: time.time_ns() + now[0]
+        now[0] += seconds * 10**9
+        return query.next()
+
+    batches = [pa.record_batch({"n": [n]}) for n in range(3)]
+    with path.open("wb") as file, pa.ipc.new_stream(file, batches[0].schema) as writer:
+        for batch in batches[:2]:
+            writer.write_batch(batch)
+            file.flush()
+        found = [look(1), look(70)]
+        writer.write_batch(batches[2])
+        file.flush()
+        query.restart()
+        found += [look(1), look(70)]
+    found += [look(1), look(70)]
+    words = [record.getMessage() for record in caplog.records if "b.arrows" in record.getMessage()]
+    if wait is None:
+        assert [[(7,)], None, None, None, [(0,), (1,), (2,)], None] == found
+        assert all("no end marker, and the query waits for it" in each for each in words)
+        return
+    assert [[(7,)], [(0,), (1,)], None, None, None, None] == found
+    admitted, grown = words[0], words[1]
+    assert "has not changed for 71 s (unfinishedAfter), so it is read as it is" in admitted
+    assert "what was written since will not be read" in grown
