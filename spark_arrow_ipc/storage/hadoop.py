@@ -35,7 +35,7 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.hadoop_connect import connect, load_fs
 from spark_arrow_ipc.storage.hadoop_files import HadoopSource, NewFile
 from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
-from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent
+from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent, root_of
 from spark_arrow_ipc.storage.schemes import Place, place_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url
@@ -231,7 +231,15 @@ class HadoopStorage:
         """Do nothing: what may be deleted is known when it is."""
 
     def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
-        """Rename a file. One that has the name is deleted before."""
+        """Rename a file. One that has the name is deleted before.
+
+        Raises
+        ------
+        UnsupportedError
+            The new name is on another host; a namenode renames what it has.
+        """
+        if root_of(staged) != root_of(final):
+            raise UnsupportedError(f"a file is renamed on its host, and not to {final}", path=staged)
         system, old = self._at(staged)
         with self._errors(staged):
             try:

@@ -32,7 +32,7 @@ from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load
 from spark_arrow_ipc.storage.object_source import ObjectSource
 from spark_arrow_ipc.storage.object_upload import WRITER, ObjectUpload
 from spark_arrow_ipc.storage.object_url import Kind as StoreKind
-from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, split_url
+from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, real_url, split_url
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
@@ -99,8 +99,9 @@ class ObjectStorage:
         return object_path(path)
 
     def real_path(self, path: str) -> str:
-        """Return the path: there are no links."""
-        return path
+        """Return the path as all spellings of its bucket have it (`real_url`): there are no links."""
+        account = dict(self.options).get("account_name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
+        return real_url(path, account)
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of an object, or of a prefix that keys have; the root of a bucket is always there.
@@ -251,7 +252,15 @@ class ObjectStorage:
         """Do nothing: what may be deleted is known when it is."""
 
     def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
-        """Copy an object on the server, without its bytes coming here. One request."""
+        """Copy an object on the server, without its bytes coming here. One request.
+
+        Raises
+        ------
+        UnsupportedError
+            The new name is in another bucket; the request names a key alone.
+        """
+        if len({split_url(self.real_path(path))[0] for path in (staged, final)}) > 1:
+            raise UnsupportedError(f"an object is copied within its bucket, and not to {final}", path=staged)
         store, key = self._at(staged, copies=True)
 
         def copy() -> None:

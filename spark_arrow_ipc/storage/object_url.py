@@ -18,7 +18,7 @@ from typing import Final
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url, url_scheme
 
-__all__ = ["SCHEMES", "Kind", "join_url", "kind_of", "object_path", "scheme_of", "split_url"]
+__all__ = ["SCHEMES", "Kind", "join_url", "kind_of", "object_path", "real_url", "scheme_of", "split_url"]
 
 
 class Kind(Enum):
@@ -45,6 +45,9 @@ _KINDS: Final = {
 
 SCHEMES: Final = tuple(_KINDS)
 """Schemes of object stores."""
+
+_SAME: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
+"""Schemes that are other names of one."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 """Characters that obstore takes in no key."""
@@ -90,6 +93,19 @@ def object_path(path: str | os.PathLike[str]) -> str:
 def join_url(root: str, key: str) -> str:
     """Return the path of a key; the reverse of `split_url`."""
     return f"{root}/{key}" if key else root
+
+
+def real_url(path: str, account: str) -> str:
+    """Return the one URL that all spellings of a path have, to compare two: ``s3a`` is ``s3``, ``abfss`` is ``az``.
+
+    `account` is the one of Azure where the path names none.
+    """
+    root, key = split_url(path)
+    scheme, _, place = root.partition("://")
+    if _KINDS[scheme] is Kind.AZURE:
+        container, at, host = place.partition("@")
+        place = f"{container}@{(host.partition('.')[0] if at else account).lower()}"
+    return join_url(f"{_SAME.get(scheme, scheme)}://{place}", key)
 
 
 def _is_container(kind: Kind, user: str) -> bool:

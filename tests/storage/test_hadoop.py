@@ -66,6 +66,13 @@ def test_no_value_of_an_option_is_shown_and_the_options_travel():
     assert storage == pickle.loads(pickle.dumps(storage))
 
 
+def test_a_rename_to_another_host_is_refused(storage):
+    storage.put(f"{ROOT}/a", b"1")
+    with pytest.raises(UnsupportedError, match="renamed on its host"):
+        storage.publish(f"{ROOT}/a", "hdfs://default/data/b")
+    assert [f"{ROOT}/a"] == names(storage)
+
+
 # ---- a record is written once
 
 

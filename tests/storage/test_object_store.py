@@ -41,6 +41,22 @@ def test_an_object_that_was_replaced_is_an_error(place):
         source.read_at(20, 2)
 
 
+def test_a_copy_to_another_bucket_is_refused(place):
+    """The request names a key alone: the copy would lie in the bucket of the source."""
+    storage, root = place
+    storage.put(f"{root}/in/a", b"1")
+    with pytest.raises(UnsupportedError, match="copied within its bucket"):
+        storage.publish(f"{root}/in/a", "memory://other/old/a")
+    assert [f"{root}/in"] == [status.path for status in storage.list(root)]
+
+
+def test_the_place_of_a_url_is_that_of_its_account(monkeypatch):
+    url = "abfss://c@acc.dfs.core.windows.net/a"
+    for storage in (ObjectStorage((("account_name", "acc"),)), ObjectStorage()):
+        assert storage.real_path(url) == storage.real_path("az://c/a")
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acc")
+
+
 @pytest.mark.parametrize("url", ["az://c", "abfss://c@acc.dfs.core.windows.net", "s3://b", "gs://b"])
 def test_a_version_is_the_same_in_listings_and_answers(url, monkeypatch):
     """Listings of Azure leave out the quotes of ETags. An overwrite then kept the file that it replaced."""

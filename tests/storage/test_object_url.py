@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.object_url import Kind, join_url, kind_of, object_path, scheme_of, split_url
+from spark_arrow_ipc.storage.object_url import Kind, join_url, kind_of, object_path, real_url, scheme_of, split_url
 from spark_arrow_ipc.storage.paths import parent, root_of
 
 
@@ -28,6 +28,25 @@ def test_a_url_has_a_root_and_a_key(given, path, root, key, kind):
     assert path == join_url(root, key)
     assert root == root_of(path)
     assert kind is kind_of(path)
+
+
+SPELLINGS = [
+    # what two spellings name, the account of the options, and whether it is the same
+    ("s3://b/a", "S3A://b//a/", "", True),
+    ("s3://b/a", "s3://B/a", "", False),
+    ("s3://b/a", "gs://b/a", "", False),
+    ("abfs://c@acc.dfs.core.windows.net/a", "abfss://c@ACC.dfs.core.windows.net/a", "", True),
+    ("abfss://c@acc.dfs.core.windows.net/a", "abfss://c@acc.blob.core.windows.net/a", "", True),
+    ("abfss://c@acc.dfs.core.windows.net/a", "az://c/a", "acc", True),
+    ("abfss://c@acc.dfs.core.windows.net/a", "az://c/a", "other", False),
+    ("abfss://c@acc.dfs.core.windows.net/a", "abfss://d@acc.dfs.core.windows.net/a", "", False),
+    ("az://c", "abfs://c", "", True),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "account", "is_same"), SPELLINGS)
+def test_spellings_of_one_place(one, other, account, is_same):
+    assert is_same == (real_url(object_path(one), account) == real_url(object_path(other), account))
 
 
 @pytest.mark.parametrize(

@@ -9,24 +9,28 @@ alone: it was never read. Failures are warnings: the next batches must not wait 
 A listing follows links, and what it finds may lie anywhere. So files are only taken out of the directories that the
 user named, in storages `inside` them: a file that is a link, or is reached through one, stays where it is, and so does
 a file of a dataset that this package commits, whose records name it.
+
+An archive in which the stream looks would be read again and archived in itself. Links may lead there at any time, so
+real places are compared (`names_below`): when the query begins, before files are read, and before they are moved.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, has_sample
+from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, printable
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
-__all__ = ["Cleaner", "names_below"]
+__all__ = ["Cleaner", "names_below", "root_that_sees"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -48,8 +52,6 @@ class Cleaner:
     storage: Storage
     archive: str | None
     roots: tuple[str, ...]
-    _apart: set[str] = field(default_factory=set)
-    """Directories that are known not to lie in the archive."""
 
     def check(self, files: Sequence[DataFile]) -> None:
         """Raise if a file lies in the archive, which the stream would then read again.
@@ -61,17 +63,27 @@ class Cleaner:
         """
         if self.archive is None:
             return
-        for directory in {parent(file.path) for file in files} - self._apart:
+        for directory in {parent(file.path) for file in files}:
             if names_below(self.storage, directory, self.archive) is not None:
                 raise OptionError(
                     "this directory of the source is the sourceArchiveDir or lies in it, so that each file would be read "
                     "again when it has been archived; give another sourceArchiveDir, or remove the link that leads there",
                     path=directory,
                 )
-            self._apart.add(directory)
 
     def clean(self, batch: StreamBatch) -> None:
         """Delete or archive the files of a batch, and warn of those that stay."""
+        if (
+            self.archive is not None
+            and batch.files
+            and (root := root_that_sees(self.storage, self.roots, self.archive))
+        ):
+            _LOG.warning(
+                "%s: not archived: the sourceArchiveDir %s lies in %s by now, where the stream looks for files; remove the link "
+                "that leads there, or give another one at the next start",
+                printable(batch.files[0].path), printable(self.archive), printable(root),
+            )  # fmt: skip
+            return
         committed: dict[str, bool] = {}
         each(lambda file: self._clean(file, committed), batch.files, waits=self.storage.traits.waits)
 
@@ -142,26 +154,40 @@ def _is_same(status: Status, file: DataFile, storage: Storage) -> bool:
     return not file.version or not status.version or status.version == file.version
 
 
+def root_that_sees(storage: Storage, roots: Iterable[str], directory: str) -> str | None:
+    """Return the first of some directories below which a stream would find another one, by whatever links; None if none."""
+    for root in roots:
+        by_name = _names(relative(directory, root)) if _is_below(directory, root) else None
+        ways = (by_name, names_below(storage, directory, root))
+        if any(names is not None and not any(map(is_hidden, names)) for names in ways):
+            return root
+    return None
+
+
 def names_below(storage: Storage, directory: str, root: str) -> tuple[str, ...] | None:
     """Return the names on the way from a root down to a directory, whatever links lead to either; None if it is not there.
 
     The root itself gives no names. The directory need not exist.
     """
-    if not storage.traits.directories:
-        inside = directory == root or relative(directory, root) != directory
-        return _names(relative(directory, root)) if inside else None
-    wanted = storage.status(root)
-    names: tuple[str, ...] = ()
     real, real_root = storage.real_path(directory), storage.real_path(root)
+    if _is_below(real, real_root):
+        return _names(relative(real, real_root))
+    if not storage.traits.directories or (wanted := storage.status(root)) is None or wanted.identity is None:
+        return None
+    # Equal identities of other paths: a mount of the same directory, or names in another case.
+    names: tuple[str, ...] = ()
     while True:
-        # Equal identities of other paths: a mount of the same directory, or names in another case.
-        found = None if wanted is None or wanted.identity is None else storage.status(real)
-        if real == real_root or (wanted is not None and found is not None and found.identity == wanted.identity):
+        found = storage.status(real)
+        if found is not None and found.identity == wanted.identity:
             return names
         if parent(real) == real:
             return None
         names = (name_of(real), *names)
         real = parent(real)
+
+
+def _is_below(directory: str, root: str) -> bool:
+    return directory == root or relative(directory, root) != directory
 
 
 def _names(path: str) -> tuple[str, ...]:

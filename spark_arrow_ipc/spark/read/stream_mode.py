@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
-from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.stream.admission import Admission
-from spark_arrow_ipc.dataset.stream.clean import Cleaner, names_below
+from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
@@ -29,7 +28,7 @@ from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, join, parent, relative
+from spark_arrow_ipc.storage.paths import join, parent, root_of
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Kind
 
@@ -198,7 +197,8 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
         return None
     roots = tuple(storage.resolve(_plain_part(path)) for path in options.paths)
     for root in roots:
-        for directory in dict.fromkeys([*_upwards(root), *_upwards(storage.real_path(root))]):
+        real = storage.real_path(root) if storage.traits.directories else root
+        for directory in dict.fromkeys([*_upwards(root), *_upwards(real)]):
             if storage.status(join(directory, COMMITS_DIRECTORY)) is not None:
                 raise OptionError(
                     "cleanSource would take files out of a dataset that this package commits, and its records name them; "
@@ -208,6 +208,12 @@ def _cleaner(storage: Storage, options: ReadOptions, stream: StreamOptions) -> C
     archive = None
     if stream.source_archive_dir is not None:
         archive = storage.resolve(stream.source_archive_dir)
+        for root in roots:
+            if root_of(storage.real_path(root)) != root_of(storage.real_path(archive)):
+                raise OptionError(
+                    f"sourceArchiveDir is not in {root_of(root)}, and files are moved within it; give a directory there",
+                    path=archive,
+                )
         check_beside(storage, options, archive, "sourceArchiveDir")
     return Cleaner(storage, archive, roots)
 
@@ -228,16 +234,13 @@ def check_beside(storage: Storage, options: ReadOptions, directory: str, option:
     OptionError
         It is one of the paths or below one, and no name on the way is hidden.
     """
-    for path in options.paths:
-        root = storage.resolve(_plain_part(path))
-        by_name = None if relative(directory, root) == directory else relative(directory, root).split(SEPARATOR)
-        ways = (by_name, names_below(storage, directory, root))
-        if any(names is not None and not any(map(is_hidden, names)) for names in ways):
-            raise OptionError(
-                f"{option} lies in {root}, where the stream looks for files; give a directory beside it, or one whose name "
-                "begins with _",
-                path=directory,
-            )
+    root = root_that_sees(storage, [storage.resolve(_plain_part(path)) for path in options.paths], directory)
+    if root is not None:
+        raise OptionError(
+            f"{option} lies in {root}, where the stream looks for files; give a directory beside it, or one whose name "
+            "begins with _",
+            path=directory,
+        )
 
 
 def _plain_part(path: str) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
 
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
@@ -33,7 +34,7 @@ from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR
+from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 
 __all__ = ["rewrite", "sorted_plan", "zone_of"]
 
@@ -196,10 +197,12 @@ def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
     """Return whether the job may replace files that it reads."""
     if job.intent.mode is WriteMode.APPEND or reading.reads_servers:
         return False
-    root = job.staging.root.rstrip(SEPARATOR) + SEPARATOR
+    root = job.staging.storage.real_path(job.staging.root).rstrip(SEPARATOR) + SEPARATOR
     for path in reading.paths:
-        read = storage_of(path, reading.storage)[1].rstrip(SEPARATOR) + SEPARATOR
-        fixed = read[: min((read.find(mark) for mark in "*?[{" if mark in read), default=len(read))]
+        storage, read = storage_of(path, reading.storage)
+        while is_pattern(read):  # what it may find lies below the directory before its first special character
+            read = parent(read)
+        fixed = storage.real_path(read).rstrip(SEPARATOR) + SEPARATOR
         if fixed.startswith(root) or root.startswith(fixed):
             return True
     return False

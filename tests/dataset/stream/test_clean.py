@@ -1,5 +1,7 @@
 """What cleaning does with files on a disk."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -104,3 +106,17 @@ def test_the_names_between_two_directories_whatever_links_lead_to_them(tmp_path,
     for link, target in (("alias", "in"), ("deep", "in/a"), ("in/out", "../other")):
         (tmp_path / link).symlink_to(target)
     assert expected == names_below(LOCAL, str(tmp_path / directory), str(tmp_path / root))
+
+
+@pytest.mark.parametrize(
+    ("directory", "expected"),
+    [("/mnt/b", ()), ("/mnt/b/old", ("old",)), ("/MNT/IN/Old", ("Old",)), ("/mnt/other", None)],
+)
+def test_a_mount_or_a_name_in_another_case_is_known_by_its_identity(directory, expected):
+    same = {"/mnt/in", "/mnt/b", "/MNT/IN"}
+
+    def status(path):
+        return SimpleNamespace(identity=(1, 1 if path in same else hash(path)))
+
+    storage = SimpleNamespace(traits=LOCAL.traits, real_path=lambda path: path, status=status)
+    assert expected == names_below(storage, directory, "/mnt/in")

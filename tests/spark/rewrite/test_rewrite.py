@@ -188,13 +188,24 @@ def test_in_place_beside_writers_that_never_rest_is_an_error(own, monkeypatch):
     assert [] == leftovers(own)
 
 
-OVERLAPS = [("", True), ("/k=1", True), ("/../own", True), ("/*/x", True), ("/../own2", False), ("/..", True)]
+OVERLAPS = [
+    ("", True),
+    ("/k=1", True),
+    ("/../alias", True),
+    ("/../alias/k=1", True),
+    ("/../al*", True),
+    ("/../own", True),
+    ("/*/x", True),
+    ("/../own2", False),
+    ("/..", True),
+]
 
 
 @pytest.mark.parametrize(("source", "expected"), OVERLAPS, ids=[source or "itself" for source, _ in OVERLAPS])
 def test_what_is_in_place(own, source, expected):
     from spark_arrow_ipc.spark.options.options import ReadOptions
 
+    (own.parent / "alias").symlink_to(own)
     job = plan_job(str(own), WriteMode.OVERWRITE)
     assert expected == module._overlaps(job, ReadOptions.parse({"path": f"{own}{source}"}))
     append_job = plan_job(str(own), WriteMode.APPEND)
