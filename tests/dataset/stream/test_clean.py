@@ -110,13 +110,13 @@ def test_the_names_between_two_directories_whatever_links_lead_to_them(tmp_path,
 
 @pytest.mark.parametrize(
     ("directory", "expected"),
-    [("/mnt/b", ()), ("/mnt/b/old", ("old",)), ("/MNT/IN/Old", ("Old",)), ("/mnt/other", None)],
+    [("/disk/b", ()), ("/disk/b/old", ("old",)), ("/DISK/IN/Old", ("Old",)), ("/disk/other", None)],
 )
 def test_a_mount_or_a_name_in_another_case_is_known_by_its_identity(directory, expected):
-    same = {"/mnt/in", "/mnt/b", "/MNT/IN"}
+    same = {"/disk/in", "/disk/b", "/DISK/IN"}
 
     def status(path):
         return SimpleNamespace(identity=(1, 1 if path in same else hash(path)))
 
     storage = SimpleNamespace(traits=LOCAL.traits, real_path=lambda path: path, status=status)
-    assert expected == names_below(storage, directory, "/mnt/in")
+    assert expected == names_below(storage, directory, "/disk/in")
