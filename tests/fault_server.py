@@ -305,9 +305,9 @@ class FaultServer:
 
 
 @contextlib.contextmanager
-def fault_server(*, latency=0.0, nbytes_per_second=None):
+def fault_server(server=None, *, latency=0.0, nbytes_per_second=None):
     """A server in a thread of this process, with an empty bucket; gone at the end, with all its connections."""
-    server = FaultServer(latency=latency, nbytes_per_second=nbytes_per_second)
+    server = server or FaultServer(latency=latency, nbytes_per_second=nbytes_per_second)
     loop = asyncio.new_event_loop()
     listening = loop.run_until_complete(server.start())
     thread = threading.Thread(target=loop.run_forever, name="fault server", daemon=True)

@@ -60,13 +60,17 @@ class Place:
         found = []
         for file in list_tree([self.root], storage=self.storage).all_files():
             source = file.open(self.storage)
-            found.append(bytes(source.read_at(0, source.nbytes)).decode())
+            found += bytes(source.read_at(0, source.nbytes)).decode().split("|")
         return sorted(found)
+
+    def listed(self):
+        """The paths that a reader finds that only lists."""
+        return [f"{self.root}/{file.path}" for file in live_files(DatasetDirectory(self.storage, self.root))]
 
     def plain(self):
         """What a reader sees that only lists."""
-        files = live_files(DatasetDirectory(self.storage, self.root))
-        return sorted(self.storage.read(f"{self.root}/{file.path}", 100).decode() for file in files)
+        read = [self.storage.read(path, 1000).decode() for path in self.listed()]
+        return sorted(row for text in read for row in text.split("|"))
 
     def records(self):
         """What lies in the directory of the records, but for what a store is probed with."""

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from fault_server import LATE, Request, fault_server
+from fault_server import LATE, TWICE, Request, fault_server
 from store_jobs import APPEND, NEW, OLD, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log import log
@@ -135,3 +135,39 @@ def test_a_withdrawal_that_comes_late_withdraws(place):
     with pytest.raises(CommitError, match="was withdrawn"):
         commit(plan, [TaskOutput(plan.staging.jobid, (place.stage(plan, "new"),))], write_empty=None)
     assert is_tidy(place, OLD)
+
+
+LATER = {
+    "at once": ([], NEW),
+    "after an overwrite": ([OVERWRITE], ["0"]),
+    "after more jobs": ([APPEND, OVERWRITE, APPEND], ["1", "2"]),
+}
+"""Jobs before the proxy repeats what the first one asked for, and what is there then; their texts are their numbers."""
+
+
+def repeat_all(place, later):
+    """Run a job whose uploads and copies the proxy keeps, and then others."""
+    for kind in (Request.PUT, Request.COPY):
+        place.server.inject(kind, TWICE, times=math.inf)
+    place.save(OVERWRITE, NEW)
+    place.server.heal()
+    for number, mode in enumerate(later):
+        place.save(mode, [str(number)])
+
+
+@pytest.mark.parametrize(("later", "expected"), LATER.values(), ids=LATER)
+def test_requests_that_are_repeated_after_later_jobs_bring_nothing_back(place, later, expected):
+    repeat_all(place, later)
+    copies = place.server.deliver(of=lambda kind: kind is Request.COPY)
+    assert {404} == {status for _, status in copies}, "what is staged is deleted before the record is done"
+    assert expected == place.ours() == place.plain()
+    place.server.deliver()
+    assert expected == place.ours() == place.plain()
+    assert is_tidy(place, expected)
+
+
+def test_what_remains_an_upload_that_is_repeated_and_then_its_copy(place):
+    """ADR 22 says so: the proxy makes the staged file anew, and then the one that was replaced."""
+    repeat_all(place, [OVERWRITE])
+    place.server.deliver()
+    assert sorted([*NEW, "0"]) == place.ours()
