@@ -35,6 +35,7 @@ __all__ = [
     "FAULTS",
     "LATE",
     "SECRET",
+    "SLOW",
     "TWICE",
     "Fault",
     "FaultServer",
@@ -70,6 +71,8 @@ class Fault:
         Called after the request was carried out, before it is answered.
     late
         Whether the request is carried out at the next `FaultServer.deliver`: for the first time, or once more.
+    begun
+        Whether it is a copy that ends at the next `FaultServer.deliver`, of what was there when it began.
     """
 
     performs: bool = False
@@ -81,6 +84,7 @@ class Fault:
     nbytes_per_second: float | None = None
     then: Callable[[], None] | None = None
     late: bool = False
+    begun: bool = False
 
 
 FAULTS = {
@@ -101,8 +105,9 @@ FAULTS = {
 """The faults by name. S3 itself does each of them; "200 with an error inside" is its CopyObject's and
 CompleteMultipartUpload's way to fail after the headers went out."""
 
-LATE, TWICE = Fault(drops=True, late=True), Fault(performs=True, late=True)
-"""A request that a proxy carries out after its client is gone, and one that it repeats; see `FaultServer.deliver`."""
+LATE, TWICE, SLOW = Fault(drops=True, late=True), Fault(performs=True, late=True), Fault(drops=True, begun=True)
+"""A request that a proxy carries out after its client is gone, one that it repeats, and a copy whose client is gone while
+the store makes it; see `FaultServer.deliver`."""
 
 
 @dataclass
@@ -272,6 +277,8 @@ class FaultServer:
             answer = s3.perform(self.objects, head, request, body)
         if fault.late:
             self._late.append((head, request, body))
+        if fault.begun:
+            self._late.append((head, Request.PUT, s3.source_of(self.objects, head).data))
         if fault.then is not None:
             fault.then()
         if fault.drops:

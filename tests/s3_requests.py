@@ -229,9 +229,13 @@ def put(objects, head, body):
     return conditions_fail(objects, head) or Answer(200, b"", {"ETag": objects.put(head.key, body, head.headers).etag})
 
 
+def source_of(objects, head):
+    """Return what a request copies; None if it is not there."""
+    return objects.by_key.get(urllib.parse.unquote(head.headers["x-amz-copy-source"]).lstrip("/").partition("/")[2])
+
+
 def copy(objects, head, body):
-    source = urllib.parse.unquote(head.headers["x-amz-copy-source"]).lstrip("/").partition("/")[2]
-    stored = objects.by_key.get(source)
+    stored = source_of(objects, head)
     if stored is None:
         return error(404, "NoSuchKey")
     if head.headers.get("x-amz-copy-source-if-match", stored.etag) != stored.etag:

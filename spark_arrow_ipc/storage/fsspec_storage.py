@@ -200,7 +200,7 @@ class FsspecStorage:
         """Refuse."""
         self._refuse(paths[0] if paths else None)
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002
         """Refuse."""
         self._refuse(final)
 

@@ -230,7 +230,7 @@ class HadoopStorage:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: what may be deleted is known when it is."""
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
         """Rename a file. One that has the name is deleted before.
 
         Raises
@@ -249,6 +249,7 @@ class HadoopStorage:
                     raise FileNotFoundError from None
                 self._check_directory(parent(final))
                 raise
+        return False
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""

@@ -245,11 +245,12 @@ class LocalStorage:
             with suppress(FileNotFoundError), self._directory(directory) as descriptor:
                 feasible.check_deletable(descriptor, directory, inside)
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
         """Rename a file."""
         there = self if into is None else LocalStorage(into)
         with self._at(staged) as (old, source), there._at(final) as (new, target):  # noqa: SLF001 - one class
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
+        return False
 
     def delete(self, path: str) -> None:
         """Unlink a file; do nothing if it does not exist."""

@@ -143,13 +143,14 @@ class MemoryStorage:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: it works."""
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
         """Move a file, or copy it."""
         data = self._file(staged).data
         if self.renames:
             self._files[final] = self._files.pop(staged)
         else:
             self.put(final, data)
+        return False
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""

@@ -1,4 +1,4 @@
-"""`object_errors`: errors of the library as builtin ones of one line; `repeated`: ask again where a reply broke off.
+"""`object_errors`: errors of the library as builtin ones of one line; `repeated`, `copied`: ask again after an error.
 
 The library's errors hold twenty lines of inner state, and some hold the answer of the store. A status that the library
 has no class for is read from the text.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import html
+import random
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -16,7 +18,7 @@ from typing import Final, TypeVar
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
 from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
 
-__all__ = ["missing", "object_errors", "repeated", "write_errors"]
+__all__ = ["copied", "missing", "object_errors", "repeated", "write_errors"]
 
 _MOST_CHARACTERS: Final = 400
 
@@ -24,6 +26,14 @@ _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
 """How the library says that the connection ended in the middle of an answer, or that none came in time."""
+
+_ANSWERED: Final = re.compile(r"status code: (429|500|503)|Server returned error response")
+"""How the library says that the store itself did not do it; a gateway (502, 504) may not know what the store does."""
+
+_PAUSE_SECONDS: Final = 0.1
+"""Before a copy is asked for a second time; each pause is twice the one before, less up to a half of it."""
+
+_MOST_SECONDS: Final = 15.0
 
 _GAVE_UP: Final = re.compile(r"after \d+ retries")
 
@@ -119,6 +129,27 @@ def repeated(call: Callable[[], _T]) -> _T:
         if _REPLY_BROKE.search(text) is None or _GAVE_UP.search(text) is not None:
             raise
     return call()
+
+
+def copied(call: Callable[[], None], repetitions: int) -> bool:
+    """Ask for a copy until the store has made it; return whether an earlier request may still be under way.
+
+    The library repeats no copies (`connect`), so that this is known.
+    """
+    is_under_way = False
+    for number in range(repetitions):
+        try:
+            call()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            is_under_way = is_under_way or _ANSWERED.search(error.strerror or "") is None
+        else:
+            return is_under_way
+        pause = min(_MOST_SECONDS, _PAUSE_SECONDS * 2**number)
+        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that 64 at once do not come at once again
+    call()
+    return is_under_way
 
 
 def _builtin(error: Exception, path: str, line: str) -> OSError:

@@ -103,6 +103,9 @@ _LEAST_SECRET: Final = 4
 _COPY_TIMEOUT: Final = timedelta(minutes=10)
 """Of a request that copies an object inside the store: 30 s are too short for a gigabyte."""
 
+_MAX_RETRIES: Final = 10
+"""The library's default."""
+
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -178,6 +181,11 @@ def load_obstore() -> Any:
     return obstore
 
 
+def repetitions(options: StorageOptions) -> int:
+    """Return how often a request is asked for again, at least once."""
+    return max(1, int(dict(options).get("max_retries", _MAX_RETRIES)))
+
+
 def connect(path: str, options: StorageOptions, *, copies: bool = False) -> ObjectStore:
     """Return the library's store of the bucket of a path. Makes no request but, without any credentials, one for a role.
 
@@ -188,7 +196,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     options
         Without their prefix.
     copies
-        Whether the store is for copies on the server, which take long.
+        Whether the store is for copies on the server, which take long, and which the library does not repeat.
 
     Raises
     ------
@@ -204,6 +212,7 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     groups = _grouped(options, kind)
     if copies:
         groups.client["timeout"] = _COPY_TIMEOUT
+        groups.retry["max_retries"] = 0
     if kind is Kind.MEMORY:
         _check(not options, options, kind)
         return MemoryStore()

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_errors import missing, object_errors, repeated, write_errors
-from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore
+from spark_arrow_ipc.storage.object_errors import copied, missing, object_errors, repeated, write_errors
+from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, repetitions
 from spark_arrow_ipc.storage.object_source import ObjectSource
 from spark_arrow_ipc.storage.object_upload import WRITER, ObjectUpload
 from spark_arrow_ipc.storage.object_url import Kind as StoreKind
@@ -251,8 +251,8 @@ class ObjectStorage:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing: what may be deleted is known when it is."""
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:  # noqa: ARG002 - there are no links
-        """Copy an object on the server, without its bytes coming here. One request.
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
+        """Copy an object on the server, without its bytes coming here. One request, more after errors.
 
         Raises
         ------
@@ -267,7 +267,7 @@ class ObjectStorage:
             with self._errors(staged):
                 load_obstore().copy(store, key, split_url(final)[1])
 
-        repeated(copy)
+        return copied(copy, repetitions(self.options))
 
     def delete(self, path: str) -> None:
         """Delete an object; nothing happens if it is not there."""

@@ -218,8 +218,10 @@ class Storage(Protocol):
             The error has the path.
         """
 
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> None:
+    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
         """Give a file its final name in one step; where `Traits.renames` is not set, the staged file stays as well.
+
+        Return whether another copy of the file, whose request was not answered, may still be under way.
 
         Parameters
         ----------

@@ -47,7 +47,8 @@ def publish_files(dataset: DatasetDirectory, record: Record, *, alone: bool) -> 
     record
         The pending record, or one that was pending until a moment ago.
     alone
-        Whether this is the first attempt of the job's own process: all copies that it began have ended by then.
+        Whether this is the first attempt of the job's own process: all copies have ended by then, unless the storage says
+        of one that it may be under way.
 
     Raises
     ------
@@ -62,7 +63,12 @@ def publish_files(dataset: DatasetDirectory, record: Record, *, alone: bool) -> 
     if not record.adds:
         return
     waiting = record.adds if alone else _missing(dataset, record.adds)
-    each(partial(_publish, dataset, record), waiting, waits=dataset.storage.traits.waits)
+    under_way: list[bool] = []
+
+    def copy(file: StagedFile) -> None:
+        under_way.append(_publish(dataset, record, file))
+
+    each(copy, waiting, waits=dataset.storage.traits.waits)
     gone = _missing(dataset, record.adds)
     if is_applied(dataset, record):  # by others; later jobs may have removed these files
         return
@@ -72,7 +78,7 @@ def publish_files(dataset: DatasetDirectory, record: Record, *, alone: bool) -> 
     pending = Pending(dataset, record)
     dataset.storage.delete_all([pending.staged(add) for add in record.adds])
     failpoint.hit("C4.sources")
-    if not alone or help_marks(dataset, record.seq):
+    if not alone or any(under_way) or help_marks(dataset, record.seq):
         wait_for_copies(dataset, record)
 
 
@@ -114,13 +120,16 @@ def _missing(dataset: DatasetDirectory, adds: Sequence[StagedFile]) -> list[Stag
     ]
 
 
-def _publish(dataset: DatasetDirectory, record: Record, file: StagedFile) -> None:
+def _publish(dataset: DatasetDirectory, record: Record, file: StagedFile) -> bool:
+    """Give a file its final name; return whether a copy of it may still be under way."""
+    under_way = False
     staged = Pending(dataset, record).staged(file)
     try:
-        dataset.storage.publish(staged, dataset.path(file.final))
+        under_way = dataset.storage.publish(staged, dataset.path(file.final))
     except FileNotFoundError:
         _publish_again(dataset, record, file, staged)
     failpoint.hit("C4.renamed")
+    return under_way
 
 
 def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, staged: str) -> None:

@@ -1,9 +1,10 @@
 """Requests that a proxy carries out late, or twice: a job that is told of as not published stays so."""
 
 import math
+from dataclasses import replace
 
 import pytest
-from fault_server import LATE, TWICE, Request, fault_server
+from fault_server import FAULTS, LATE, SLOW, TWICE, Request, fault_server
 from store_jobs import APPEND, NEW, OLD, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log import log
@@ -135,6 +136,28 @@ def test_a_withdrawal_that_comes_late_withdraws(place):
     with pytest.raises(CommitError, match="was withdrawn"):
         commit(plan, [TaskOutput(plan.staging.jobid, (place.stage(plan, "new"),))], write_empty=None)
     assert is_tidy(place, OLD)
+
+
+ANSWERS = {
+    "no answer": (SLOW, 30),
+    "a gateway's answer": (replace(SLOW, drops=False, status=504, code="GatewayTimeout"), 30),
+    "the store's answer": (FAULTS["503"], 0),
+    "an error behind its status": (FAULTS["200 with an error inside"], 0),
+}
+"""What a client is told of a copy that it then asks for again, and how long a copy of before may be under way."""
+
+
+@pytest.mark.parametrize(("fault", "seconds"), ANSWERS.values(), ids=ANSWERS)
+def test_a_copy_that_was_asked_for_again_is_waited_for_if_the_first_may_be_under_way(place, clock, fault, seconds):
+    """It ends after the whole job: were it not waited for, an overwrite would be undone."""
+    waited, events = clock
+    events[29] = place.server.deliver
+    place.server.inject(Request.COPY, fault)
+    place.save(APPEND, NEW)
+    assert seconds == pytest.approx(sum(waited))
+    place.save(OVERWRITE, ["after"])
+    place.server.deliver()
+    assert ["after"] == place.ours() == place.plain()
 
 
 LATER = {
