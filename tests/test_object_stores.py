@@ -1,6 +1,7 @@
 """The servers of `object_stores.py` start, hold a bucket, and are gone afterwards, whatever happened."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 pytest.importorskip("obstore", reason="object stores need the extra 'cloud'")
 
 import obstore
-from object_stores import SERVERS, running, supervised
+from object_stores import SERVERS, boto_client, running, supervised
 from obstore.store import from_url
 
 REAL = [name for name in SERVERS if name != "memory"]
@@ -52,6 +53,19 @@ def test_a_server_listens_on_the_loopback_address_alone(servers, name):
     listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in mine]
     assert listening
     assert [] == [address for address in listening if not address.startswith("0100007F:")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["moto", "seaweedfs"])
+def test_a_bucket_takes_the_rule_of_the_page_for_uploads_that_were_cut_off(servers, name):
+    client = boto_client(store := servers(name))
+    bucket = store.url.removeprefix("s3://")
+    page = (Path(__file__).parents[1] / "docs" / "object_stores.md").read_text()
+    rules = json.loads(page.partition("`uploads.json`")[2].partition("```json\n")[2].partition("```")[0])
+    client.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules)
+    (rule,) = client.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    assert (7, "Enabled") == (rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"], rule["Status"])
+    client.delete_bucket_lifecycle(Bucket=bucket)
 
 
 def command_of(pid):
