@@ -19,7 +19,7 @@ from typing import Final
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import SEPARATOR, join
 
-__all__ = ["check_name", "delete_tree", "make_directory", "open_directory", "open_readable"]
+__all__ = ["check_name", "delete_tree", "make_directory", "open_directory", "open_readable", "take_mode"]
 
 _SEARCH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """With ``O_PATH`` a directory needs no permission to be read, only to be searched."""
@@ -82,7 +82,7 @@ def open_readable(root: str, directory: str) -> int:
 
 
 def make_directory(root: str, directory: str) -> None:
-    """Make a directory below a root and those above it, each with the mode of the one above it.
+    """Make a directory below a root and those above it, each with the mode and the group of the one above it.
 
     Another user who may write into the dataset may write into what is made there, whatever this process's umask.
 
@@ -187,18 +187,22 @@ def _open_or_make(name: str, descriptor: int, path: str) -> int:
             error.filename = path
             raise
         with suppress(OSError):  # some file systems have no modes; and it may be deleted already
-            _take_mode(name, descriptor)
+            made = os.open(name, _READ, dir_fd=descriptor)
+            try:
+                take_mode(made, descriptor, _MODE)
+            finally:
+                os.close(made)
     return _open(name, descriptor, path)
 
 
-def _take_mode(name: str, descriptor: int) -> None:
-    wanted = os.fstat(descriptor).st_mode & _MODE
-    made = os.open(name, _READ, dir_fd=descriptor)
-    try:
-        if os.fstat(made).st_mode & _MODE != wanted:
-            os.fchmod(made, wanted)
-    finally:
-        os.close(made)
+def take_mode(made: int, above: int, bits: int) -> None:
+    """Give a new file or directory the group of the directory above it, as far as this user may, and some bits of its mode."""
+    wanted, own = os.fstat(above), os.fstat(made)
+    if own.st_gid != wanted.st_gid:
+        with suppress(PermissionError):  # this user is not of that group
+            os.fchown(made, -1, wanted.st_gid)
+    if own.st_mode & bits != wanted.st_mode & bits:
+        os.fchmod(made, wanted.st_mode & bits)
 
 
 def _is_link(name: str, descriptor: int) -> bool:

@@ -352,7 +352,8 @@ class LocalStorage:
         with self.create(path) as file:
             if self.root is not None:
                 with suppress(OSError), self._at(path) as (_, directory):  # some file systems have no modes
-                    _take_mode(file.fileno(), directory)
+                    assert directory is not None
+                    beneath.take_mode(file.fileno(), directory, _FILE_MODE)
             for part in parts:
                 file.write(part)
                 if is_record:
@@ -425,10 +426,3 @@ def _is_there(entry: os.DirEntry[str]) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _take_mode(descriptor: int, directory: int | None) -> None:
-    assert directory is not None
-    wanted = os.fstat(directory).st_mode & _FILE_MODE
-    if os.fstat(descriptor).st_mode & _FILE_MODE != wanted:
-        os.fchmod(descriptor, wanted)

@@ -92,6 +92,8 @@ def give_up(
         A call of the storage fails.
     """
     dataset = dataset_at(path, storage)
+    if not dry_run:
+        dataset.storage.check_writable(dataset.root)
     while True:
         record = _pending(dataset, jobid)
         if record is None:

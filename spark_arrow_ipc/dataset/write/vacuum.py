@@ -125,6 +125,8 @@ def vacuum(
     dataset = dataset_at(path, storage)
     pending = read_pending(dataset)
     if not dry_run:
+        if pending is not None:
+            dataset.storage.check_writable(dataset.root)
         finish(dataset)
     record = newest_record(dataset)[1]
     ended = frozenset(() if record is None else (*record.jobs, *record.withdrawn))
@@ -135,6 +137,8 @@ def vacuum(
     nbytes = sum(job.nbytes for job in dead) + sum(file.nbytes for file in (*files, *replaced))
     names = [job.name for job in dead]
     if not dry_run:
+        if dead or files or replaced:
+            dataset.storage.check_writable(dataset.root)
         withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
         delete_staging(dataset, names)
         for file in files:

@@ -10,14 +10,17 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from commit_jobs import APPEND, DYNAMIC, OVERWRITE, finish, foreign, leftovers, ours, planned, save
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, leftovers, ours, planned, save
 
+from spark_arrow_ipc.dataset.commit_log.log import read_pending
 from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError
 from spark_arrow_ipc.storage.local import LocalStorage
 
-NOBODY = 65_534
+NOBODY, OTHER, GROUP = 65_534, 65_533, 65_532
 
 
 @pytest.fixture
@@ -28,15 +31,18 @@ def shared(tmp_path):
         yield Path(path)
 
 
-def as_another_user(function):
+def as_another_user(function, user=NOBODY, groups=(), umask=None):
     """Call a function in a child that is not root; what it raises fails the test."""
     pid = os.fork()
     if not pid:
         status = 1
         try:
             if not os.geteuid():
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
+                os.setgroups(groups)
+                os.setgid(user)
+                os.setuid(user)
+            if umask is not None:
+                os.umask(umask)
             function()
             status = 0
         except BaseException:  # noqa: BLE001  # the child must end here
@@ -164,6 +170,86 @@ def test_two_users_write_to_a_directory_that_both_may_write_to(shared, mode):
     expected = ["k=3:f"] if mode == 0o777 else ["k=1:a", "k=1:b", "k=1:e", "k=2:c", "k=2:d"]
     assert expected == ours(data) == foreign(data)
     assert [] == leftovers(data)
+
+
+def finish_job(data):
+    assert vacuum(data).finished
+
+
+def take_back(data):
+    assert 0 <= len(give_up(data, read_pending(dataset(data)).record.jobid, older_than_seconds=0).files)
+
+
+def withdraw_dead(data):
+    assert vacuum(data, older_than_seconds=0).withdrawn
+
+
+def die(data, point):
+    with dying(point):
+        save(data, OVERWRITE, "k=1:x", "k=3:y")
+
+
+WORKS = {
+    "read": (ours, None), "append": (lambda data: save(data, APPEND, "k=1:c"), None),
+    "overwrite": (lambda data: save(data, OVERWRITE, "k=1:c"), None),
+    "withdraw": (withdraw_dead, lambda data: planned(data, APPEND, "k=1:dead")),
+    "give up": (take_back, lambda data: die(data, "C4.renamed")),
+} | {
+    f"finish at {point}": (finish_job, lambda data, point=point: die(data, point))
+    for point in ("C3.synced", "C4.renamed", "C5.unlinked")
+}  # fmt: skip
+"""What the second user does, and in what state the first one leaves the data set."""
+
+DIRECTORIES = {"everybody's": 0o777, "the group's": 0o770, "the group's, and so is what is in it": 0o2770}
+
+
+def first_user(data, mode, umask, leaves):
+    data.mkdir()
+    os.chown(data, NOBODY, GROUP)
+    data.chmod(mode)
+
+    def seed():
+        save(data, APPEND, "k=1:a")
+        save(data, APPEND, "k=2:b")
+        if leaves is not None:
+            leaves(data)
+
+    as_another_user(seed, NOBODY, [GROUP], umask)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
+@pytest.mark.parametrize(("does", "leaves"), WORKS.values(), ids=WORKS)
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077], ids=oct)
+@pytest.mark.parametrize("mode", DIRECTORIES.values(), ids=DIRECTORIES)
+def test_a_user_works_on_what_another_one_with_any_umask_left(shared, mode, umask, does, leaves):
+    """Their group is their second one. The umask decides who reads data files, and nothing else."""
+    data = shared / "data"
+    first_user(data, mode, umask, leaves)
+    may_read = umask == 0o022 or (umask == 0o027 and mode == 0o2770)
+
+    def second_user():
+        if may_read or does is not ours:
+            does(data)
+        else:
+            with pytest.raises(PermissionError, match=r"part-0.*\.arrow"):
+                does(data)
+
+    as_another_user(second_user, OTHER, [GROUP], 0o022)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as two users")
+@pytest.mark.parametrize(("does", "leaves"), list(WORKS.values())[1:], ids=list(WORKS)[1:])
+def test_a_user_who_may_not_write_changes_nothing(shared, does, leaves):
+    data = shared / "data"
+    first_user(data, 0o755, 0o022, leaves)
+    before = sorted(data.rglob("*"))
+
+    def second_user():
+        with pytest.raises((PermissionError, CommitError), match=r"may not make and remove files there.*data"):
+            does(data)
+
+    as_another_user(second_user, OTHER, [GROUP], 0o022)
+    assert before == sorted(data.rglob("*"))
 
 
 def test_a_dangling_link_as_target_is_named(tmp_path):
