@@ -13,6 +13,7 @@ Where a storage renames, everybody helps at once: a file can be moved only once.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
@@ -32,10 +33,10 @@ _Progress: TypeAlias = tuple[frozenset[str], frozenset[str]]
 """The files of a sample that are there, and the marks of helpers."""
 
 
-def may_help(dataset: DatasetDirectory, record: Record) -> bool:
+def may_help(dataset: DatasetDirectory, record: Record, ended: Collection[str] = ()) -> bool:
     """Return whether this process shall apply the pending record of another one, or False if it is applied now.
 
-    Waits up to `Timing.patience_seconds` without progress, and then leaves a mark.
+    Waits up to `Timing.patience_seconds` without progress, but not for the jobs `ended`, and then leaves a mark.
 
     Raises
     ------
@@ -44,6 +45,8 @@ def may_help(dataset: DatasetDirectory, record: Record) -> bool:
     """
     if dataset.storage.traits.renames or not record.adds:
         return True
+    if record.jobid in ended:
+        return _announced(dataset, record)
     seen: _Progress | None = None
     moved = looked = TIMING.clock()
     while not is_applied(dataset, record):
@@ -53,11 +56,16 @@ def may_help(dataset: DatasetDirectory, record: Record) -> bool:
             if before is not None and seen != before:
                 moved = now
             elif before is not None and now - moved >= TIMING.patience_seconds:
-                dataset.storage.put(dataset.help_mark(record.seq, uuid.uuid4().hex), b"")
-                failpoint.hit("H.announced")
-                return True
+                return _announced(dataset, record)
         TIMING.sleep(min(TIMING.poll_seconds, TIMING.patience_seconds / 10))
     return False
+
+
+def _announced(dataset: DatasetDirectory, record: Record) -> bool:
+    """Leave a helper's mark, and return True."""
+    dataset.storage.put(dataset.help_mark(record.seq, uuid.uuid4().hex), b"")
+    failpoint.hit("H.announced")
+    return True
 
 
 def help_marks(dataset: DatasetDirectory, seq: int) -> frozenset[str]:

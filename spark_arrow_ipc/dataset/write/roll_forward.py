@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -126,21 +126,23 @@ def finish(dataset: DatasetDirectory) -> Head:
     return _newest_done(dataset)[0]
 
 
-def latest(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
+def latest(dataset: DatasetDirectory, ended: Collection[str] = ()) -> tuple[Head, Record | None]:
     """Apply the pending record; return the head and its record, or None without any.
+
+    The jobs `ended` are this process's own, or those of dead ones: nobody else is waited for to apply them.
 
     Raises
     ------
     CommitError, OSError
         As `finish`.
     """
-    head, record = _newest_done(dataset)
+    head, record = _newest_done(dataset, ended)
     if record is not None:
         delete_staging(dataset, record.staged_jobs)  # the process that applied it may have died after the mark
     return head, record
 
 
-def _newest_done(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
+def _newest_done(dataset: DatasetDirectory, ended: Collection[str] = ()) -> tuple[Head, Record | None]:
     applied = Counter[int]()
     while True:
         head, record = newest_record(dataset)
@@ -150,7 +152,7 @@ def _newest_done(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
             raise CommitError("the record is applied, and its mark does not stay", path=dataset.done_mark(head.seq))
         applied[head.seq] += 1
         try:
-            if may_help(dataset, record):
+            if may_help(dataset, record, ended):
                 roll_forward(dataset, record)
         except (OSError, CommitError) as error:
             raise _cannot_finish(dataset, record, error) from error

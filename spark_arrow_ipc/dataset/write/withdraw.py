@@ -54,7 +54,7 @@ def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: boo
 
 def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bool) -> list[str]:
     while True:
-        head, before = latest(dataset)
+        head, before = latest(dataset, jobids)
         committed = frozenset() if before is None else frozenset(before.jobs)
         known = frozenset() if before is None else frozenset(before.withdrawn)
         others = [jobid for jobid in jobids if jobid not in committed]

@@ -5,11 +5,12 @@ from memory_jobs import ROOT, dying, look, put, save, staged
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import read_head, read_record
-from spark_arrow_ipc.dataset.write.commit import commit
+from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.helping import help_marks, may_help
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward
+from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.storage.memory import MemoryStorage
@@ -49,6 +50,16 @@ def test_after_the_patience_a_helper_leaves_a_mark_before_its_first_copy(clock):
     assert dataset.storage.status(dataset.path(record.adds[0].final)) is None
     finish(dataset)  # another helper finds the mark of a dead one
     assert ["a"] == look(dataset.storage)
+
+
+@pytest.mark.parametrize("point", ["C3.synced", "C4.renamed", "C4.proven", "C4.sources"])
+def test_an_abort_does_not_wait_for_the_process_that_it_aborts(clock, point):
+    """Spark aborts when the commit has ended; copies of its may still be under way."""
+    storage = MemoryStorage(renames=False)
+    dataset, record = pending(storage, "a", "b", point=point)
+    assert not abort(Staging(dataset, record.jobid, durable=True))
+    assert ([pytest.approx(30)], 1) == (clock[0], len(help_marks(dataset, record.seq)))
+    assert ["a", "b"] == look(storage)
 
 
 def test_a_job_that_goes_on_is_not_helped(clock):
