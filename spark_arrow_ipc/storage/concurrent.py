@@ -33,6 +33,7 @@ def each(
     *,
     waits: bool = False,
     slow_seconds: float | None = None,
+    most: int | None = None,
 ) -> None:
     """Call a function for each item.
 
@@ -49,22 +50,24 @@ def each(
     slow_seconds
         Calls that take longer on average wait for something, and threads are worth it. The default is for single calls of
         the file system.
+    most
+        Calls that are made at once at most, where fewer than by default are wanted.
     """
     if waits:
-        _in_threads(call, items, min(_THREADS_THAT_WAIT, len(items)))
+        _in_threads(call, items, min(_THREADS_THAT_WAIT if most is None else most, len(items)))
         return
-    most = _SAMPLE * (_SLOW_SECONDS if slow_seconds is None else slow_seconds)
+    slow = _SAMPLE * (_SLOW_SECONDS if slow_seconds is None else slow_seconds)
     begun = perf_counter()
     for item in items[:_SAMPLE]:
         call(item)
     rest = islice(items, _SAMPLE, None)
-    if perf_counter() - begun < most:
+    if perf_counter() - begun < slow:
         for item in rest:
             call(item)
         return
     if len(items) <= _SAMPLE:
         return
-    _in_threads(call, rest, _THREADS)
+    _in_threads(call, rest, _THREADS if most is None else most)
 
 
 def _in_threads(call: Callable[[_Item], object], items: Iterable[_Item], threads: int) -> None:

@@ -10,7 +10,7 @@ from spark_arrow_ipc.cli.main import COMMANDS, main, parsers
 
 CASES = [
     ("commands", "he", ["head"]),
-    ("several commands", "co", ["completion", "concat", "convert", "count"]),
+    ("several commands", "co", ["completion", "concat", "convert", "copy", "count"]),
     ("an option", "head --wh", ["--where"]),
     ("options after a path", "stats lake/ --s", ["--scan", "--storage"]),
     ("the words of an option", "rewrite --compression z", ["zstd"]),

@@ -122,10 +122,10 @@ def count_files(files: Iterable[_T]) -> Iterator[_T]:
         yield file
 
 
-def advance(rows: int) -> None:
-    """Count rows."""
+def advance(rows: int = 0, *, files: int = 0) -> None:
+    """Count rows, and files."""
     for progress in _current:
-        progress.add(rows=rows)
+        progress.add(files=files, rows=rows)
 
 
 def count_rows(batches: Iterable[_B]) -> Iterator[_B]:

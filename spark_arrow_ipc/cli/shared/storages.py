@@ -12,16 +12,19 @@ from spark_arrow_ipc.storage.storage import Storage
 __all__ = ["add_storage_argument", "storage_at"]
 
 
-def add_storage_argument(parser: argparse.ArgumentParser) -> None:
+def add_storage_argument(
+    parser: argparse.ArgumentParser,
+    name: str = "--storage",
+    of: str = "an option of the object store of a URL, such as region=eu-central-1",
+) -> None:
     """Declare the argument for the options of an object store."""
     parser.add_argument(
-        "--storage",
+        name,
         action="append",
         default=[],
         type=_pair,
         metavar="NAME=VALUE",
-        help="an option of the object store of a URL, such as region=eu-central-1; may be repeated. Keys and passwords "
-        "are better left to the environment, as other users see arguments",
+        help=f"{of}; may be repeated. Keys and passwords are better left to the environment, as other users see arguments",
     )
 
 

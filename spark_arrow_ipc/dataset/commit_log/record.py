@@ -13,6 +13,9 @@ the chain, and neither is a record in a directory that was removed and made anew
 A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names: every job
 reads the newest record before it appends its own, and fails if it is withdrawn there.
 
+A record of the mode `COPIED` stands in a copy of a data set (`dataset.write.copy`), after the record of the source whose
+state was copied. It begins a chain of its own, with a new id, and remembers the jobs of the other one.
+
 A record of the mode `TAKEN_BACK` is the only one that may follow a pending record. It withdraws the job of that record
 and removes what the job has published; old files are all there still.
 """
@@ -32,6 +35,7 @@ from spark_arrow_ipc.errors import CommitError, cut_repr
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 
 __all__ = [
+    "COPIED",
     "FIRST_NBYTES",
     "MAX_RECORD_NBYTES",
     "RECORD_FORMAT",
@@ -57,6 +61,9 @@ WITHDRAWN: Final = "withdrawn"
 
 TAKEN_BACK: Final = "taken back"
 """The mode of a record that takes back the one before it, which could not be applied."""
+
+COPIED: Final = "copied"
+"""The mode of the record with which a copy begins: its files are the state of the record before it, and no new rows."""
 
 REMEMBERED: Final = 1000
 """Number of job ids, commit tokens, queries and withdrawn jobs that each record takes over from the one before."""
@@ -266,7 +273,8 @@ class Record:
             kept_until,
             query,
             _with_query(() if before is None else before.queries, query),
-            **({} if before is None else {"chain": before.chain, "previous": before.jobid}),
+            **({} if before is None or mode == COPIED else {"chain": before.chain}),
+            previous="" if before is None else before.jobid,
         )
 
     def taken_back(self, jobid: str) -> Record:

@@ -16,7 +16,7 @@ and threads ask for all of it at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
@@ -129,6 +129,11 @@ class CommittedView:
         self._looked: dict[str, Listing] = {}
         self._looked_up: dict[str, Status | None] = {}
         """What was asked for ahead and is not used yet."""
+
+    @property
+    def heads(self) -> Mapping[str, int]:
+        """The number of the record whose state the listings have, by the path of each data set that was met."""
+        return dict(self._heads)
 
     def look_ahead(self, directories: Iterable[str]) -> None:
         """List directories at once that `list` will be asked for, if each call waits.

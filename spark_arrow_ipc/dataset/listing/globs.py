@@ -28,6 +28,7 @@ __all__ = [
     "MOST_PATHS",
     "Matches",
     "compile_name",
+    "escaped",
     "expand_braces",
     "is_pattern",
     "literal",
@@ -55,6 +56,11 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 def is_pattern(path: str) -> bool:
     """Return whether a path contains a special character of patterns."""
     return _MAGIC.search(path) is not None
+
+
+def escaped(path: str) -> str:
+    """Return the pattern that matches a path alone."""
+    return _MAGIC.sub(r"\\\g<0>", path)
 
 
 def literal(part: str) -> str | None:

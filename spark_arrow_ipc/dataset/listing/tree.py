@@ -16,11 +16,11 @@ No file is opened here. Skipped names are counted, so that the error for an empt
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from spark_arrow_ipc.dataset.listing import globs
 from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import (
@@ -32,18 +32,13 @@ from spark_arrow_ipc.dataset.listing.directory import (
     list_directory,
 )
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
-from spark_arrow_ipc.dataset.listing.globs import ANY_DIRECTORIES, compile_name, expand_braces, is_pattern, literal
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = [
-    "Tree",
-    "list_files",
-    "list_tree",
-]
+__all__ = ["Tree", "list_files", "list_tree"]
 
 _LISTINGS: Final = 5
 """Attempts to list a tree that changes meanwhile."""
@@ -77,6 +72,8 @@ class Tree:
         Directories that contain dangling links, and their listings.
     storage
         The storage that holds them.
+    heads
+        The number of the record whose state is listed, by the path of each data set that was met.
     """
 
     roots: tuple[DataFile | str, ...]
@@ -85,6 +82,7 @@ class Tree:
     filter: FileFilter = field(default_factory=FileFilter)
     dangling: tuple[tuple[str, Listing], ...] = ()
     storage: Storage = LOCAL
+    heads: Mapping[str, int] = field(default_factory=dict)
 
     def own_files(self) -> list[DataFile]:
         """Return the root files, and the files directly in the root directories."""
@@ -202,10 +200,11 @@ def list_tree(
     storage = storage_of(paths[0])[0] if storage is None else storage
     wanted = [storage.resolve(path) for path in paths]
     for _ in range(_LISTINGS):
-        found = _list(CommittedView(storage), wanted)
+        view = CommittedView(storage)
+        found = _list(view, wanted)
         if found is not None:
             roots, leaves, dangling = found
-            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage)
+            return Tree(roots, leaves, recursive, file_filter or FileFilter(), dangling, storage, view.heads)
     raise ConcurrentWriteError(f"other jobs were committed during each of {_LISTINGS} listings", path=wanted[0])
 
 
@@ -215,7 +214,7 @@ def _list(view: CommittedView, wanted: Sequence[str]) -> _Found | None:
     for _ in range(_CORRECTIONS):
         listed = view.listed
         try:
-            view.look_up(path for path in wanted if not is_pattern(path))
+            view.look_up(path for path in wanted if not globs.is_pattern(path))
             roots = tuple(root for path in wanted for root in _roots(view, path))
             view.look_ahead(root for root in roots if isinstance(root, str))
             found = roots, *_leaves(view, roots)
@@ -287,7 +286,7 @@ def _inner(view: CommittedView, directory: str, listing: Listing) -> list[str]:
 
 def _roots(view: CommittedView, path: str) -> Iterator[DataFile | str]:
     """Yield the files and directories that a path or pattern names."""
-    if is_pattern(path):
+    if globs.is_pattern(path):
         yield from _matches(view, path)
     else:
         yield _root(view, path)
@@ -325,14 +324,14 @@ def _matches(view: CommittedView, pattern: str) -> list[DataFile | str]:
     """
     matched: dict[str, DataFile | str] = {}
     try:
-        for choice in expand_braces(pattern):
+        for choice in globs.expand_braces(pattern):
             root = root_of(choice)
             parts = choice[len(root) :].split(SEPARATOR)
             # One ** after another stands for nothing more, and each is a walk through the tree.
             parts = [
                 part
                 for part, before in zip(parts, ["", *parts], strict=False)
-                if part != before or part != ANY_DIRECTORIES
+                if part != before or part != globs.ANY_DIRECTORIES
             ]
             matches = _matches_of_parts(view, root, parts)
             matched.update((_path(match), match) for match in sorted(matches, key=_path))
@@ -355,7 +354,7 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
     matched: list[DataFile | str] = [root]
     for i, part in enumerate(parts):
         directories = [match for match in matched if isinstance(match, str)]
-        name = literal(part)
+        name = globs.literal(part)
         if not part:
             continue
         if name is not None:
@@ -363,12 +362,12 @@ def _matches_of_parts(view: CommittedView, root: str, parts: Sequence[str]) -> l
             if i < len(parts) - 1 or len(paths) > 1:
                 view.look_up(paths)
             matched = [path for path in paths if _exists_or_pending(view, path)]
-        elif part == ANY_DIRECTORIES:
+        elif part == globs.ANY_DIRECTORIES:
             seen: set[str] = set()
             matched = [inner for directory in directories for inner, _ in _walk(view, directory, seen)]
         else:
             is_last = i == len(parts) - 1
-            matches = compile_name(part)
+            matches = globs.compile_name(part)
             view.look_ahead(directories)
             matched = [match for directory in directories for match in _names(view, directory, part, matches, is_last)]
     return matched
@@ -433,7 +432,7 @@ def _nothing(tree: Tree) -> NoFilesError:
 
 def _pattern(storage: Storage, directory: str) -> str:
     """Return a pattern for the first level of subdirectories that contains files."""
-    pattern, inside = re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", directory), directory
+    pattern, inside = globs.escaped(directory), directory
     for _ in range(_SUGGESTED_DEPTH):
         pattern = join(pattern, "*")
         listing = list_directory(storage, inside)

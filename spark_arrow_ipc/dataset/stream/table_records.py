@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head, read_record
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record, StagedFile
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of
@@ -159,6 +159,8 @@ class TableRecords:
 
 
 def _summary(record: Record) -> TableRecord:
+    if record.mode == COPIED:  # its files are those of the records before it
+        return TableRecord(record.seq, record.jobid, ())
     # An append may remove the empty file that stood for the schema.
     replaces = record.is_of_job and record.mode != WriteMode.APPEND.value
     removed = record.removes if replaces else ()

@@ -109,7 +109,7 @@ def commit(
         Another writer changed files that an overwrite replaces, or made files although ifExists is error; nothing is
         published.
     """
-    staging, mode = job.staging, job.intent.mode.value
+    staging, mode = job.staging, job.intent.record_mode
     if job.skip:
         return CommitSummary(staging.jobid, mode, published=False)
     with _nothing_published(staging):
@@ -274,20 +274,10 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
     checked: int | None = None
     while True:
         head, before = latest(staging.dataset)
-        if before is not None and staging.jobid in before.jobs:
-            return None
         if before is not None and staging.jobid in before.withdrawn:
             raise CommitError("the job was withdrawn while it committed; nothing is published", path=staging.root)
-        if intent.is_in(before):
+        if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or _is_left_out(job, before):
             return None
-        if intent.if_exists is not IfExists.APPEND and (files := live_files(staging.dataset)):
-            if intent.if_exists is IfExists.IGNORE:
-                return None
-            raise ConcurrentWriteError(
-                f"another writer made files ({_paths(files)}) since this job was planned, and ifExists is error; "
-                "nothing is published",
-                path=staging.root,
-            )
         if checked is None or not _is_only_added(job, checked, fits):
             removes = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
             _check_removes(job, removes)
@@ -297,7 +287,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             before,
             head.seq + 1,
             staging.jobid,
-            intent.mode.value,
+            intent.record_mode,
             adds=adds,
             removes=tuple(file.as_removed() for file in removes),
             durable=staging.durable,
@@ -309,6 +299,19 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
         if append_record(staging.dataset, record):
             return record
+
+
+def _is_left_out(job: JobPlan, before: Record | None) -> bool:
+    """Return whether others made files and the job is then not to add to them; raise if that is an error."""
+    intent, dataset = job.intent, job.staging.dataset
+    if intent.copies is not None and intent.copies != ("" if before is None else before.jobid):
+        raise ConcurrentWriteError("another job wrote here meanwhile; nothing is published", path=dataset.root)
+    if intent.if_exists is IfExists.APPEND or not (files := live_files(dataset)):
+        return False
+    if intent.if_exists is IfExists.IGNORE:
+        return True
+    words = f"another writer made files ({_paths(files)}) since this job was planned, and ifExists is error"
+    raise ConcurrentWriteError(f"{words}; nothing is published", path=dataset.root)
 
 
 def _check_removes(job: JobPlan, removes: Sequence[LiveFile]) -> None:

@@ -21,7 +21,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending
-from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
@@ -88,7 +88,7 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
     ArrowIpcError, OSError
         As `list_tree`.
     """
-    if record is not None and record.adds:
+    if record is not None and record.adds and record.mode != COPIED:  # which knows neither rows nor what is newest
         add = record.adds[-1]
         try:
             there = Pending(dataset, record).file(add)

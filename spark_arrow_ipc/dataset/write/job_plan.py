@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.existing_files import (
@@ -66,6 +66,9 @@ class CommitIntent:
         The batch of a streaming query that this is; it is committed once.
     commit_retention
         How many seconds this record and all that follow are kept for streams; None leaves that as it is.
+    copies
+        Of a copy (`copy`): the job of the record whose state it is, which its own record must follow; empty if the source
+        has no records. None of other jobs.
     """
 
     mode: WriteMode
@@ -76,6 +79,12 @@ class CommitIntent:
     keep_replaced: int = 0
     query: Batch | None = None
     commit_retention: int | None = None
+    copies: str | None = None
+
+    @property
+    def record_mode(self) -> str:
+        """The mode of the job's record."""
+        return self.mode.value if self.copies is None else COPIED
 
     def is_in(self, record: Record | None) -> bool:
         """Return whether a record contains the commit token, or this batch of the query or a later one."""
@@ -167,7 +176,7 @@ def plan_job(
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
     max_file_nbytes(storage.traits, file_nbytes)
-    is_there = _check_is_no_file(storage, root)
+    is_there = check_is_no_file(storage, root)
     if if_exists is not IfExists.APPEND and mode is not WriteMode.APPEND:
         raise OptionError(f"ifExists={if_exists.value} is for the mode append, and the mode is {mode.value}", path=root)
     failpoint.hit("P0.begin")
@@ -227,7 +236,7 @@ def plan_batch(
     OptionError, UnsupportedError, CommitError, OSError
         As `plan_job`.
     """
-    _check_is_no_file(staging.storage, staging.root)
+    check_is_no_file(staging.storage, staging.root)
     staging.dataset.check()
     intent = CommitIntent(
         mode,
@@ -255,12 +264,12 @@ def make_staging(staging: Staging) -> None:
     """
     storage = staging.storage.inside(None)
     if storage.traits.directories:  # elsewhere a request for each task, and a key may be a prefix too
-        _check_is_no_file(storage, staging.root)
+        check_is_no_file(storage, staging.root)
     _make_directory(storage, staging.root, durable=staging.durable)
     staging.storage.make_directory(staging.directory)
 
 
-def _check_is_no_file(storage: Storage, root: str) -> bool:
+def check_is_no_file(storage: Storage, root: str) -> bool:
     """Return whether the dataset's directory is there; raise if something else is."""
     status = storage.status(root)
     if status is not None and status.kind is not Kind.DIRECTORY:

@@ -1,0 +1,361 @@
+"""Copy one state of a data set to another place, while jobs run.
+
+Strategy
+--------
+The state is that of one record of the source: a listing corrected by the pending record, and the number of the record
+that it is of. Its files are staged in the target as tasks stage theirs, read back and compared, and published by one
+record (`commit`): readers of the target see nothing before it, and everything after it.
+
+The chain of the target goes on where that of the source stood. Before the commit it gets the record of the state and the
+kept records, as they are; these show no file to anybody. The record of the copy (`COPIED`) follows, remembers the same
+jobs, tokens and queries, and gives the chain a new id. So a token that is committed in the source is so in the copy, and
+a stream that has read the source up to this state goes on in the copy; but what happens later in one of the two is never
+taken for a part of the other, whatever is copied between them.
+
+Where a file is gone before it is copied, because a later job replaced it, the copy begins again with the newest state, and
+keeps the files that it has (`copied_files`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.kept_records import kept_bytes, log_directory, read_retention, record_path
+from spark_arrow_ipc.dataset.commit_log.log import is_there, newest_record, read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.record import (
+    COPIED,
+    MAX_RECORD_NBYTES,
+    STAGED_SUFFIX,
+    Record,
+    StagedFile,
+    check_names,
+)
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.globs import escaped
+from spark_arrow_ipc.dataset.listing.newest import newest_first
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.commit import commit
+from spark_arrow_ipc.dataset.write.copied_files import CopiedFiles, Copy, FileKey, read_notes
+from spark_arrow_ipc.dataset.write.file_limit import check_copied
+from spark_arrow_ipc.dataset.write.job_plan import JobPlan, check_is_no_file, plan_job
+from spark_arrow_ipc.dataset.write.keep_records import DEFAULT_SECONDS
+from spark_arrow_ipc.dataset.write.live_files import shown
+from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.roll_forward import latest
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import TaskOutput
+from spark_arrow_ipc.errors import (
+    CommitError,
+    ConcurrentWriteError,
+    NoFilesError,
+    OptionError,
+    error_context,
+)
+from spark_arrow_ipc.storage import failpoint
+from spark_arrow_ipc.storage.concurrent import each
+from spark_arrow_ipc.storage.paths import name_of, relative
+from spark_arrow_ipc.storage.storage import Kind, Storage
+
+__all__ = ["CopyReport", "copy_dataset"]
+
+_ATTEMPTS: Final = 50
+"""How often a copy begins again with a newer state."""
+
+_JOBID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """A copy that is whole.
+
+    Parameters
+    ----------
+    source, target
+        The directories.
+    record
+        Number of the source's record whose state was copied; 0 if it has no records.
+    files, nbytes
+        What the copy holds.
+    reused
+        Number of files that an earlier run had copied.
+    """
+
+    source: str
+    target: str
+    record: int
+    files: int
+    nbytes: int
+    reused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The state of a data set at one of its records (None if it has none); the newest file comes last."""
+
+    record: Record | None
+    files: tuple[DataFile, ...]
+
+
+def copy_dataset(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    storage: Storage,
+    target_storage: Storage,
+    copied: Callable[[], None] = lambda: None,
+) -> CopyReport:
+    """Copy the newest state of a data set, with its records, into a directory that is not there yet.
+
+    After a kill a second call goes on with what is staged, and if the record of the copy is there, finishes it.
+
+    Parameters
+    ----------
+    source, target
+        The directories.
+    storage, target_storage
+        The storages that hold them.
+    copied
+        Called for each file that is copied, by any thread.
+
+    Raises
+    ------
+    NoFilesError
+        The source is not a directory, or there is nothing in it.
+    OptionError
+        One directory is the other one, or inside of it.
+    CommitError
+        The target holds something else; a copied file differs from what was read; or as `commit`.
+    ConcurrentWriteError
+        Jobs replaced files faster than they could be copied, again and again.
+    OSError
+        A call of a storage fails. What is staged stays for the next call.
+    """
+    original = DatasetDirectory(storage, storage.resolve(source))
+    root = target_storage.resolve(target)
+    status = storage.status(original.root)
+    if status is None or status.kind is not Kind.DIRECTORY:
+        raise NoFilesError("a data set's directory is copied, and this is none", path=original.root)
+    original.check()
+    _check_apart(storage, original.root, target_storage, root)
+    check_is_no_file(target_storage, root)
+    copy = DatasetDirectory(target_storage, root)
+    finished = _finished(original, copy)
+    if finished is not None:
+        return finished
+    _check_target(original, copy, target_storage)
+    plan, noted = _planned(original.root, copy, target_storage)
+    files = CopiedFiles(plan.staging, original.root, noted, copied)
+    state = _staged(original, files)
+    _carry_over(original, copy, state.record)
+    intent = replace(plan.intent, copies="" if state.record is None else state.record.jobid)
+    if read_head(copy).keeps:
+        seconds = read_retention(original)
+        intent = replace(intent, commit_retention=DEFAULT_SECONDS if seconds is None else seconds)
+    failpoint.hit("K3.carried")
+    adds = tuple(files.as_staged(file) for file in state.files)
+    commit(replace(plan, intent=intent), [TaskOutput(plan.staging.jobid, adds)], write_empty=None)
+    seq = 0 if state.record is None else state.record.seq
+    return CopyReport(original.root, root, seq, len(adds), sum(add.nbytes for add in adds), files.reused)
+
+
+def _check_apart(storage: Storage, source: str, target_storage: Storage, target: str) -> None:
+    """Raise if a copy would lie in what it is of, or the other way round."""
+    if type(storage) is not type(target_storage) or storage != target_storage:
+        return
+    one, other = (f"{storage.real_path(path)}/" for path in (source, target))
+    if one.startswith(other) or other.startswith(one):
+        raise OptionError("the source and the target are one directory, or one is inside of the other", path=target)
+
+
+# The target
+
+
+def _finished(source: DatasetDirectory, target: DatasetDirectory) -> CopyReport | None:
+    """Return the report of a copy that was committed already, brought to its end; None if there is none.
+
+    Raises
+    ------
+    CommitError
+        It is whole, and the source has changed since.
+    """
+    head, record = newest_record(target)
+    if record is None or record.mode != COPIED:
+        return None
+    if head.done:
+        newest = newest_record(source)[1]
+        if newest is None or newest.jobid != record.previous:
+            raise CommitError(
+                f"this is a whole copy of a data set, of the state of its record {record.seq - 1}, and the source is not in "
+                "that state; give a directory that is not there yet, or remove this one",
+                path=target.root,
+            )
+    latest(target)
+    nbytes = sum(add.nbytes for add in record.adds)
+    return CopyReport(source.root, target.root, record.seq - 1, len(record.adds), nbytes, len(record.adds))
+
+
+def _check_target(source: DatasetDirectory, target: DatasetDirectory, storage: Storage) -> None:
+    """Raise if the target is not empty, or has records that no earlier run of this copy has left.
+
+    Raises
+    ------
+    CommitError
+        The message says what is there.
+    """
+    if storage.status(target.root) is None:
+        return
+    target.check()
+    files = list_tree([escaped(target.root)], storage=storage).all_files()
+    if files:
+        names = shown([relative(file.path, target.root) for file in files])
+        raise CommitError(
+            f"the target holds {len(files):,} files ({names}), and a copy replaces nothing; give a directory that is not there "
+            "yet, or remove this one",
+            path=target.root,
+        )
+    newest, original = newest_record(target)[1], newest_record(source)[1]
+    if newest is None or not newest.is_of_job or (original is not None and newest.chain == original.chain):
+        return
+    raise CommitError(
+        "the target has commit records of another data set; give a directory that is not there yet, or remove this one",
+        path=target.root,
+    )
+
+
+def _planned(source: str, target: DatasetDirectory, storage: Storage) -> tuple[JobPlan, dict[FileKey, Copy] | None]:
+    """Plan the job of a copy, or go on with that of an earlier run; return what that one has noted, too."""
+    plan = plan_job(target.root, WriteMode.APPEND, if_exists=IfExists.ERROR, storage=storage)
+    newest = newest_record(target)[1]
+    ended = frozenset(() if newest is None else (*newest.jobs, *newest.withdrawn))
+    for jobid in sorted(name_of(status.path) for status in target.storage.list(target.all_staging)):
+        if jobid == plan.staging.jobid or not _JOBID.fullmatch(jobid) or jobid in ended:
+            continue
+        staging = replace(plan.staging, jobid=jobid)
+        noted = read_notes(staging, source)
+        if noted is not None:
+            target.storage.delete_tree(plan.staging.directory)
+            return replace(plan, staging=staging), noted
+    return plan, None
+
+
+def _carry_over(source: DatasetDirectory, target: DatasetDirectory, record: Record | None) -> None:
+    """Give the target the record whose state is copied, as one that is done, and the kept records up to it.
+
+    Raises
+    ------
+    CommitError
+        The target has other records by now.
+    OSError
+        A storage fails.
+    """
+    if record is None:
+        return
+    storage = target.storage
+    head = read_head(target)
+    if head.seq > record.seq or (head.seq == record.seq and not is_there(target, record)):
+        raise CommitError(
+            f"the target has commit records up to number {head.seq}, and record {record.seq} of another job is copied; give "
+            "a directory that is not there yet, or remove this one",
+            path=target.root,
+        )
+    storage.make_directory(target.commits)
+    if read_head(source).keeps:
+        _carry_kept(source, target, record)
+    # The mark first: without its record it counts for nothing, and a record without its mark would be a pending job.
+    storage.put(target.done_mark(record.seq), record.jobid.encode(), durable=True)
+    storage.put_if_absent(target.record(record.seq), record.to_bytes(), durable=True)
+    storage.sync(target.commits)
+    storage.sync(target.root)
+
+
+def _carry_kept(source: DatasetDirectory, target: DatasetDirectory, record: Record) -> None:
+    """Copy the kept records up to a record, which is kept too, without a gap."""
+    numbers = sorted(seq for seq in _kept_numbers(source) if seq < record.seq)
+    storage = target.storage
+    storage.make_directory(log_directory(target))
+    gone: list[int] = []
+
+    def carry(seq: int) -> None:
+        try:
+            data = source.storage.read(record_path(source, seq), MAX_RECORD_NBYTES)
+        except FileNotFoundError:  # it is not kept any more, nor are those before it
+            gone.append(seq)
+        else:
+            storage.put(record_path(target, seq), data, durable=True)
+
+    each(carry, numbers, waits=source.storage.traits.waits or storage.traits.waits)
+    storage.put(record_path(target, record.seq), kept_bytes(record), durable=True)
+    wanted = {*(seq for seq in numbers if seq > max(gone, default=0)), record.seq}
+    storage.delete_all([record_path(target, seq) for seq in _kept_numbers(target) if seq not in wanted])
+    storage.sync(log_directory(target))
+
+
+def _kept_numbers(dataset: DatasetDirectory) -> list[int]:
+    parsed = (parse_name(name_of(status.path)) for status in dataset.storage.list(log_directory(dataset)))
+    return [found[0] for found in parsed if found is not None and found[1] is NameKind.RECORD]
+
+
+# The source
+
+
+def _staged(source: DatasetDirectory, files: CopiedFiles) -> _State:
+    """Stage the files of one state, and return it.
+
+    Raises
+    ------
+    ConcurrentWriteError
+        Each state was gone before it was copied.
+    """
+    for _ in range(_ATTEMPTS):
+        state = _state(source)
+        if state is not None:
+            _check_files(files.staging, state, source.root)
+            failpoint.hit("K1.listed")
+            if files.stage(source.storage.inside(None), state.files):
+                return state
+    raise ConcurrentWriteError(
+        f"jobs replaced files of the source before they were copied, in each of {_ATTEMPTS} attempts; what is copied stays "
+        "for the next run. Let the jobs that overwrite keep what they replace (keepReplaced=1h), or copy while none runs",
+        path=source.root,
+    )
+
+
+def _state(source: DatasetDirectory) -> _State | None:
+    """Return the newest state; None if its record is gone by now."""
+    root = source.root
+    tree = list_tree([escaped(root)], storage=source.storage.inside(None))
+    seq = tree.heads.get(root, 0)
+    files = tuple(reversed(list(newest_first(tree.all_files()))))
+    if not seq and not files:
+        raise NoFilesError("there is nothing to copy: neither files nor commit records", path=root)
+    record = _record_of(source, seq) if seq else None
+    return None if seq and record is None else _State(record, files)
+
+
+def _record_of(source: DatasetDirectory, seq: int) -> Record | None:
+    """Return the record of a number, if it is in the chain still."""
+    newest = newest_record(source)[1]
+    if newest is None or newest.seq == seq:
+        return newest
+    try:
+        record = read_record(source, seq)
+    except FileNotFoundError:
+        return None
+    # A late writer may have put another record where one was pruned.
+    known = record.jobid in newest.jobs if record.is_of_job else {*record.withdraws} <= {*newest.withdrawn}
+    return record if known and record.chain == newest.chain else None
+
+
+def _check_files(staging: Staging, state: _State, root: str) -> None:
+    """Raise before anything is copied if a file can never be published in the target."""
+    finals = [(relative(file.path, root), file.nbytes) for file in state.files]
+    with error_context(path=staging.root):
+        check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
+    if not staging.storage.traits.renames:
+        for final, nbytes in finals:
+            check_copied(final, nbytes, staging.root)
