@@ -42,12 +42,15 @@ class Place:
         """Run a job as Spark does: an error of the commit is followed by an abort, whose error is only logged."""
         plan = plan_job(self.root, mode, storage=self.storage)
         try:
-            outputs = [TaskOutput(plan.staging.jobid, (self.stage(plan, text),)) for text in texts]
-            return commit(plan, outputs, write_empty=None)
+            return commit(plan, self.tasks(plan, texts), write_empty=None)
         except (ArrowIpcError, OSError) as error:
             with contextlib.suppress(ArrowIpcError, OSError):
                 abort(plan.staging)
             raise error from None
+
+    def tasks(self, plan, texts):
+        """Run a task for each text, and return their reports."""
+        return [TaskOutput(plan.staging.jobid, (self.stage(plan, text),)) for text in texts]
 
     def stage(self, plan, text):
         name = uuid.uuid4().hex

@@ -134,10 +134,15 @@ def _unknown(dataset: DatasetDirectory, record: Record, error: Exception) -> Com
     if not record.is_of_job:
         words = "the record that withdraws jobs is not confirmed, and may still be made"
         return CommitError(f"{words}: {error}. Nothing is removed; try again", path=dataset.root)
+    remedy = (
+        f"Before you run it again, 'arrowipc vacuum --give-up {record.jobid} {dataset.root}' takes it back, or says that it is "
+        "committed and in place"
+    )
+    if record.token is not None or record.query is not None:
+        remedy = "Run it again: by its commitToken, or the batch of its query, it is committed once"
     return CommitError(
         f"whether the job {record.jobid} is committed is unknown, as its record is not confirmed, and may still be made: "
-        f"{error}. Before you run it again, 'arrowipc vacuum --give-up {record.jobid} {dataset.root}' takes it back, or says "
-        "that it is committed and in place",
+        f"{error}. {remedy}",
         path=dataset.root,
     )
 

@@ -11,7 +11,6 @@ from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
-from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError
 
@@ -32,7 +31,7 @@ def lose_records(place):
 def unconfirmed(place, mode):
     """Run a job whose record nobody confirms; return its staging."""
     plan = plan_job(place.root, mode, storage=place.storage)
-    outputs = [TaskOutput(plan.staging.jobid, (place.stage(plan, text),)) for text in NEW]
+    outputs = place.tasks(plan, NEW)
     lose_records(place)
     with pytest.raises(CommitError, match=rf"is unknown.*vacuum --give-up {plan.staging.jobid} s3://") as caught:
         commit(plan, outputs, write_empty=None)
@@ -79,6 +78,25 @@ def test_a_record_that_comes_after_its_job_is_withdrawn_does_not_count(place, mo
     assert ({MADE, REFUSED} if jobs > 1 and not kept else {REFUSED}) == deliver(place)
     assert seen == place.ours() == place.plain()
     assert is_tidy(place, seen)
+
+
+@pytest.mark.parametrize("comes", ["before", "after", "never"])
+def test_a_job_with_a_token_is_run_again_and_committed_once(place, comes):
+    plan = plan_job(place.root, APPEND, storage=place.storage, commit_token="load")
+    lose_records(place)
+    with pytest.raises(CommitError, match=r"is unknown.*Run it again: by its commitToken.*committed once"):
+        commit(plan, place.tasks(plan, NEW), write_empty=None)
+    place.server.heal()
+    if comes == "before":
+        deliver(place)
+    again = plan_job(place.root, APPEND, storage=place.storage, commit_token="load")
+    assert again.skip is (comes == "before")
+    if not again.skip:
+        commit(again, place.tasks(again, NEW), write_empty=None)
+    if comes == "after":
+        assert {REFUSED} == deliver(place)
+    assert after(APPEND) == place.ours() == place.plain()
+    assert is_tidy(place, after(APPEND))
 
 
 @MODES
@@ -134,7 +152,7 @@ def test_a_withdrawal_that_comes_late_withdraws(place):
     place.server.heal()
     deliver(place)
     with pytest.raises(CommitError, match="was withdrawn"):
-        commit(plan, [TaskOutput(plan.staging.jobid, (place.stage(plan, "new"),))], write_empty=None)
+        commit(plan, place.tasks(plan, ["new"]), write_empty=None)
     assert is_tidy(place, OLD)
 
 
