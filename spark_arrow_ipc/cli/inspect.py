@@ -20,6 +20,7 @@ from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, stat
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError
 from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.projection import known_columns
 
 __all__ = ["add_arguments", "run"]
 
@@ -166,7 +167,7 @@ def _partition_values(given: Input) -> Iterator[tuple[str, str, Any]]:
 def _statistics(outline: Outline, given: Input) -> BlockStatistics | None:
     if outline.format != Format.FILE:
         return None
-    with ipc.open_file(given.openable()) as reader:
+    with ipc.open_file(given.openable(), columns=known_columns) as reader:
         return file_statistics(reader)
 
 

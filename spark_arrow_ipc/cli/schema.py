@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.paths, recursive=arguments.recursive, refused=refused, storage=arguments.storage
     ):
         try:
-            with error_context(path=given.path), inputs.open_rows(given) as rows:
-                known.setdefault(rows.schema, []).append(given.path)
+            with error_context(path=given.path):
+                known.setdefault(inputs.read_schema(given), []).append(given.path)
         except (ArrowIpcError, OSError) as error:
             refused(given.path, error)
     for number, (schema, paths) in enumerate(known.items()):

@@ -33,6 +33,7 @@ from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
+from spark_arrow_ipc.ipc.projection import known_columns
 
 __all__ = ["add_arguments", "run"]
 
@@ -118,7 +119,7 @@ def _add_file(given: Input, opened: inputs.Rows, columns: Sequence[_Column], *, 
     """Add the rows of a file, by its statistics or by reading it; return their number."""
     by_path = {column.path: column for column in columns if column.leaf is not None}
     if not scans and isinstance(opened.reader, ipc.FileReader):
-        with ipc.open_file(given.openable()) as reader:
+        with ipc.open_file(given.openable(), columns=known_columns) as reader:
             stored = file_statistics(reader)
         known = set() if stored is None else {*stored.columns, *((f.name,) for f in given.fields)}
         if stored is not None and known.issuperset(by_path):

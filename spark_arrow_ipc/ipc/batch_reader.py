@@ -55,6 +55,11 @@ class BatchReader:
         return self._columns.schema
 
     @property
+    def file_schema(self) -> Schema:
+        """The schema of the file or stream with all its columns, also those that are not read."""
+        return self._columns.message.schema
+
+    @property
     def path(self) -> str | None:
         """The file as the caller named it, or None for bytes in memory."""
         return self._source.path

@@ -32,6 +32,7 @@ from spark_arrow_ipc.arrow.layout import (
 )
 from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.metadata.schema import UnknownType
 
 _UNIONS = (t.SparseUnion, t.DenseUnion)
 
@@ -217,6 +218,8 @@ class _Physical:
 
     @classmethod
     def of(cls, type_: t.DataType) -> _Physical:
+        if isinstance(type_, UnknownType):
+            type_ = t.int8  # its buffers are counted, and never read
         layout = layout_of(type_)
         return cls(buffer_steps(type_), layout.is_variadic, isinstance(type_, _UNIONS), child_slots(type_))
 

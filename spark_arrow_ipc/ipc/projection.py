@@ -35,12 +35,17 @@ from spark_arrow_ipc.ipc.leaf_columns import LeafBatch, LeafColumns, compile_lea
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage
+from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, unknown_below
 from spark_arrow_ipc.ipc.plan import Leaves, Plan, Step, compile_plan, plan_of_leaves
 from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
 """Names, positions or struct paths; or a function that selects them from the file's schema."""
+
+
+def known_columns(schema: Schema) -> list[int]:
+    """Select all columns but those that hold an `UnknownType`: for `ipc.open`, where only headers are read."""
+    return [i for i, field in enumerate(schema.fields) if next(unknown_below((field,)), None) is None]
 
 
 class _Checked(NamedTuple):
@@ -64,6 +69,8 @@ class SelectedColumns:
         """The schema of the file or stream."""
         self._selection: Selection | None = None
         positions: tuple[int, ...] = ()
+        if columns is known_columns and not message.has_unknown:
+            columns = None  # whose fields need not be made
         if columns is not None:
             chosen = columns(message.schema) if callable(columns) else columns
             self._selection = project(resolve_exactly(message.schema.fields, chosen))
@@ -89,6 +96,9 @@ class SelectedColumns:
             if self._order is not None:
                 fields = tuple(fields[i] for i in self._order)
             self.schema = Schema(fields, whole.custom_metadata, whole.endianness)
+        if message.has_unknown:
+            for path, unknown in unknown_below(self.schema.fields):
+                raise unknown.error(path)
 
     def plan(self, version: MetadataVersion) -> Plan:
         """Return the plan for messages of a metadata version."""

@@ -133,7 +133,8 @@ def _without_end(source: ByteSource, why: InvalidArrowError, columns: Columns | 
         head = bytes(source.read_up_to(0, len(FILE_HEADER)))
         if not any(start.startswith(head[: len(start)]) for start in (MAGIC, CONTINUATION.to_bytes(4, "little"))):
             raise why
-        recovered = _file_without_footer(source, columns, limits) if head.startswith(MAGIC) else None
+        with error_context(path=source.path):
+            recovered = _file_without_footer(source, columns, limits) if head.startswith(MAGIC) else None
     except BaseException:
         source.close()
         raise

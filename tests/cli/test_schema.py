@@ -49,3 +49,19 @@ def test_files_of_two_schemas_are_two_tables_and_a_bad_one_hides_none(capsys, tm
     assert 2 == out.count("1 column")
     assert "1 and 1 other file" in out
     assert "4" in err
+
+
+def test_a_type_that_arrow_lacks_is_shown_and_the_other_columns_are_read(capsys, tmp_path):
+    pl = pytest.importorskip("polars")
+    path = str(tmp_path / "x.arrow")
+    pl.DataFrame({"id": [1, 2], "big": pl.Series([2**100, None], dtype=pl.Int128)}).write_ipc(path)
+    for command in ("schema", "inspect"):
+        assert 0 == main([command, path])
+        assert ["1", "big", "int128", "(unknown)", "yes"] in map(str.split, capsys.readouterr().out.splitlines())
+    assert 0 == main(["cat", "--columns", "id", "--where", "id > 1", path])
+    assert ["id", "2"] == capsys.readouterr().out.split()
+    assert 0 == main(["count", path])
+    assert "2" == capsys.readouterr().out.split()[0]
+    for command in (["cat"], ["cat", "--where", "big > 1"], ["schema", "--ddl"], ["validate"]):
+        assert 1 == main([*command, path])
+        assert "field big: int128 is a type of polars" in "".join(capsys.readouterr())

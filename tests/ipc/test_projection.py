@@ -3,6 +3,7 @@
 import io
 
 import pytest
+import raw_messages as raw
 from reader_cases import (
     ALL_ROWS,
     FILE,
@@ -23,7 +24,9 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import (
     ColumnNotFoundError,
+    InvalidMetadataError,
 )
+from spark_arrow_ipc.ipc.flatbuf import tables
 
 
 def project(row, columns):
@@ -107,3 +110,59 @@ def test_dictionaries_of_other_columns_are_not_read():
         file = Recorder(sink.getvalue())
         assert [20_000] == [len(batch_) for batch_ in read(file, columns=["a"])]
         assert sum(nbytes for _, nbytes in file.reads) < 170_000, kind
+
+
+# Types of fixed width with a table that the format lacks: the data are those of a float64.
+UNKNOWN = {
+    "int128": ((tables.INT, {"bitWidth": 128, "is_signed": True}), r"int128 .* polars .* cast\("),
+    "uint128": ((tables.INT, {"bitWidth": 128}), r"uint128 .* polars .* cast\("),
+    "a width": ((tables.INT, {"bitWidth": 2**31 - 1}), "expected an integer bit width .*, found 2147483647; .* columns"),
+    "a precision": ((tables.FLOATING_POINT, {"precision": 9}), "9 is not a valid Precision; .* columns"),
+    "digits": ((tables.DECIMAL, {"bitWidth": 128, "precision": 99}), "expected a decimal precision .*found 99; .* columns"),
+    "an interval": ((tables.INTERVAL, {"unit": 3}), "expected an interval unit of 0 to 2, found 3; .* columns"),
+    "fewer than no bytes": ((tables.FIXED_SIZE_BINARY, {"byteWidth": -1}), "expected a byte width .*, found -1; .* columns"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_other_columns_are_read_beside_one_of_an_unknown_type(case):
+    type_, says = UNKNOWN[case]
+    fields = [t.field("a", t.utf8_view), t.field("b", t.struct([t.field("x", t.float64)])), t.field("c", t.utf8)]
+    row = {"a": "longer than a view", "b": {"x": 1.5}, "c": "z"}
+    values = raw.schema_values(fields)
+    values["fields"][1]["children"][0]["type"] = type_
+    header = {"header": (tables.SCHEMA, values)}
+    batch = RecordBatch.from_pylist([row], Schema(tuple(fields)))
+    ipc.write(stream := io.BytesIO(), batch, options=ipc.WriteOptions(format="stream"))
+    with ipc.open(stream.getvalue()) as reader:
+        messages_after = stream.getvalue()[reader.index().batches[0].block.byte_offset :]
+    data = raw.message(header) + messages_after
+    with ipc.open(data, columns=["c", "a"]) as reader:
+        assert [{"c": "z", "a": "longer than a view"}] == [row for batch in reader for row in batch.to_pylist()]
+    for columns in (None, ["a", "b"], [("b", "x")], lambda schema: schema.names):
+        with pytest.raises(InvalidMetadataError, match=rf"^field b\.x: {says}"):
+            ipc.open(data, columns=columns)
+
+
+OF_POLARS = {
+    "alone": lambda pl, big: big,
+    "in lists": lambda pl, big: big.implode().gather([0, 0, 0]),
+    "in structs": lambda pl, big: pl.DataFrame({"x": big}).to_struct(),
+    "in arrays": lambda pl, big: big.reshape((3, 1)),
+}
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
+@pytest.mark.parametrize("way", ["write_ipc", "write_ipc_stream"])
+@pytest.mark.parametrize("case", OF_POLARS)
+def test_other_columns_are_read_beside_an_int128_of_polars(case, way, compression):
+    pl = pytest.importorskip("polars")
+    big = OF_POLARS[case](pl, pl.Series([2**100, None, -1], dtype=pl.Int128))
+    frame = pl.DataFrame({"id": [1, 2, 3], "big": big, "s": ["a", None, "longer than a view"], "l": [[1], [], [2, 3]]})
+    data = io.BytesIO()
+    getattr(frame, way)(data, compression=compression)
+    others = ["l", "id", "s"]
+    with ipc.open(data.getvalue(), columns=others) as reader:
+        assert frame.select(others).to_dicts() == [row for batch in reader for row in batch.to_pylist()]
+    with pytest.raises(InvalidMetadataError, match=r"^field big.*: int128 .* polars .* cast\("):
+        ipc.open(data.getvalue())

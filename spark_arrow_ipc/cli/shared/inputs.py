@@ -39,6 +39,7 @@ from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.projection import known_columns
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import parent, relative
@@ -61,6 +62,7 @@ __all__ = [
     "given_token",
     "open_rows",
     "partition_row",
+    "read_schema",
 ]
 
 STDIN: Final = "-"
@@ -321,6 +323,21 @@ def open_rows(
     with ipc.open(given.openable(), columns=chosen.of_file) as reader:
         wanted = batches_of(reader) if batches_of is not iter else chosen.wanted_batches(reader)
         yield Rows(reader, chosen.schema, chosen.batches(count_rows(wanted)))
+
+
+def read_schema(given: Input) -> Schema:
+    """Return the schema of a file with the columns of its path, those of unknown types too.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `open_rows`.
+    """
+    if given.is_served:
+        with open_rows(given) as rows:
+            return rows.schema
+    with ipc.open(given.openable(), columns=known_columns) as reader:
+        return PartitionColumns(reader.file_schema, given.fields, given.values).schema
 
 
 def partition_row(given: Input) -> RecordBatch:

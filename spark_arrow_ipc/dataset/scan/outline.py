@@ -31,7 +31,7 @@ from spark_arrow_ipc.ipc.batches_ahead import with_headers
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.kept_ends import keep_ends
-from spark_arrow_ipc.ipc.projection import Columns
+from spark_arrow_ipc.ipc.projection import Columns, known_columns
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -225,11 +225,16 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
         tensors = TensorReader(source, options.tensors, None, options.limits)
         return Outline(tensors.schema, tensors.block_nbytes)
     try:
-        reader = ipc.open(source, limits=options.limits, concatenated_streams=options.concatenated_streams)
+        reader = ipc.open(
+            source,
+            columns=None if options.columns is None else known_columns,
+            limits=options.limits,
+            concatenated_streams=options.concatenated_streams,
+        )
     except InvalidArrowError as error:
         return Outline(_recovered_schema(source, options) if options.recover else None, error=error)
     if isinstance(reader, ipc.StreamReader):
-        return _outline_stream(reader) if file.nbytes > options.cut_above else Outline(reader.schema)
+        return _outline_stream(reader) if file.nbytes > options.cut_above else Outline(reader.file_schema)
     nbytes = tuple(block.nbytes for block in reader.blocks)
     wants_share = file.nbytes > options.share_above and bool(nbytes)
     large = [] if options.recover else [i for i, size in enumerate(nbytes) if size > options.cut_above]
@@ -241,17 +246,17 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
     statistics = None
     if options.with_statistics:
         statistics = file_statistics(reader)
-    return Outline(reader.schema, nbytes, None, statistics, share, rows)
+    return Outline(reader.file_schema, nbytes, None, statistics, share, rows)
 
 
 def _outline_stream(reader: ipc.StreamReader) -> Outline:
     try:
-        return Outline(reader.schema, stream=reader.index())
+        return Outline(reader.file_schema, stream=reader.index())
     except LimitError:
         # Too many messages for an index: one task reads the stream from its start, in bounded memory.
-        return Outline(reader.schema)
+        return Outline(reader.file_schema)
     except _UNREADABLE as error:
-        return Outline(reader.schema, error=error)
+        return Outline(reader.file_schema, error=error)
 
 
 def _wanted(

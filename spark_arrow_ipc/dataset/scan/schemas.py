@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
@@ -72,15 +73,18 @@ def distinct_schemas(
     return [(file, schema) for schema, file in first.items()]
 
 
-def project(schema: Schema, columns: Columns) -> Schema:
-    """Return the schema that a reader of these columns of a file has.
+def project(schema: Schema, columns: Columns | None) -> Schema:
+    """Return the schema that a reader of these columns of a file has; None for all columns.
 
     Raises
     ------
     ColumnNotFoundError
         The file has no such column.
+    InvalidMetadataError
+        One of the columns has a type that the format lacks.
     """
-    return SelectedColumns(number_dictionaries(schema), columns, Validation.FULL, ipc.Limits()).schema
+    message = replace(number_dictionaries(schema), has_unknown=True)
+    return SelectedColumns(message, columns, Validation.FULL, ipc.Limits()).schema
 
 
 def _skipped(outline: Outline, policy: ErrorPolicy, files: int) -> Exception:

@@ -20,6 +20,7 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.projection import known_columns
 from spark_arrow_ipc.ipc.source import Openable
 
 __all__ = ["ColumnSummary", "FileBlock", "file_blocks"]
@@ -82,7 +83,7 @@ def file_blocks(
     InvalidArrowError, UnsupportedError, LimitError, OSError
         The file cannot be opened, or its headers cannot be read.
     """
-    reader = ipc.open(source, limits=limits, concatenated_streams=concatenated_streams)
+    reader = ipc.open(source, columns=known_columns, limits=limits, concatenated_streams=concatenated_streams)
     with reader, error_context(path=reader.path):
         if isinstance(reader, ipc.FileReader):
             yield from _of_file(reader)

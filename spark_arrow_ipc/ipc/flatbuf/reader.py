@@ -287,21 +287,21 @@ class TableView:
             The discriminant is unknown.
         """
         number, members = self._shape.unions[name]
-        offsets = self._offsets
-        at = offsets[number] if number < len(offsets) else 0
-        if not at:
-            return 0, None
-        at += self._position
-        discriminant: int = _u8(self._walk.buffer, at)[0]
+        discriminant = self.discriminant(name)
         if discriminant not in members:
-            _invalid(
-                f"{self._shape.definition.name}.{name} with a discriminant of at most {max(members)}", discriminant, at
-            )
+            most = f"{self._shape.definition.name}.{name} with a discriminant of at most {max(members)}"
+            _invalid(most, discriminant, self._position + self._offsets[number])
         shape = members[discriminant]
         if shape is None:
             return discriminant, None
         at = self._target(name, number + 1)
         return discriminant, table_at(self._walk, shape, at, self._depth + 1) if at else None
+
+    def discriminant(self, name: str) -> int:
+        """Return a union's discriminant, known or not; 0 if absent."""
+        number = self._shape.unions[name][0]
+        at = self._offsets[number] if number < len(self._offsets) else 0
+        return _u8(self._walk.buffer, at + self._position)[0] if at else 0
 
     def tables(self, name: str) -> list[TableView]:
         """Return views of the tables of a vector; an empty list if absent."""

@@ -3,6 +3,9 @@
 Only this module pairs types with their tables: `TYPES` has one row for each member of the union ``Type``. The ids of
 dictionaries belong to the file, not to the types: `SchemaMessage` has them beside the schema, one for each
 dictionary-encoded field in the order of `walk_fields`.
+
+A type of fixed width with a width, unit or precision that the format lacks, such as polars' integers of 128 bits, becomes
+an `UnknownType`: what it lacks changes nothing about the number of its buffers, so the other columns can be read.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import shortened, walk_fields
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
@@ -45,6 +49,56 @@ class TypeRow:
     table: Any
     decode: Callable[[reader.TableView, Children], t.DataType]
     encode: Callable[[Any], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownType(t.DataType):
+    """A type that the format lacks, with the buffers of every type of fixed width: a validity and data.
+
+    It stands only in the schema of a whole file: `SelectedColumns` refuses to read it.
+
+    Parameters
+    ----------
+    name
+        As the type would be called.
+    why
+        What is wrong with it, and what to do, as an error says it after the field's path.
+    """
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (unknown)"
+
+    def error(self, path: str) -> InvalidMetadataError:
+        """Return the error of reading the field at a path."""
+        return InvalidMetadataError(self.why, field_path=path, spec="Schema.fbs")
+
+
+def unknown_below(fields: tuple[t.Field, ...]) -> Iterator[tuple[str, UnknownType]]:
+    """Yield the path and type of each field that has an `UnknownType`, among fields and all below them."""
+    for path, below in walk_fields(fields):
+        type_ = below.type.value if isinstance(below.type, t.Dictionary) else below.type
+        if isinstance(type_, UnknownType):
+            yield path, type_
+
+
+def _unknown(discriminant: int, view: reader.TableView, error: ValueError) -> UnknownType:
+    """Return the type for a table of fixed width that has no type."""
+    name = f"unknown {TYPES[discriminant].table.name.lower()}"
+    if discriminant == Type.Int:
+        name = f"{'' if view.scalar('is_signed') else 'u'}int{view.scalar('bitWidth')}"
+    if name in _OF_POLARS:
+        return UnknownType(
+            name,
+            f"{name} is a type of polars that Arrow lacks: write the column with cast(pl.String) in polars, "
+            "or read the others with columns",
+        )
+    return UnknownType(name, f"{error}; the other columns can be read with columns")
+
+
+_OF_POLARS: Final = ("int128", "uint128")
 
 
 def _only(children: Children) -> t.Field:
@@ -207,6 +261,11 @@ DISCRIMINANTS: Final[Mapping[type[t.DataType], int]] = {
 }
 """The discriminant by type class; a `Dictionary` is written as its value type."""
 
+_FIXED_WIDTH: Final = frozenset(
+    discriminant for type_, discriminant in DISCRIMINANTS.items() if LAYOUTS[type_].family is Family.FIXED_WIDTH
+)
+"""Discriminants of the types that have a validity and data, whatever their tables say."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchemaHeader:
@@ -223,6 +282,8 @@ class SchemaMessage:
     dictionary_ids: tuple[int, ...]
     plain: PlainFields | None = field(default=None, compare=False)
     """The fields, if there are many and most are plain: those of `schema` are then made when they are asked for."""
+    has_unknown: bool = False
+    """Whether a field, or one below it, may have an `UnknownType`."""
 
 
 class _Decoding:
@@ -232,6 +293,7 @@ class _Decoding:
         self.limits = limits
         self.fields = 0
         self.dictionary_ids: list[int] = []
+        self.has_unknown = False
 
     def counted_field(self, view: reader.TableView) -> t.Field:
         """Decode a field of the schema that is counted already, but for those below it."""
@@ -251,11 +313,8 @@ class _Decoding:
         if encoding is not None:
             self.dictionary_ids.append(int(encoding.scalar("id")))
         children = tuple(self.field(child, path, depth + 1) for child in view.tables("children"))
-        discriminant, type_view = view.union("type")
-        if type_view is None:
-            raise InvalidMetadataError(expected="a type", found="none", field_path=path, spec="Schema.fbs, Field.type")
         try:
-            type_ = TYPES[discriminant].decode(type_view, children)
+            type_ = self._type(view, children)
             if len(type_.children) != len(children):
                 raise ValueError(f"expected no child fields of {type_}, found {len(children)}")
             if encoding is not None:
@@ -268,6 +327,30 @@ class _Decoding:
         except ValueError as error:
             raise InvalidMetadataError(str(error), field_path=path, spec="Schema.fbs") from error
         return t.Field(name, type_, bool(view.scalar("nullable")), decode_custom_metadata(view))
+
+    def _type(self, view: reader.TableView, children: Children) -> t.DataType:
+        try:
+            discriminant, type_view = view.union("type")
+        except InvalidMetadataError as error:
+            if (number := view.discriminant("type")) in TYPES:
+                raise
+            raise InvalidMetadataError(
+                f"this release does not know type {number}, nor how many buffers it has, so none of the columns can be "
+                "found: write the file without this one",
+                byte_offset=error.byte_offset,
+                spec="Schema.fbs, Field.type",
+            ) from error
+        if type_view is None:
+            raise InvalidMetadataError(expected="a type", found="none", spec="Schema.fbs, Field.type")
+        try:
+            return TYPES[discriminant].decode(type_view, children)
+        except InvalidMetadataError:  # the table itself is broken
+            raise
+        except ValueError as error:
+            if children or discriminant not in _FIXED_WIDTH:
+                raise
+            self.has_unknown = True
+            return _unknown(discriminant, type_view, error)
 
 
 def _decode_encoding(encoding: reader.TableView, value: t.DataType) -> t.Dictionary:
@@ -303,11 +386,11 @@ def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
     plain = plain_fields(view, limits, _decode_leaf, decoding.counted_field)
     if plain is not None:
         schema = Schema.late(len(plain), plain.fields, decode_custom_metadata(view), Endianness(endianness))
-        return SchemaMessage(schema, tuple(decoding.dictionary_ids), plain)
+        return SchemaMessage(schema, tuple(decoding.dictionary_ids), plain, decoding.has_unknown)
     decoding = _Decoding(limits)
     fields = tuple(decoding.field(field, "", 1) for field in view.tables("fields"))
     schema = Schema(fields, decode_custom_metadata(view), Endianness(endianness))
-    return SchemaMessage(schema, tuple(decoding.dictionary_ids))
+    return SchemaMessage(schema, tuple(decoding.dictionary_ids), has_unknown=decoding.has_unknown)
 
 
 def _decode_leaf(discriminant: int, view: reader.TableView) -> t.DataType:

@@ -147,7 +147,14 @@ def file_schemas(options: ReadOptions) -> list[Schema]:
 
 
 def _outlines(options: ReadOptions) -> Outlines:
-    return Outlines(OutlineOptions(recover=options.recover, storage=options.opened_storage, tensors=options.tensors))
+    return Outlines(
+        OutlineOptions(
+            columns=options.columns,
+            recover=options.recover,
+            storage=options.opened_storage,
+            tensors=options.tensors,
+        )
+    )
 
 
 def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: ReadOptions) -> s.StructType:

@@ -24,6 +24,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.ipc.metadata.schema import UnknownType
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns, variant_columns
@@ -132,6 +133,8 @@ def spark_type(field: t.Field, options: ReadOptions, path: str) -> s.DataType:
     spatial = spatial_column_of(field, options, path)
     if spatial is not None:
         return spatial.spark_type
+    if isinstance(field.type, UnknownType):
+        raise field.type.error(path)
     return MAPPINGS[type(field.type)].spark_type(field, options, path)
 
 

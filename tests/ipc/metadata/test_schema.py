@@ -60,11 +60,11 @@ REFUSED = [
     ("a list without a child", field_of({"type": (tables.LIST, {})}), InvalidMetadataError, "f: expected one child field, found 0"),
     ("runs without values", field_of({"type": (tables.RUN_END_ENCODED, {}), "children": [INT]}), InvalidMetadataError, "f: expected two child fields, found 1"),
     ("a child of an int", field_of({**INT, "children": [INT]}), InvalidMetadataError, "f: expected no child fields of int8, found 1"),
-    ("a width of no int", field_of({"type": (tables.INT, {"bitWidth": 9})}), InvalidMetadataError, "f: "),
+    ("a child of a width of no int", field_of({"type": (tables.INT, {"bitWidth": 9}), "children": [INT]}), InvalidMetadataError, "f: .*found 9"),
+    ("an index of no width", field_of({**INT, "dictionary": {"id": 7, "indexType": {"bitWidth": 9}}}), InvalidMetadataError, "f: .*found 9"),
     ("a kind of dictionaries", field_of({**INT, "dictionary": {"id": 7, "dictionaryKind": 1}}), UnsupportedError, "dictionary kind 1"),
     ("a feature", field_of(INT, features=[8]), UnsupportedError, "feature 8; this release knows DICTIONARY_REPLACEMENT"),
     ("a byte order", field_of(INT, endianness=2), InvalidMetadataError, "endianness of 0 or 1.*found 2"),
-    ("an interval", field_of({"type": (tables.INTERVAL, {"unit": 3})}), InvalidMetadataError, "f: expected an interval unit of 0 to 2, found 3"),
     ("a union", field_of({"type": (tables.UNION, {"mode": 2})}), InvalidMetadataError, "f: expected a union mode of 0 .*found 2"),
 ]  # fmt: skip
 
@@ -73,6 +73,20 @@ REFUSED = [
 def test_what_the_format_does_not_have_is_refused(values, error, says):
     with pytest.raises(error, match=says):
         decoded(values)
+
+
+def test_a_number_of_no_type_is_refused_with_its_field():
+    values = memoryview(bytearray(builder.build(tables.SCHEMA, field_of(INT))))
+    (view,) = reader.root(values, tables.SCHEMA).tables("fields")
+    assert tables.Type.Int == view.discriminant("type")
+    for at in range(len(values)):
+        if values[at] == tables.Type.Int:
+            values[at] = 99
+            if view.discriminant("type") == 99:
+                break
+            values[at] = tables.Type.Int
+    with pytest.raises(InvalidMetadataError, match="field f: this release does not know type 99, nor how many buffers"):
+        decode_schema(reader.root(values, tables.SCHEMA), Limits())
 
 
 @pytest.mark.parametrize(("budget", "enough"), [("max_columns", 4), ("max_depth", 2)])

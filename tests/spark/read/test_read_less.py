@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import pathlib
 import random
+import re
 
 import arrow_files
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from statistics_cases import write_described
 
-from spark_arrow_ipc import ipc
+from spark_arrow_ipc import count, ipc
 
 
 def read(spark, path, schema=None, **options):
@@ -302,3 +303,25 @@ def test_random_predicates_on_a_partitioned_lake(spark, lake):
     expected = {w: (counts[f"c{i}"], counts[f"s{i}"]) for i, w in enumerate(wheres)}
     found = {w: read(spark, lake, where=w).selectExpr("count(*)", "coalesce(sum(id), 0)").first()[:] for w in wheres}
     assert json.dumps(expected) == json.dumps(found)
+
+
+def test_other_columns_are_read_beside_an_int128_of_polars(spark, tmp_path):
+    pl = pytest.importorskip("polars")
+    path = tmp_path / "a.arrow"
+    big = pl.Series([2**100, None], dtype=pl.Int128)
+    pl.DataFrame({"id": [1, 2], "big": big, "st": pl.DataFrame({"x": [3, 4], "y": big}).to_struct()}).write_ipc(path)
+    expected = [((3,), 1), ((4,), 2)]
+    assert expected == read(spark, path, "st struct<x: bigint>, id bigint").collect()
+    assert expected == read(spark, path, columns="st.x,id").collect()
+    assert [(2,)] == read(spark, tmp_path, columns="id", where="id > 1", mergeSchema=True).collect()
+    assert 2 == count(spark, str(path))
+    asks = [
+        {},
+        {"columns": "id,big"},
+        {"columns": "st"},
+        {"columns": "id", "where": "big = 1"},
+        {"schema": "big string"},
+    ]
+    for options in asks:
+        error = raised(lambda given=options: read(spark, path, **given).collect())
+        assert re.search(r"field (big|st\.y): int128 is a type of polars that Arrow lacks: .*cast\(", error), options
