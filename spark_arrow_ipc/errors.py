@@ -41,7 +41,10 @@ error is `printable`, whatever names and values of a file are in it; its fields 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import accumulate
 from types import TracebackType
 
 __all__ = [
@@ -369,3 +372,41 @@ def cut_repr(value: object, most: int = _SHOWN) -> str:
 def unfit(wanted: str, type_: object, value: object) -> str:
     """Return the message ``expected <wanted> for <type>, found <value>``; a long value is cut."""
     return f"expected {wanted} for {type_}, found {cut_repr(value)}"
+
+
+_LISTED = 100
+"""Characters of names that an error lists: it is read on one screen, also for a table of 1,000 columns."""
+
+_SEARCHED = 2_000
+"""Names that are compared with an absent one, each in about 0.1 ms."""
+
+_COMPARED = 50
+"""Characters of a name that are compared."""
+
+
+def absent_name(name: str, names: Sequence[str], above: str | None = None) -> str:
+    """Return the message for a name that is not there: with the names that are like it, or with the first ones.
+
+    Parameters
+    ----------
+    name, names
+        The absent name, and those that are there.
+    above
+        Path of the struct whose fields they are; None for columns.
+    """
+    import difflib  # only for errors, so that workers start without it
+
+    what, place = ("column", "") if above is None else ("field", f" in {above}")
+    known = {one[:_COMPARED].lower(): one for one in reversed(names[:_SEARCHED])}
+    near = difflib.get_close_matches(name[:_COMPARED].lower(), known)
+    shown = listed([cut_repr(one) for one in (map(known.get, near) if near else names)])
+    hint = f"did you mean {shown}" if near else f"the {what}s are {shown}"
+    return f"there is no {what} {cut_repr(name)}{place}; {hint}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return the first of some texts for an error, and how many there are more."""
+    fitting = bisect_right(list(accumulate(map(len, texts))), _LISTED)
+    shown = texts[: max(1, fitting)]
+    rest = len(texts) - len(shown)
+    return (", ".join(shown) or "none") + (f" and {rest:,} more" if rest else "")

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import ColumnNotFoundError, cut_repr
+from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, listed
 
 ColumnPath: TypeAlias = int | str | tuple[int | str, ...]
 """A column by position or name, or a path into structs."""
@@ -290,7 +290,9 @@ def _resolve(
         try:
             position = find(fields, step, positions, above)
         except ColumnNotFoundError as error:
-            _add_hint(error, fields, steps[level:])
+            dotted = _dotted(fields, steps[level:])
+            if dotted is not None:
+                error.message = f"a name with a dot stands in backticks: {_quoted(dotted)}"
             raise
         if position is None:
             return None
@@ -299,13 +301,11 @@ def _resolve(
     return positions
 
 
-def _add_hint(error: ColumnNotFoundError, fields: Sequence[t.Field], steps: Sequence[int | str]) -> None:
-    """Add a hint to the error for an absent name, with a hint where a name with dots was meant."""
-    for end in range(len(steps), 1, -1):
-        if ".".join(map(str, steps[:end])) in {field.name for field in fields}:
-            quoted = ".".join(map(str, steps[:end])).replace("`", "``")
-            error.message = f"{error.message} (a name with a dot stands in backticks: `{quoted[:_LONGEST_NAME]}`)"
-            break
+def _dotted(fields: Sequence[t.Field], steps: Sequence[int | str]) -> str | None:
+    """Return the name with dots that was meant by the steps of a path, if there is one."""
+    names = {field.name.casefold(): field.name for field in fields}
+    meant = (names.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
+    return next((name for name in meant if name is not None), None)
 
 
 class _AnyCase:
@@ -344,11 +344,6 @@ class _Exact:
         return Schema(tuple(fields)).position(step) if position is None else position
 
 
-_NAMES_SHOWN = 20
-_LONGEST_NAME = 200
-"""Characters of a name that an error shows."""
-
-
 class _Names:
     """The positions of names, looked up in any case."""
 
@@ -364,12 +359,9 @@ class _Names:
         """Return the position of a name, or None if absent; `above` is the path of the struct, for errors."""
         positions = self._exact.get(name) or self._folded.get(name.casefold(), [])
         if len(positions) > 1:
-            likely = ", ".join(f"#{i} {self._names[i]!r}" for i in positions)
+            likely = listed([f"#{i} {cut_repr(self._names[i])}" for i in positions])
             way = "choose by position with the option columns" if above is None else "read the struct as a whole"
-            raise ColumnNotFoundError(
-                f"the name {cut_repr(name, _LONGEST_NAME)} may stand for {likely}; {way}",
-                field_path=_place(name, above),
-            )
+            raise ColumnNotFoundError(f"the name {cut_repr(_place(name, above))} may stand for {likely}; {way}")
         return positions[0] if positions else None
 
     def position(self, name: str, above: str | None) -> int:
@@ -377,13 +369,7 @@ class _Names:
         position = self.find(name, above)
         if position is not None:
             return position
-        what = "column" if above is None else "field"
-        more = ", ..." if len(self._names) > _NAMES_SHOWN else ""
-        shown = ", ".join(map(repr, self._names[:_NAMES_SHOWN])) + more
-        raise ColumnNotFoundError(
-            f"there is no {what} {cut_repr(name, _LONGEST_NAME)} in the file; it has {shown or 'none'}",
-            field_path=_place(name, above),
-        )
+        raise ColumnNotFoundError(absent_name(name, self._names, above))
 
 
 def _place(name: str, above: str | None) -> str:

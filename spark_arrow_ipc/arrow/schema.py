@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from spark_arrow_ipc.arrow.types import AnyPairs, CustomMetadata, Field, Struct, pairs
-from spark_arrow_ipc.errors import ColumnNotFoundError
+from spark_arrow_ipc.errors import ColumnNotFoundError, absent_name, cut_repr, listed
 
 
 class Endianness(IntEnum):
@@ -131,11 +131,11 @@ class Schema(_MadeLate):
         if len(positions) == 1:
             return positions[0]
         if positions:
-            numbers = ", ".join(f"#{i}" for i in positions)
             raise ColumnNotFoundError(
-                f"the name {column!r} stands for {len(positions)} columns; address one of them by position: {numbers}"
+                f"the name {cut_repr(column)} stands for {len(positions)} columns; address one of them by position: "
+                f"{listed([f'#{i}' for i in positions])}"
             )
-        raise ColumnNotFoundError(f"there is no column {column!r}; the columns are {_some(self.names)}")
+        raise ColumnNotFoundError(absent_name(column, self.names))
 
     def field(self, column: int | str) -> Field:
         """Return the field of a column given by position or name."""
@@ -148,8 +148,3 @@ class Schema(_MadeLate):
         from spark_arrow_ipc.arrow import notebook_html  # notebooks alone need it
 
         return notebook_html.schema_html(self.fields, self.custom_metadata)
-
-
-def _some(names: tuple[str, ...], most: int = 20) -> str:
-    shown = ", ".join(map(repr, names[:most])) or "none"
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

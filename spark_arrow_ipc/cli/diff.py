@@ -37,7 +37,7 @@ from spark_arrow_ipc.cli.shared.rows import (
     one_table,
 )
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument
-from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
 
 __all__ = ["add_arguments", "run"]
 
@@ -204,7 +204,8 @@ def _aligned(found: _Difference, a: Table, b: Table) -> Iterator[tuple[RecordBat
 
 
 def _by_key(found: _Difference, a: Table, b: Table, common: _Common, arguments: argparse.Namespace) -> None:
-    keys = [[position for (position,) in resolve_exactly(table.schema.fields, arguments.key)] for table in (a, b)]
+    with error_context(asked_by="--key"):
+        keys = [[position for (position,) in resolve_exactly(table.schema.fields, arguments.key)] for table in (a, b)]
     for i, j in zip(*keys, strict=True):
         if a.schema.fields[i].type != b.schema.fields[j].type:
             raise SchemaMismatchError(

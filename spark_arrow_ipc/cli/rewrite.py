@@ -24,6 +24,7 @@ from spark_arrow_ipc.cli.shared.rows import (
 )
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.statistics.writer import StatisticsWriter, create_with_statistics
+from spark_arrow_ipc.errors import error_context
 
 __all__ = ["add_arguments", "run"]
 
@@ -104,7 +105,8 @@ def _arranged(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBat
 def _sorted(
     arguments: argparse.Namespace, table: Table, names: Sequence[int | str], rows: int
 ) -> Iterator[RecordBatch]:
-    columns = [position for (position,) in resolve_exactly(table.schema.fields, names)]
+    with error_context(asked_by="--sort-by"):
+        columns = [position for (position,) in resolve_exactly(table.schema.fields, names)]
     held = list(table.batches)
     if held:
         yield from sort_batches(held, columns, descending=arguments.descending, rows=rows)

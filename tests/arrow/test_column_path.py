@@ -94,13 +94,13 @@ def test_a_path_is_resolved_in_any_case(path, positions):
 
 
 NOT_RESOLVED = [
-    ("no such name", SCHEMA, "z", "field z: there is no column 'z' in the file; it has 'a', 'B', 'p', 'c', 'C'"),
-    ("no such field", SCHEMA, ("P", "z"), "field p.z: there is no field 'z' in the file; it has 'q', 'l'"),
-    ("a name of no column", Schema(()), "z", "field z: there is no column 'z' in the file; it has none"),
+    ("no such name", SCHEMA, "z", "there is no column 'z'; the columns are 'a', 'B', 'p', 'c', 'C'"),
+    ("no such field", SCHEMA, ("P", "z"), "there is no field 'z' in p; the fields are 'q', 'l'"),
+    ("a name of no column", Schema(()), "z", "there is no column 'z'; the columns are none"),
     ("two names but for case", Schema.of([t.field("ab", t.int8), t.field("aB", t.int8)]), "AB",
-     "field AB: the name 'AB' may stand for #0 'ab', #1 'aB'; choose by position with the option columns"),
-    ("a name of two columns", TWICE, "a", "field a: the name 'a' may stand for #0 'a', #1 'a'; choose by position"),
-    ("a name of two fields", TWICE, ("s", "x"), "field s.x: the name 'x' may stand for #0 'x', #1 'x'; read the struct as a whole"),
+     "the name 'AB' may stand for #0 'ab', #1 'aB'; choose by position with the option columns"),
+    ("a name of two columns", TWICE, "a", "the name 'a' may stand for #0 'a', #1 'a'; choose by position"),
+    ("a name of two fields", TWICE, ("s", "x"), "the name 's.x' may stand for #0 'x', #1 'x'; read the struct as a whole"),
     ("no such position", SCHEMA, 5, "expected a column position below 5, found #5"),
     ("a negative position", SCHEMA, -1, "expected a column position below 5, found #-1"),
     ("no struct", SCHEMA, ("A", "x"), "expected a to be a struct, so that 'x' can be one of its fields, found int64"),
@@ -113,6 +113,27 @@ def test_a_path_that_is_not_resolved_says_why(schema, path, words):
     with pytest.raises(ColumnNotFoundError) as caught:
         resolve(schema.fields, path)
     assert str(caught.value).startswith(words)
+
+
+WIDE = Schema.of(t.field(f"a_rather_long_name_of_a_column_{i:04}", t.int8) for i in range(1000))
+HUGE = Schema.of([t.field("x" * 1_000_000, t.int8), *WIDE.fields])
+ABSENT = [
+    ("one that is like it", SCHEMA, "bb", "did you mean 'B'"),
+    ("a field that is like it", SCHEMA, ("p", "qq"), "did you mean 'q'"),
+    ("several that are like it", WIDE, "a_rather_long_name_of_a_column_12", "did you mean 'a_rather_long_name_of_a_column_"),
+    ("none of many", WIDE, "zzz", "the columns are 'a_rather_long_name_of_a_column_0000', 'a_rather_long_name_of_a_column_0001' and 998 more"),
+    ("a long one", WIDE, "z" * 1_000_000, "and 998 more"),
+    ("a long one of long ones", HUGE, "x" * 999_999, "did you mean 'xxxx"),
+    ("many of one name", Schema(tuple(t.field("a", t.int8) for _ in range(10_000))), "a", "may stand for #0 'a', #1 'a'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "path", "words"), [c[1:] for c in ABSENT], ids=[c[0] for c in ABSENT])
+def test_the_error_for_an_absent_name_is_short_and_has_those_that_are_like_it(schema, path, words):
+    with pytest.raises(ColumnNotFoundError) as caught:
+        resolve(schema.fields, path)
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < 300
 
 
 def test_the_type_of_what_is_no_struct_is_named_as_the_caller_does():
@@ -231,6 +252,7 @@ DOTTED = [
     ("a.b", ("a.b", "c"), "`a.b`"),
     ("a.b.c", ("a.b.c", "a.b"), "`a.b.c`"),
     ("s.x.y", ("a", "s"), "`x.y`"),
+    ("A.b", ("a.B", "c"), "`a.B`"),
 ]
 
 
@@ -239,5 +261,5 @@ def test_a_name_with_a_dot_is_told_from_a_field(asked, names, hint):
     """``columns=a.b`` of a file whose column is called so."""
     inner = t.Struct((t.field("x.y", t.int32),))
     fields = [t.field(name, inner if name == "s" else t.int32) for name in names]
-    with pytest.raises(ColumnNotFoundError, match=re.escape(f"(a name with a dot stands in backticks: {hint})")):
+    with pytest.raises(ColumnNotFoundError, match=re.escape(f"a name with a dot stands in backticks: {hint}")):
         resolve(fields, parse_paths(asked)[0])

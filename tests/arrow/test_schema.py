@@ -36,7 +36,7 @@ def test_a_column_that_is_not_there_is_an_error(column, words):
 
 def test_a_long_list_of_columns_is_cut():
     wide = Schema.of(Field(f"c{i}", t.int8) for i in range(30))
-    with pytest.raises(ColumnNotFoundError, match="'c19' and 10 more"):
+    with pytest.raises(ColumnNotFoundError, match="'c21' and 8 more"):
         wide.position("x")
 
 

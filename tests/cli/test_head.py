@@ -74,6 +74,33 @@ def test_a_predicate_that_is_none_is_one_sentence(capsys, lake):
     assert 1 == len(capsys.readouterr().err.splitlines())
 
 
+ABSENT = [
+    (["cat", "--columns", "nane"], "--columns: there is no column 'nane'; did you mean 'name'"),
+    (["cat", "--where", "nane = 'x'"], "the option where: there is no column 'nane'; did you mean 'name'"),
+    (["cat", "--where", "nested.xx = 1"], "the option where: there is no field 'xx' in nested; did you mean 'x'"),
+    (["rewrite", "--sort-by", "nane"], "--sort-by: there is no column 'nane'; did you mean 'name'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), ABSENT, ids=[" ".join(case[0]) for case in ABSENT])
+def test_an_absent_column_is_one_sentence_that_says_who_asks_for_it(capsys, lake, tmp_path, arguments, words):
+    command, *options = arguments
+    target = [str(tmp_path / "new.arrow")] if command == "rewrite" else []
+    assert 1 == main([command, *options, lake, *target])
+    err = capsys.readouterr().err
+    assert words in err
+    assert 1 == len(err.splitlines())
+
+
+def test_a_predicate_enters_a_union(capsys, tmp_path):
+    values = pa.UnionArray.from_sparse(
+        pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["x", "y"])], ["i", "s"]
+    )
+    with pa.ipc.new_file(str(tmp_path / "u.arrow"), pa.schema({"a": pa.int64(), "u": values.type})) as writer:
+        writer.write_table(pa.table({"a": [1, 2], "u": values}))
+    assert [2] == numbers(capsys, "cat", "--where", "u.s = 'y'", str(tmp_path / "u.arrow"))
+
+
 @pytest.mark.parametrize(("predicate", "expected"), [("a = 2005", 2), ("a = 7", 1)], ids=["one row", "none"])
 def test_files_without_a_match_print_no_names(capsys, lake, predicate, expected):
     assert 0 == main(["cat", "--columns", "a", "--where", predicate, lake])

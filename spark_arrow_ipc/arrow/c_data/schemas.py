@@ -27,7 +27,14 @@ from spark_arrow_ipc.arrow.c_data.structs import (
     pointers,
     read_schema,
 )
-from spark_arrow_ipc.errors import InvalidMetadataError, SchemaMismatchError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import (
+    InvalidMetadataError,
+    SchemaMismatchError,
+    UnsupportedError,
+    cut_repr,
+    error_context,
+    listed,
+)
 
 __all__ = [
     "check_requested",
@@ -345,9 +352,7 @@ def check_requested(fields: Iterable[t.Field], requested: object | None) -> None
     names = [field.name for field in fields]
     found = [field.name for field in wanted.type.children]
     if names != found:
-        raise SchemaMismatchError(expected=f"a requested schema of the columns {_some(names)}", found=_some(found))
-
-
-def _some(names: list[str], most: int = 20) -> str:
-    shown = ", ".join(map(repr, names[:most])) or "none"
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+        raise SchemaMismatchError(
+            expected=f"a requested schema of the columns {listed([*map(cut_repr, names)])}",
+            found=listed([*map(cut_repr, found)]),
+        )

@@ -37,7 +37,14 @@ from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoFilesError, SchemaMismatchError, UnsupportedError
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    FileChangedError,
+    NoFilesError,
+    SchemaMismatchError,
+    UnsupportedError,
+    error_context,
+)
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.ipc.projection import known_columns
 from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
@@ -375,7 +382,8 @@ class ChosenColumns:
         of_path = {position: i for i, position in enumerate(all_columns.positions)}
         chosen = list(range(len(fields)))
         if self._columns is not None:
-            chosen = [position for (position,) in resolve_exactly(fields, self._columns)]
+            with error_context(asked_by="--columns"):
+                chosen = [position for (position,) in resolve_exactly(fields, self._columns)]
         self._matching = None if self._where is None else self._where.compile(all_columns.schema)
         needed = (*chosen, *(() if self._matching is None else self._matching.positions))
         read = list(dict.fromkeys(position for position in needed if position not in of_path))

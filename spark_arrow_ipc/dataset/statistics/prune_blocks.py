@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import fields_along, resolve
+from spark_arrow_ipc.arrow.column_path import fields_along, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
 from spark_arrow_ipc.dataset.predicate.coercion import rescaled
@@ -107,10 +107,12 @@ def _unknown(_: int) -> Summary:
 def _path_in(schema: Schema, path: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the names of a column in the case of the file, or None if the file has no such column."""
     try:
-        positions = resolve(schema.fields, path)
-    except ColumnNotFoundError:
+        positions = resolve_all(schema.fields, [path], skips_absent=True)
+    except ColumnNotFoundError:  # the name stands for several
         return None
-    return tuple(field.name for field in fields_along(schema.fields, positions))
+    if not positions or len(positions[0]) < len(path):
+        return None
+    return tuple(field.name for field in fields_along(schema.fields, positions[0]))
 
 
 def _summaries(

@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.column_path import find_columns
-from spark_arrow_ipc.errors import AggregateError, OptionError
+from spark_arrow_ipc.errors import AggregateError, OptionError, error_context
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 
@@ -229,7 +229,8 @@ def _position(schema: s.StructType, name: str, sparks: str) -> int:
     (position,) = find_columns(schema.names, [name], absent=-1)
     if position < 0 and "." in name:
         raise AggregateError(f"{name} is a field of a struct, and columns alone are aggregated here; {sparks}")
-    return position if position >= 0 else find_columns(schema.names, [name])[0]
+    with error_context(asked_by="aggregate"):
+        return position if position >= 0 else find_columns(schema.names, [name])[0]
 
 
 def _check_type(field: s.StructField, types: tuple[type[s.DataType], ...], what: str, why: str, sparks: str) -> None:

@@ -77,7 +77,7 @@ class OutputCheck:
         except ArrowIpcError as error:
             if error.message is not None:
                 # conform speaks of files.
-                words = error.message.replace("the file's ", "the function's ").replace("in the file;", "in its batch;")
+                words = error.message.replace("the file's ", "the function's ")
                 error.message = f"{words} (batch {self._number} of the function {self._name})"
             raise
 

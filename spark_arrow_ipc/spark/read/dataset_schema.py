@@ -15,7 +15,7 @@ from typing import Final
 
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
+from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema
 from spark_arrow_ipc.errors import error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
-from spark_arrow_ipc.spark.read.projection import in_order, partition_position, select_referenced
+from spark_arrow_ipc.spark.read.projection import COLUMNS, in_order, partition_position, select_referenced
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
@@ -209,7 +209,8 @@ def schema_for_spark(
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
     else:
         # Positions are those of the newest file.
-        whole = _chosen(options.columns, own, of_paths, schemas[0][1], partitioning)
+        with error_context(asked_by=COLUMNS):
+            whole = _chosen(options.columns, own, of_paths, schemas[0][1], partitioning)
     if not options.metadata_columns:
         return whole
     check_clash(whole.names)
@@ -257,6 +258,8 @@ def _chosen(
         else:
             head, *path_below = map(str, reference) if isinstance(reference, tuple) else (reference,)
             path = tuple(path_below)
+            if find_columns(own.names, [head], absent=-1) == [-1]:
+                resolve_all(whole.fields, [reference])  # no file has it: the error names the columns of one
             field = own.fields[find_columns(own.names, [head])[0]]
         chosen.setdefault(field.name, field)
         below.setdefault(field.name, []).append(path)

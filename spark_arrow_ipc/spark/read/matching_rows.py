@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.column_path import resolve
+from spark_arrow_ipc.arrow.column_path import resolve_all
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate import expressions as p
@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.predicate.conjuncts import explained
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import OptionError, error_context
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -71,7 +71,8 @@ class MatchingRows:
             predicate = parse(sql)
         except OptionError as error:
             raise explained(error, sql, parse) from error.__cause__
-        paths = [resolve(schema.fields, column.path) for column in p.columns(predicate)]
+        with error_context(asked_by=p.WHERE):
+            paths = resolve_all(schema.fields, [column.path for column in p.columns(predicate)])
         positions = tuple(dict.fromkeys(path[0] for path in paths))
         named = Schema(tuple(schema.fields[i] for i in positions), schema.custom_metadata)
         options = ReadOptions()

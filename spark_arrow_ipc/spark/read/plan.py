@@ -16,7 +16,7 @@ The splits are computed from the outlines.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
@@ -117,10 +118,7 @@ def plan_files(
 
         where = Where.parse(options.where, own)
         outlines = Outlines(_outline_options(own, where.missing, partitioning, options))
-        extra: Sequence[s.StructField] = ()
-        if where.missing:
-            of_missing = replace(options, columns=where.missing, metadata_columns=False)
-            extra = dataset_schema(inferred(), outlines, of_missing).fields
+        extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
         selection = where.bind(own, extra, options.time_zone)
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     check_no_foreign_files(partitioning.files, outlines, options.error_policy)
@@ -176,7 +174,7 @@ def _columns(
 ) -> SelectColumns:
     """Return the columns that a task reads, by name: types are not known yet."""
     asked = select_asked(options.column_paths, own, partitioning.fields, skips_absent=options.fills_missing)
-    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing)
+    others = select_referenced(missing, partitioning.fields, skips_absent=options.fills_missing, asked_by=WHERE)
 
     def select(schema: Schema) -> list[ColumnPath]:
         return [*asked(schema), *others(schema)]

@@ -15,10 +15,14 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 
 SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 """Callback from a file's schema to the columns to read, for `ipc.open`."""
+
+COLUMNS = "the option columns"
+SCHEMA = "the schema of the read"
+"""What asks for columns, as errors call it (`ArrowIpcError.asked_by`)."""
 
 
 def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) -> int | None:
@@ -77,6 +81,7 @@ def select_referenced(
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
+    asked_by: str = COLUMNS,
 ) -> SelectColumns:
     """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file.
 
@@ -90,11 +95,14 @@ def select_referenced(
         Columns that are not in the files.
     skips_absent
         Whether to skip columns that a file does not have.
+    asked_by
+        What asks for the columns, for errors.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        return list(resolve_all(schema.fields, own, skips_absent=skips_absent))
+        with error_context(asked_by=asked_by):
+            return list(resolve_all(schema.fields, own, skips_absent=skips_absent))
 
     return select
 
@@ -122,7 +130,8 @@ def select_asked(
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        return list(_below(t.Struct(schema.fields), s.StructType(own), None, skips_absent=skips_absent))
+        with error_context(asked_by=SCHEMA):
+            return list(_below(t.Struct(schema.fields), s.StructType(own), None, skips_absent=skips_absent))
 
     return select
 

@@ -39,7 +39,7 @@ from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_filter, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
@@ -119,10 +119,7 @@ class RowSelection:
         """
         assert options.where is not None
         where = Where.parse(options.where, asked)
-        extra: Sequence[s.StructField] = ()
-        if where.missing:
-            extra = read_missing(replace(options, columns=where.missing, metadata_columns=False)).fields
-        return where.bind(asked, extra, options.time_zone)
+        return where.bind(asked, where.missing_fields(options, read_missing), options.time_zone)
 
     def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
         """Compile the filter of rows.
@@ -221,6 +218,25 @@ class Where:
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
         return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, noted)
+
+    def missing_fields(
+        self, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
+    ) -> Sequence[s.StructField]:
+        """Return the columns of `missing` in the types of the files; parameters as for `RowSelection.of`.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A column does not exist.
+        """
+        if not self.missing:
+            return ()
+        try:
+            found = read_missing(replace(options, columns=self.missing, metadata_columns=False))
+        except ColumnNotFoundError as error:
+            error.asked_by = p.WHERE  # which is read as the option columns
+            raise
+        return tuple(found.fields)
 
     def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
         """Bind the predicate to the types of its columns.

@@ -28,7 +28,7 @@ from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
 from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
-from spark_arrow_ipc.errors import OptionError, UnsupportedError
+from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
 from spark_arrow_ipc.spark.options.enums import DictionaryColumns, Vectors
@@ -132,7 +132,8 @@ class WritePlan:
             The type of a column has no order.
         """
         fields = self.columns.schema.fields
-        positions = tuple(find_columns([field.name for field in fields], names))
+        with error_context(asked_by="sort_by"):
+            positions = tuple(find_columns([field.name for field in fields], names))
         for column in (fields[i] for i in positions):
             type_ = self.collated.get(column.name, str(column.type))
             if column.name in self.collated or not has_order(column.type):
@@ -226,7 +227,8 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     sink = _sink_options(options, fields)
     plan = WritePlan(schema, columns, sink, partition, collated=collated)
     # Raises for unknown names in the option statistics, before any task runs.
-    StatisticsCollector(plan.file_schema, sink.statistics)
+    with error_context(asked_by="the option statistics"):
+        StatisticsCollector(plan.file_schema, sink.statistics)
     return plan
 
 
@@ -250,7 +252,8 @@ def _positions(schema: Schema, paths: Sequence[ColumnPath], option: str) -> tupl
                 expected=f"whole columns in {option}", found=f"{path_string(path)}, the field of a struct"
             )
         if isinstance(path, str):
-            positions += find_columns(schema.names, [path])
+            with error_context(asked_by=f"the option {option}"):
+                positions += find_columns(schema.names, [path])
         elif path < len(schema):
             positions.append(path)
         else:

@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
-from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME, TYPE_KEY
 from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
@@ -214,7 +214,8 @@ def _position(schema: s.StructType, path: ColumnPath) -> int:
             raise OptionError(expected=f"positions below {len(schema.fields)} in tensorColumns", found=f"#{path}")
         return path
     assert isinstance(path, str), "the parser takes whole columns only"
-    return find_columns(schema.names, [path])[0]
+    with error_context(asked_by="the option tensorColumns"):
+        return find_columns(schema.names, [path])[0]
 
 
 def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) -> TensorTarget:

@@ -282,3 +282,47 @@ def test_fields_of_a_union_come_in_the_order_of_the_option(tmp_path):
     assert [{"y": None, "x": 1}, {"y": {"x": 2}, "x": None}] == batch.column("v").to_pylist()
     with pytest.raises(OptionError, match="names v more than once, or a field of it beside it"):
         reader_of(tmp_path, columns="v.y, v")
+
+
+# (Options and schema, and the sentence of the error after the path.)
+ABSENT = {
+    "columns": ({"columns": "colunm_001"}, None, "the option columns: there is no column 'colunm_001'; did you mean 'column_001'"),
+    "a field of columns": (
+        {"columns": "place.twon"}, None, "the option columns: there is no field 'twon' in place; did you mean 'town'",
+    ),
+    "columns with mergeSchema": (
+        {"columns": "colunm_001", "mergeSchema": "true"}, None, "the option columns: there is no column 'colunm_001'; did you mean 'column_001'",
+    ),
+    "a field of columns with mergeSchema": (
+        {"columns": "place.twon", "mergeSchema": "true"}, None, "the option columns: there is no field 'twon' in place; did you mean 'town'",
+    ),
+    "a name with a dot": ({"columns": "a.b"}, None, "the option columns: a name with a dot stands in backticks: `a.b`"),
+    "where": ({"where": "colunm_001 = 1"}, None, "the option where: there is no column 'colunm_001'; did you mean 'column_001'"),
+    "where and columns": (
+        {"columns": "#0", "where": "colunm_001 = 1"}, None, "the option where: there is no column 'colunm_001'; did you mean 'column_001'",
+    ),
+    "where and a schema": (
+        {"where": "colunm_001 = 1"}, s.StructType().add("column_001", "long"), "the option where: there is no column 'colunm_001'; did you mean 'column_001'",
+    ),
+    "a schema": (
+        {"missingColumns": "error"}, s.StructType().add("colunm_001", "long"), "the schema of the read: there is no column 'colunm_001'; did you mean 'column_001'",
+    ),
+    "a field of a schema": (
+        {"missingColumns": "error"}, s.StructType().add("place", s.StructType().add("twon", "string")),
+        "the schema of the read: there is no field 'twon' in place; did you mean 'town'",
+    ),
+    "nothing like it": ({"columns": "zzz"}, None, "the option columns: there is no column 'zzz'; the columns are 'column_000', 'column_001', "),
+    "a position": ({"columns": "#5000"}, None, "the option columns: expected a column position below 1002, found #5000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_the_error_for_an_absent_column_names_what_asks_for_it_and_is_short(tmp_path, case):
+    options, schema, words = ABSENT[case]
+    columns = {f"column_{i:03}": [i] for i in range(1000)}
+    path = write(tmp_path / "a.arrow", pa.table({**columns, "place": [{"town": "x"}], "a.b": [1]}))
+    with pytest.raises(ColumnNotFoundError) as caught:
+        batches(reader_of(tmp_path, schema, **options))
+    said = str(caught.value).removeprefix(f"{path}: ")
+    assert said.startswith(words)
+    assert len(said) < 200

@@ -47,6 +47,21 @@ def test_partition_columns_are_positions():
     assert (1, 0) == plan(partitionBy="number, word").partition.positions
 
 
+NAMED = {
+    "partitionBy": "nunber",
+    "dictionaryColumns": "nunber",
+    "statistics": "nunber",
+    "tensorColumns": "nunber:3",
+}
+
+
+@pytest.mark.parametrize("option", NAMED)
+def test_the_error_for_an_absent_column_names_the_option_and_what_was_meant(option):
+    with pytest.raises(ColumnNotFoundError) as caught:
+        plan(**{option: NAMED[option]})
+    assert f"the option {option}: there is no column 'nunber'; did you mean 'number'" == str(caught.value)
+
+
 ERRORS = {
     "a column that does not exist": ({"partitionBy": "other"}, ColumnNotFoundError, "other"),
     "a field of a struct": ({"dictionaryColumns": "parts.a"}, OptionError, "whole columns in dictionaryColumns"),
