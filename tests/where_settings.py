@@ -450,6 +450,8 @@ def values_of(conf, key, default):
         return []
     if "'boolean' value" in text or "should be boolean" in text:
         return ["true", "false"]
+    if "TYPE_MISMATCH" in text:  # a number, a time, a size
+        return []
     named = re.search(r"should be one of '?([^']+?)'?(?:[.,] but was|\. SQLSTATE|\.? *$)", text, re.MULTILINE)
     if named:
         return re.split(r", *", named[1])
