@@ -27,7 +27,7 @@ from typing import Final
 
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["OF_COPIES", "POINTS", "VARIABLE", "Failpoint", "hit"]
+__all__ = ["COPY_POINTS", "OF_COPIES", "POINTS", "VARIABLE", "Failpoint", "hit"]
 
 VARIABLE: Final = "ARROWIPC_FAILPOINT"
 
@@ -66,7 +66,14 @@ POINTS: Final[Mapping[str, str]] = {
     "A.withdrawn": "the record that withdraws the job is in the chain",
     "A.removed": "the staging directory is deleted",
 }
-"""Every point, with the state of the write when it is passed."""
+"""Every point of a write, with its state when it is passed."""
+
+COPY_POINTS: Final[Mapping[str, str]] = {
+    "K1.listed": "a data set is copied: the files of one state are listed",
+    "K2.copied": "one of them is staged in the copy (each)",
+    "K3.carried": "the kept records are in the copy",
+}
+"""Every further point of `arrowipc copy`, which commits the copy as a write does."""
 
 OF_COPIES: Final = frozenset({"C4.proven", "C4.sources", "C4.waited", "H.announced"})
 """The points that are passed only where a storage publishes by copies."""
@@ -85,7 +92,7 @@ class Failpoint:
     Parameters
     ----------
     name
-        A key of `POINTS`.
+        A key of `POINTS` or `COPY_POINTS`.
     fault
         "kill", "raise" (an OSError of EIO), "enospc" or "delay".
     nth
@@ -110,10 +117,10 @@ class Failpoint:
             The string has another form, or names no point.
         """
         match = _SYNTAX.fullmatch(string)
-        if match is None or match["name"] not in POINTS:
+        if match is None or match["name"] not in {*POINTS, *COPY_POINTS}:
             raise OptionError(
                 expected=f"{VARIABLE} as NAME:kill, NAME:raise, NAME:enospc or NAME:delay=SECONDS, with @N for the "
-                f"N-th passage, and a name of {', '.join(POINTS)}",
+                f"N-th passage, and a name of {', '.join([*POINTS, *COPY_POINTS])}",
                 found=repr(string),
             )
         return cls(match["name"], match["fault"] or "delay", int(match["nth"] or 1), float(match["delay"] or 0))
