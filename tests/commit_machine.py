@@ -11,16 +11,21 @@ is under way on the storage: it ends after some more calls of anybody, at the la
 
 import json
 import math
+from contextlib import ExitStack
 from dataclasses import replace
+from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log import log, record
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
 from spark_arrow_ipc.dataset.commit_log.log import read_head
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_path
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import append_record, withdraw
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
@@ -34,8 +39,12 @@ from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
 
 ROOT = "memory:/data"
-CALLS = ("status", "list", "open", "read", "put", "put_if_absent", "publish", "delete", "delete_all", "delete_tree")
-
+FOREIGN = "k=1/part-0.arrow"
+"""A name that another program writes again and again."""
+CALLS = (
+    "status", "list", "open", "read", "put", "put_if_absent", "publish", "give_back", "delete", "delete_all",
+    "delete_tree",
+)  # fmt: skip
 
 COPY_SECONDS = 30.0
 """Longest time that a copy takes."""
@@ -66,6 +75,29 @@ class Recorded(MemoryStorage):
         for copy in [copy for copy in self.under_way if ends(copy)]:
             self.under_way.remove(copy)
             self.put(copy[0], copy[1])
+
+    def touch(self):
+        """Give all files of ours other times and versions, as somebody does who copies the directory."""
+        for path, file in list(self._files.items()):
+            if path != join(ROOT, FOREIGN):
+                super().put(path, file.data)
+
+    def has_taken(self):
+        """Return whether a process has moved away what it believed to be an old file of another program."""
+        name = name_of(kept_path("", FOREIGN))
+        return any(name_of(path) == name and STAGING_DIRECTORY in path for path in self._files)
+
+    def copied(self):
+        """Return a copy of all files, with times and versions of its own."""
+        copy = MemoryStorage(renames=self.renames)
+        for path, file in self._files.items():
+            copy.put(path, file.data)
+        return copy
+
+    def clear(self):
+        """Remove everything; copies that nobody waits for are over."""
+        self.end_copies()
+        self._files.clear()
 
     def put_if_absent(self, path, data, *, durable=False):
         made = super().put_if_absent(path, data, durable=durable)
@@ -185,13 +217,22 @@ SHORT = st.integers(1, 25)
 CALL_NUMBERS = SHORT | st.integers(1, 70)
 LOOKS = st.sampled_from([0, 0, 0, 1, 3, 7])
 OVERTAKINGS = st.lists(
-    st.tuples(st.integers(1, 12), st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "three appends"])),
+    st.tuples(
+        st.integers(1, 12),
+        st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "three appends", "touch"]),
+    ),
     min_size=1,
     max_size=4,
 )
 """What others do while a reader lists: after how many of its calls, and what."""
 
 MODES = st.sampled_from([WriteMode.APPEND, WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.DYNAMIC, WriteMode.REWRITE])
+
+
+LIMITS = st.sampled_from(
+    [(1000, 64, 60 * 10**9, 1 << 20)] * 3 + [(1000, 64, 3, 1 << 20), (1000, 64, 60 * 10**9, 0), (3, 2, 0, 0)]
+)
+"""Jobs that a record remembers; records that are kept: how many, how much older than the youngest, and how large."""
 
 
 class CommitMachine(RuleBasedStateMachine):
@@ -215,8 +256,13 @@ class CommitMachine(RuleBasedStateMachine):
         """All states of `truth`, oldest first."""
         self.newest, self.before = None, set()
         """The job of the newest record, and what was committed before it."""
-        self.committed = set()
+        self.chain = None
+        self.committed = []
+        """The jobs of the chain that are committed, oldest first."""
+        self.ever_committed = set()
         self.withdrawn = set()
+        self.remembered = 1000
+        self.patches = ExitStack()
         self.number = 0
         self.records = {}
         self.keeps = False
@@ -228,35 +274,43 @@ class CommitMachine(RuleBasedStateMachine):
     # What is true
 
     def record_was_made(self, seq, data):
-        if seq <= self.head:
-            return  # it fills a hole in the past, and counts for nothing
-        assert seq == self.head + 1, "a record leaves no gap"
-        self.head = seq
         record = json.loads(data)
+        if seq <= self.head or (seq > 1 and record["chain"] != self.chain):
+            return  # it fills a hole in the past, or is of a chain that was removed, and counts for nothing
+        assert seq == self.head + 1, "a record leaves no gap"
+        self.head, self.chain = seq, record["chain"]
         self.records[seq] = record
         if record["mode"] == "withdrawn":
             self.newest = None
-            assert not self.committed & set(record["withdraws"]), "a committed job is withdrawn"
+            assert not self.known & set(record["withdraws"]), "a committed job is withdrawn"
             self.withdrawn |= set(record["withdraws"])
             return
         if record["mode"] == "taken back":
             assert record["withdraws"] == [self.newest], "another job than the newest is taken back"
             self.truth = self.before
             self.truths.append(self.truth)
-            self.committed.discard(self.newest)
+            self.committed.remove(self.newest)
             self.withdrawn.add(self.newest)
             return
         assert record["jobid"] not in self.withdrawn, "a withdrawn job commits"
         assert record["jobid"] not in self.committed, "a job commits twice"
-        self.committed.add(record["jobid"])
-        removed = {removal[0] for removal in record["removes"]}
-        assert removed <= self.truth, "an overwrite removes what is not there"
+        self.committed.append(record["jobid"])
+        self.ever_committed.add(record["jobid"])
+        removes = [RemovedFile(*removal) for removal in record["removes"]]
+        assert {file.path for file in removes} <= self.truth, "an overwrite removes what is not there"
+        removed = {file.path for file in removes if file.is_same(self.storage.status(join(ROOT, file.path)))}
         self.newest, self.before = record["jobid"], self.truth
         self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
         self.truths.append(self.truth)
 
+    @property
+    def known(self):
+        """The committed jobs that the newest record remembers."""
+        return set(self.committed[-self.remembered :])
+
     def look(self):
-        assert self.truth == self.seen(self.storage)
+        moved = {FOREIGN} if self.storage.has_taken() else set()
+        assert self.truth - moved == self.seen(self.storage) - moved
         if self.keeps:
             self.look_at_kept()
 
@@ -264,13 +318,13 @@ class CommitMachine(RuleBasedStateMachine):
         """Every record that is done is kept, as it is in the chain."""
         dataset = DatasetDirectory(self.storage, ROOT)
         head = read_head(dataset)
-        for seq, record in self.records.items():
+        for seq, made_record in self.records.items():
             kept = read_kept(dataset, seq)
             if kept is None:
                 is_taken_back = self.records.get(seq + 1, {"mode": ""})["mode"] == "taken back"
                 assert is_taken_back or (seq == head.seq and not head.done), "a gap in the kept records"
             else:
-                made = (record["jobid"], record["mode"], [add[1] for add in record["adds"]])
+                made = (made_record["jobid"], made_record["mode"], [add[1] for add in made_record["adds"]])
                 assert made == (kept.jobid, kept.mode, [add.final for add in kept.adds])
 
     @staticmethod
@@ -287,13 +341,21 @@ class CommitMachine(RuleBasedStateMachine):
 
     # What happens
 
-    @initialize(keeps=st.booleans())
-    def begin(self, keeps):
+    @initialize(keeps=st.booleans(), limits=LIMITS)
+    def begin(self, keeps, limits):
         self.keeps = keeps
-        plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, commit_retention=60 if keeps else None)
+        self.remembered, kept_records, kept_ns, kept_nbytes = limits
+        for module in (record, append_record, withdraw):
+            self.patches.enter_context(mock.patch.object(module, "REMEMBERED", self.remembered))
+        limits = {"KEPT_RECORDS": kept_records, "_KEPT_NS": kept_ns, "_KEPT_NBYTES": kept_nbytes}
+        self.patches.enter_context(mock.patch.multiple(log, **limits))
+        self.make()
+
+    def make(self):
+        plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, commit_retention=60 if self.keeps else None)
         self.finished("first", self.staged(plan, "k=1"))
 
-    def staged(self, plan, *directories):
+    def staged(self, plan, *directories, storage=None):
         """Stage two files a directory, as two tasks would."""
         outputs = []
         for directory in directories:
@@ -301,8 +363,8 @@ class CommitMachine(RuleBasedStateMachine):
             for part in range(2):
                 self.number += 1
                 name = f"{self.number:032x}"
-                self.storage.put(plan.staging.path(f"{name}.staged"), b"rows")
-                files.append(StagedFile(f"{name}.staged", join(directory, f"part-{part}-{name}.arrow"), 4, 4, 0))
+                (storage or self.storage).put(plan.staging.path(f"{name}.staged"), b"rows")
+                files.append(StagedFile(f"{name}.staged", join(directory, f"part-{part:05d}-{name}.arrow"), 4, 4, 0))
             outputs.append(TaskOutput(plan.staging.jobid, tuple(files)))
         return plan, outputs
 
@@ -340,10 +402,10 @@ class CommitMachine(RuleBasedStateMachine):
         except Died:
             return
         except (CommitError, OSError) as error:
-            is_published = before != (jobid in self.committed)
+            is_published = not before and jobid in self.committed
             self.check(not is_published or "nothing is published" not in str(error), str(error))
             return
-        assert jobid in self.committed, "a job that is reported as published is not committed"
+        assert jobid in self.ever_committed, "a job that is reported as published is not committed"
         assert summary.published or before
 
     @staticmethod
@@ -353,11 +415,12 @@ class CommitMachine(RuleBasedStateMachine):
     def aborting(self, job, fault=None, overtaken=None, looks_every=0):
         plan, _ = job
         staging = replace(plan.staging, dataset=DatasetDirectory(Process(self, fault, overtaken, looks_every), ROOT))
+        chain = self.chain
         try:
             gave_up = abort(staging)
         except Died:
             return
-        if fault is None:
+        if fault is None and chain == self.chain and staging.jobid not in {*self.committed} - self.known:
             assert gave_up == (staging.jobid not in self.committed)
             assert gave_up == (staging.jobid in self.withdrawn)
 
@@ -382,6 +445,10 @@ class CommitMachine(RuleBasedStateMachine):
             "abort": self.aborting,
             "vacuum": self.vacuuming,
             "three appends": self.appending,
+            "touch": lambda *_: self.storage.touch(),
+            "copy": self.copying,
+            "make anew": self.making_anew,
+            "write foreign": self.writing_foreign,
         }[what]
 
     def appending(self, *_):
@@ -389,11 +456,39 @@ class CommitMachine(RuleBasedStateMachine):
             plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
             commit(*self.staged(plan, "k=4"), write_empty=None)
 
+    def copying(self, *_):
+        """Whoever goes on with a copy, which was made in one moment, finds what is committed."""
+        copy, truth = self.storage.copied(), self.truth
+        assert truth == self.seen(copy)
+        vacuum(ROOT, older_than_seconds=0, storage=copy)
+        assert truth == self.seen(copy) == {file.path for file in live_files(DatasetDirectory(copy, ROOT))}
+        plan = plan_job(ROOT, WriteMode.APPEND, storage=copy, durable=False)
+        commit(*self.staged(plan, "k=5", storage=copy), write_empty=None)
+        assert truth < self.seen(copy)
+
+    def writing_foreign(self, *_):
+        """Another program writes a file, or writes it again."""
+        if not self.renames:
+            return  # between a look and a request something remains: docs/adr/0022-commit-without-rename.md
+        self.number += 1
+        self.storage.put(join(ROOT, FOREIGN), b"%d" % self.number)
+        self.truth, self.before = self.truth | {FOREIGN}, self.before | {FOREIGN}
+        self.truths.append(self.truth)
+
+    def making_anew(self, *_):
+        """Everything is removed, and a first job writes the data set anew."""
+        self.storage.clear()
+        self.head, self.chain, self.truth = 0, None, set()
+        self.truths.append(self.truth)
+        self.newest, self.before, self.committed, self.records = None, set(), [], {}
+        self.make()
+
     @rule(
         job=jobs,
         other=jobs,
         what=st.sampled_from(["commit", "commit", "commit", "abort", "vacuum", "give up"]),
-        then=st.none() | st.sampled_from(["commit", "commit", "abort", "vacuum", "give up"]),
+        then=st.none()
+        | st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "touch", "copy", "write foreign"]),
         at=CALL_NUMBERS,
         fault=FAULTS,
         other_fault=FAULTS,
@@ -421,6 +516,18 @@ class CommitMachine(RuleBasedStateMachine):
             self.acting(what)(job, None, (at, lambda: self.acting(then)(job, other_fault)), looks_every)
         self.look()
 
+    @rule(job=jobs, what=st.sampled_from(["commit", "commit", "abort", "vacuum"]), at=CALL_NUMBERS)
+    def stand_still(self, job, what, at):
+        """A process stands still while the directory is removed and made anew: it changes nothing there."""
+        self.acting(what)(job, None, (at, self.making_anew))
+        self.look()
+
+    @rule(what=st.sampled_from(["touch", "copy", "write foreign"]))
+    def change(self, what):
+        """All files get other times; or are copied; or another program writes."""
+        self.acting(what)()
+        self.look()
+
     @rule(other=jobs, overtakings=OVERTAKINGS, fault=FAULTS)
     def read(self, other, overtakings, fault):
         """A reader is overtaken while it lists: it sees what was true at some time meanwhile."""
@@ -446,6 +553,10 @@ class CommitMachine(RuleBasedStateMachine):
 
     def teardown(self):
         """Whatever happened, vacuum leaves the committed files and nothing else, and a second one has nothing to do."""
+        with self.patches:
+            self.end()
+
+    def end(self):
         self.look()
         self.storage.end_copies()
         vacuum(ROOT, older_than_seconds=0, storage=self.storage)

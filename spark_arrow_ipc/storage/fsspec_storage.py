@@ -204,6 +204,10 @@ class FsspecStorage:
         """Refuse."""
         self._refuse(final)
 
+    def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
+        """Refuse."""
+        self._refuse(path)
+
     def delete(self, path: str) -> None:
         """Refuse."""
         self._refuse(path)

@@ -252,6 +252,13 @@ class LocalStorage:
             os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
         return False
 
+    def give_back(self, moved: str, path: str) -> bool:
+        """Link a file to its name, which fails where there is one, and unlink the other name."""
+        linked = self._link(moved, path)
+        if linked:
+            self.delete(moved)
+        return linked
+
     def delete(self, path: str) -> None:
         """Unlink a file; do nothing if it does not exist."""
         with suppress(FileNotFoundError), self._at(path) as (name, directory):

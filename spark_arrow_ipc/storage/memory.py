@@ -152,6 +152,15 @@ class MemoryStorage:
             self.put(final, data)
         return False
 
+    def give_back(self, moved: str, path: str) -> bool:
+        """Move a file, unless another has the name."""
+        moved_file = self._file(moved)
+        if path in self._files:
+            return False
+        self._files[path] = moved_file
+        del self._files[moved]
+        return True
+
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""
         self._files.pop(path, None)

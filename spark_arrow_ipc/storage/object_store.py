@@ -269,6 +269,16 @@ class ObjectStorage:
 
         return copied(copy, repetitions(self.options))
 
+    def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
+        """Refuse: no object is ever moved away.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
+        raise UnsupportedError("an object store copies, and moves nothing", path=path)
+
     def delete(self, path: str) -> None:
         """Delete an object; nothing happens if it is not there."""
         store, key = self._at(path)

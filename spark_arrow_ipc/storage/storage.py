@@ -231,6 +231,17 @@ class Storage(Protocol):
             The directory that `final` is inside of, in the sense of `inside`, where that is not the storage's own.
         """
 
+    def give_back(self, moved: str, path: str) -> bool:
+        """Give a file that was moved away its name again, or return False if another has that name now.
+
+        For storages with `Traits.renames`.
+
+        Parameters
+        ----------
+        moved, path
+            Where the file is, and where it was.
+        """
+
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if it is not there."""
 

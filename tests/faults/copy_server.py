@@ -20,7 +20,7 @@ from unittest import mock
 from copying_storage import CopyingStorage, copy
 
 from spark_arrow_ipc.dataset.listing import tree
-from spark_arrow_ipc.dataset.write import job_plan, roll_forward, vacuum
+from spark_arrow_ipc.dataset.write import job_plan, old_files, vacuum
 from spark_arrow_ipc.dataset.write.timing import TIMING
 
 GRACE_SECONDS = 1000.0
@@ -147,7 +147,7 @@ def served(server, *, patience, rules=True):
         mock.patch.object(job_plan, "storage_of", place),
         mock.patch.object(vacuum, "storage_of", place),
         mock.patch.object(tree, "storage_of", place),
-        mock.patch.object(roll_forward, "_DELETED_AT_ONCE", 1),
+        mock.patch.object(old_files, "_DELETED_AT_ONCE", 1),
         mock.patch.multiple(TIMING, patience_seconds=patience, grace_seconds=GRACE_SECONDS, sleep=sleep),
     ):
         yield storage

@@ -256,6 +256,25 @@ def test_publish_gives_a_file_its_name(place):
     assert b"123" == storage.read(join(root, "k=1", "final"), 3)
 
 
+def test_a_file_gets_its_name_back_unless_another_has_it(place):
+    storage, root = place
+    moved, path = join(root, "moved"), join(root, "a.arrow")
+    write(storage, moved, b"123")
+    if not storage.traits.renames:
+        with pytest.raises(UnsupportedError):
+            storage.give_back(moved, path)
+        return
+    assert storage.give_back(moved, path)
+    assert b"123" == storage.read(path, 3)
+    assert storage.status(moved) is None
+    with pytest.raises(FileNotFoundError):
+        storage.give_back(moved, join(root, "b.arrow"))
+    write(storage, moved, b"456")
+    assert not storage.give_back(moved, path)
+    assert b"123" == storage.read(path, 3)
+    assert b"456" == storage.read(moved, 3)
+
+
 def test_a_listing_says_of_a_file_what_its_status_says(readable):
     """Old files are deleted by the version that a listing had, also where one is looked for by itself."""
     storage, root = readable

@@ -24,9 +24,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -39,24 +37,21 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     old_records,
     read_head,
 )
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.replaced_files import (
     all_replaced,
     expired,
-    kept_directory,
-    kept_path,
-    kept_version,
 )
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
 from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
-from spark_arrow_ipc.dataset.write.present_files import present
+from spark_arrow_ipc.dataset.write.old_files import delete_old_files
 from spark_arrow_ipc.dataset.write.publish import check_published, publish_files, wait_for_copies
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
-from spark_arrow_ipc.storage.storage import Kind, Status
+from spark_arrow_ipc.storage.storage import Kind
 
 __all__ = [
     "SUCCESS_FILE",
@@ -76,9 +71,6 @@ _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
 """How often a record is applied, where other processes interfere each time."""
-
-_DELETED_AT_ONCE: Final = 1000
-"""Files that one request deletes; a step of the faults' tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,69 +303,12 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
     """Delete removed files, and partitions' directories that are empty then (C5)."""
     if not record.removes:
         return
-    replaced = None if not record.kept_until else kept_directory(dataset, record.kept_until, record.jobid)
-    if replaced is not None:
-        dataset.storage.make_directory(replaced)
-    if dataset.storage.traits.renames:
-        each(partial(_delete, dataset, record, replaced), record.removes)
-    else:
-        _delete_many(dataset, record, replaced)
+    delete_old_files(dataset, record)
     directories = {parent(file.path) for file in record.removes}
     _sync(dataset, record, directories)
     failpoint.hit("C5.synced")
     for directory in sorted(_with_parents(directories) - kept - {""}, reverse=True):
         dataset.storage.delete_directory_if_empty(dataset.path(directory))
-
-
-def _delete(dataset: DatasetDirectory, record: Record, replaced: str | None, file: RemovedFile) -> None:
-    """Delete an old file, or move it to the replaced ones, unless something else has its name now.
-
-    A backup may be put back between any two files: its files have the same names, and are not to go.
-    """
-    path = dataset.path(file.path)
-    status = dataset.storage.status(path)
-    if status is not None and _is_due(file, status):
-        if not check_is_there(dataset, record):  # others applied it, or wrote on in a backup: what is left is not ours
-            return
-        try:
-            if replaced is not None:
-                dataset.storage.publish(path, kept_path(replaced, file.path))
-        except FileNotFoundError:  # another process has moved it, or its time is over already
-            replaced = None
-        if replaced is None:
-            dataset.storage.delete(path)
-    failpoint.hit("C5.unlinked")
-
-
-def _is_due(file: RemovedFile, status: Status) -> bool:
-    """Return whether what lies at an old file's path is that file; if not, warn."""
-    if status.kind is Kind.FILE and file.is_same(status):
-        return True
-    _log.warning("%s was replaced since the commit that removes it, and stays", printable(status.path))
-    return False
-
-
-def _delete_many(dataset: DatasetDirectory, record: Record, replaced: str | None) -> None:
-    """Do as `_delete` for all files, in as few requests as that takes."""
-    storage, files = dataset.storage, record.removes
-    there = present(storage, [dataset.path(file.path) for file in files])
-    states = [(file, there.get(dataset.path(file.path))) for file in files]
-    versions = {file.path: status.version for file, status in states if status is not None and _is_due(file, status)}
-    due = list(versions)
-
-    def keep(path: str) -> None:
-        assert replaced is not None
-        with suppress(FileNotFoundError):  # another process has moved it
-            kept = kept_path(replaced, path, kept_version(storage, path, versions[path]))
-            storage.publish(dataset.path(path), kept)
-
-    if replaced is not None:
-        each(keep, due, waits=storage.traits.waits)
-    for first in range(0, len(due), _DELETED_AT_ONCE):
-        if not check_is_there(dataset, record):
-            return
-        storage.delete_all([dataset.path(path) for path in due[first : first + _DELETED_AT_ONCE]])
-        failpoint.hit("C5.unlinked")
 
 
 def _prune(dataset: DatasetDirectory, head: int) -> None:

@@ -17,7 +17,7 @@ from spark_arrow_ipc.dataset.commit_log.replaced_files import (
     kept_version,
 )
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write import roll_forward
+from spark_arrow_ipc.dataset.write import old_files
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
@@ -106,7 +106,7 @@ def test_vacuum_removes_them_when_their_time_is_over_and_reports_them(tmp_path, 
 def test_what_is_late_is_deleted_and_not_kept(tmp_path, monkeypatch):
     """The directory of the replaced files is gone when a late process would move one there."""
     save(tmp_path, APPEND, "a")
-    monkeypatch.setattr(roll_forward, "kept_path", lambda *_: str(tmp_path / "gone" / "already"))
+    monkeypatch.setattr(old_files, "kept_path", lambda *_: str(tmp_path / "gone" / "already"))
     save(tmp_path, OVERWRITE, "b", keep_replaced=60)
     assert ["b"] == foreign(tmp_path)
 

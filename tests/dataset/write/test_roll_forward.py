@@ -23,7 +23,7 @@ from commit_jobs import (
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.log import read_record
-from spark_arrow_ipc.dataset.write import roll_forward
+from spark_arrow_ipc.dataset.write import old_files, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
@@ -124,7 +124,7 @@ def test_a_backup_in_which_the_job_is_pending_may_be_put_back_at_each_step(tmp_p
 
 @pytest.mark.parametrize("options", [{}, {"keep_replaced": 60}], ids=["deleted", "kept"])
 def test_old_files_that_are_put_back_between_two_removals_stay(tmp_path, monkeypatch, clock, options):
-    monkeypatch.setattr(roll_forward, "_DELETED_AT_ONCE", 1)
+    monkeypatch.setattr(old_files, "_DELETED_AT_ONCE", 1)
     data, restore = _backed_up(tmp_path, "done")
     with interrupted("C5.unlinked", restore), pytest.raises(CommitError):
         save(data, OVERWRITE, "new", **options)
@@ -133,7 +133,7 @@ def test_old_files_that_are_put_back_between_two_removals_stay(tmp_path, monkeyp
 
 def test_old_files_of_a_backup_stay_after_later_jobs_too(tmp_path, monkeypatch, clock):
     """Their records have the numbers of the paused job's and of the next: it takes itself for applied."""
-    monkeypatch.setattr(roll_forward, "_DELETED_AT_ONCE", 1)
+    monkeypatch.setattr(old_files, "_DELETED_AT_ONCE", 1)
     data, restore = _backed_up(tmp_path, "done")
 
     def go_on():
