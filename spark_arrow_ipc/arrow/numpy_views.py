@@ -33,6 +33,7 @@ __all__ = [
     "VIEW_INLINE_NBYTES",
     "buffer_of",
     "byte_values",
+    "comparable_floats",
     "data_values",
     "dtype_of",
     "positions",
@@ -234,3 +235,10 @@ def validity_mask(array: ArrayData, start: int = 0, stop: int | None = None) -> 
     if validity is None or array.null_count == 0:
         return None
     return bitmap.unpack(validity, array.offset + start, length)
+
+
+def comparable_floats(values: NDArray) -> NDArray:
+    """Return floats whose bits are equal where the floats are: with one zero and one NaN, which is positive."""
+    # NaNs first: arithmetic with one that is signalling is a RuntimeWarning.
+    one_nan = np.where(np.isnan(values), values.dtype.type(np.nan), values)
+    return np.asarray(one_nan + values.dtype.type(0))

@@ -255,9 +255,7 @@ def _keys(values: _Numbers) -> list[_Numbers]:
     if values.dtype.kind != "f":
         return [values]
     width = values.dtype.itemsize
-    numbers = values + values.dtype.type(0)  # -0.0 becomes 0.0
-    numbers[np.isnan(numbers)] = np.nan  # one NaN, positive
-    bits = numbers.view(f"i{width}")
+    bits = nv.comparable_floats(values).view(f"i{width}")
     sign = np.array(8 * width - 1, bits.dtype)
     return [bits ^ ((bits >> sign) & np.array(np.iinfo(bits.dtype).max, bits.dtype))]
 

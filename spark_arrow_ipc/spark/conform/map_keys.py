@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_arrow_ipc.arrow.numpy_views import comparable_floats
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.options.enums import MapKeys
@@ -117,8 +118,7 @@ def _codes(keys: pa.Array) -> tuple[Longs, int]:
 
 def _normal_floats(keys: pa.Array) -> pa.Array:
     """Return floats with one zero and one NaN, as integers of the same bits."""
-    values = keys.to_numpy(zero_copy_only=False) + 0.0
-    values = np.where(np.isnan(values), np.nan, values).astype(values.dtype)
+    values = comparable_floats(keys.to_numpy(zero_copy_only=False))
     return pyarrow_values.numbers(values.view(f"i{values.dtype.itemsize}"))
 
 

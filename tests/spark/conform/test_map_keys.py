@@ -42,6 +42,7 @@ VALUE_ERRORS = {
     "a key twice": (pa.array([[("a", 1)], [("b", 1), ("a", 2), ("b", 3)]], MAP), DEFAULT, SchemaMismatchError, "field c: a map holds the key 'b' twice (slot 1)"),
     "zeros": (pa.array([[(0.0, 1), (-0.0, 1)]], pa.map_(pa.float64(), pa.int8())), DEFAULT, SchemaMismatchError, "twice (slot 0)"),
     "NaNs": (pa.array([[(NAN, 1), (NAN, 1)]], pa.map_(pa.float32(), pa.int8())), DEFAULT, SchemaMismatchError, "the key nan twice"),
+    "signalling NaNs": (pa.MapArray.from_arrays([0, 2], pa.array([0x7F800001, 0xFF800001], pa.uint32()).view(pa.float32()), pa.array([1, 2])), DEFAULT, SchemaMismatchError, "the key nan twice"),
     "decimal keys": (pa.array([[(D(1), 1), (D(1), 1)]], pa.map_(pa.decimal128(5, 0), pa.int8())), DEFAULT, SchemaMismatchError, "twice"),
     "structs as keys": (pa.array([[({"x": NAN}, 1), ({"x": NAN}, 1)]], pa.map_(pa.struct([("x", pa.float64())]), pa.int8())), DEFAULT, SchemaMismatchError, "twice"),
     "lists as keys": (pa.array([[([1], 1), ([2], 1), ([1], 1)]], pa.map_(pa.list_(pa.int8()), pa.int8())), DEFAULT, SchemaMismatchError, "the key [1] twice"),
