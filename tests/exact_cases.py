@@ -97,10 +97,15 @@ LEAVES = [
 ]  # fmt: skip
 """Each type with what makes a value of it, as its storage's number where it has one."""
 
+TENSORS = [{}, {"dim_names": ["a", "b"]}, {"permutation": [1, 0]}, {"permutation": [1, 0], "dim_names": ["a", "b"]}]
 EXTENSIONS = [
     (pa.uuid(), lambda r: r.randbytes(16)),
     (pa.bool8(), lambda r: r.choice([5, -1, -128]) if odd(r) else r.randrange(2)),
     (pa.json_(), lambda r: r.choice(["{}", "[1, 2]", '{"a": null}'])),
+    *(
+        (pa.fixed_shape_tensor(pa.int16(), [2, 3], **how), lambda r: [r.randrange(9) for _ in range(6)])
+        for how in TENSORS
+    ),
 ]
 """Of columns and of fields of structs, whose fields keep their metadata."""
 

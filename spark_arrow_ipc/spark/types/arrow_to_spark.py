@@ -4,8 +4,7 @@ Strategy
 --------
 One row for each type class of ``arrow.layout.LAYOUTS`` (a test proves that none is missing): a function from the
 Arrow field and the read options to the Spark type, and the lines that ``docs/types.md`` prints. `spark_schema` is
-the one way from a file's schema to Spark's. Nothing here touches values: `conform` converts them, and asks here for
-the natural Spark type of each column. The reverse is ``spark/types/spark_to_arrow.py``.
+the one way from a file's schema to Spark's. `conform` converts values; the reverse is ``spark/types/spark_to_arrow.py``.
 
 Everything is nullable at every depth, as in Spark's own file sources: Arrow writers put nulls into fields that are
 not nullable, and Spark then returns wrong results.
@@ -199,10 +198,11 @@ def normal_decimal(type_: t.Decimal) -> tuple[int, int] | None:
 def _spark_field(field: t.Field, name: str, options: ReadOptions, path: str) -> s.StructField:
     type_ = spark_type(field, options, path)
     tensor = tensor_column_of(field, options, path)
+    inexact = may_change(field, options) or (tensor is not None and tensor.permutation is not None)
     if tensor is not None:
         field = tensor_columns.logical_field(field, tensor)
     written = spark_to_arrow.arrow_field(name, type_, {}, path).type
-    metadata = field_metadata.to_spark(field, type_, written, inexact=may_change(field, options))
+    metadata = field_metadata.to_spark(field, type_, written, inexact=inexact)
     return s.StructField(name, type_, nullable=True, metadata=metadata)
 
 

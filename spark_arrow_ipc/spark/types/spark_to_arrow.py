@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import types as s
 
@@ -73,21 +73,14 @@ def written_pairs(
     path
         Of the column, for errors.
     """
-    own = _own_pairs(storage_type(spark_type), metadata, path)
+    pairs_of = _PAIRS.get(type(storage_type(spark_type)))
+    own = () if pairs_of is None else pairs_of(storage_type(spark_type), metadata, path)
     # An extension of the type itself replaces both pairs of one that the column was read with.
     own_keys = {key for key, _ in own}
     if field_metadata.EXTENSION_NAME in own_keys:
         own_keys.add(field_metadata.EXTENSION_METADATA)
     kept = field_metadata.from_spark(metadata, written)
     return (*(pair for pair in kept if pair[0] not in own_keys), *own)
-
-
-def _own_pairs(spark_type: s.DataType, metadata: Mapping[str, Any], path: str) -> t.CustomMetadata:
-    """Return the metadata for parts of a Spark type that its Arrow type lacks."""
-    if isinstance(spark_type, s.SpatialType):
-        return spatial_columns.written_pairs(spark_type, metadata, path)
-    pairs = _PAIRS.get(type(spark_type))
-    return pairs(spark_type) if pairs is not None else ()
 
 
 def _just(type_: t.DataType) -> Callable[[Any, str], t.DataType]:
@@ -151,15 +144,19 @@ _CASTS: Mapping[type[s.DataType], str] = {
 }
 
 
-def _variant_pairs(_spark_type: s.VariantType) -> t.CustomMetadata:
-    return (
-        (field_metadata.EXTENSION_NAME, "arrow.parquet.variant"),
-        (field_metadata.EXTENSION_METADATA, ""),
-    )
+def _variant_pairs(_spark_type: s.VariantType, metadata: Mapping[str, Any], _path: str) -> t.CustomMetadata:
+    own = {field_metadata.EXTENSION_NAME: _VARIANT_NAMES[0], field_metadata.EXTENSION_METADATA: ""}
+    if metadata.get(field_metadata.EXTENSION_NAME) in _VARIANT_NAMES:  # as it was read
+        own = {key: value for key in own if isinstance(value := metadata.get(key), str)}
+    return tuple(own.items())
 
 
-_PAIRS: Mapping[type[s.DataType], Callable[[Any], t.CustomMetadata]] = {
+_VARIANT_NAMES: Final = ("arrow.parquet.variant", "parquet.variant")
+
+_PAIRS: Mapping[type[s.DataType], Callable[[Any, Mapping[str, Any], str], t.CustomMetadata]] = {
     s.VariantType: _variant_pairs,
+    s.GeometryType: spatial_columns.written_pairs,
+    s.GeographyType: spatial_columns.written_pairs,
 }
 """By Spark type class: the metadata for parts that the Arrow type lacks."""
 

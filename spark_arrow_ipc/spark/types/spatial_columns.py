@@ -205,7 +205,7 @@ def written_pairs(spark_type: s.SpatialType, metadata: Mapping[str, Any], path: 
             # A user may have edited the metadata; the type says enough.
             fits = False
         if fits:
-            return _pairs(noted)
+            return tuple((key, metadata[key]) for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata)
     return _pairs(_described(spark_type))
 
 

@@ -226,5 +226,7 @@ def value_field(field: t.Field) -> t.Field:
 
 def logical_field(field: t.Field, tensor: TensorColumn) -> t.Field:
     """Return a field with the metadata of its logical tensors."""
+    if tensor.permutation is None:
+        return field
     pairs = tensor.logical().pairs(str(field.extension_name))
     return replace(field, custom_metadata=tuple((key, pairs.get(key, value)) for key, value in field.custom_metadata))

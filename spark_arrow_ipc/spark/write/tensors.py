@@ -235,7 +235,8 @@ def _of_option(field: s.StructField, shape: GivenShape, *, restore_types: bool) 
             f"shape {column.text()} are written from {wanted}, with numbers as values; make arrays in arrays one with "
             "flatten, and vectors of pyspark.ml arrays with vector_to_array"
         )
-    made = _target(field, column, "the option tensorColumns says", restore_types=restore_types)
+    extension = column.pairs(FIXED if column.is_fixed else VARIABLE)
+    made = _target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
     if not isinstance(_value_type(made.field.type), _VALUES):
         raise OptionError(
             f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, no numbers"
@@ -256,20 +257,15 @@ def _of_metadata(field: s.StructField, *, restore_types: bool) -> TensorTarget |
         return None
     if name == FIXED and column.size > _MOST_VALUES:
         return None
-    target = _target(
-        field,
-        column,
-        "the metadata of the column say (drop them with df.withMetadata)",
-        str(name),
-        restore_types=restore_types,
-    )
+    said = "the metadata of the column say (drop them with df.withMetadata)"
+    pairs = {key: metadata[key] for key in (EXTENSION_NAME, EXTENSION_METADATA) if key in metadata}
+    target = _target(field, column, said, pairs, restore_types=restore_types)
     return target if isinstance(_value_type(target.field.type), _VALUES) else None
 
 
 def _target(
-    field: s.StructField, column: TensorColumn, origin: str, name: str | None = None, *, restore_types: bool
+    field: s.StructField, column: TensorColumn, origin: str, extension: dict[str, str], *, restore_types: bool
 ) -> TensorTarget:
-    name = name or (FIXED if column.is_fixed else VARIABLE)
     values = _values_of(field.dataType)
     assert values is not None, "the column is one of values"
     metadata = {
@@ -283,12 +279,12 @@ def _target(
         made = restored_schema(s.StructType([lists])).fields[0]
     assert isinstance(made.type, t.List)
     type_: t.DataType
-    if name == FIXED:
+    if extension[EXTENSION_NAME] == FIXED:
         type_ = t.FixedSizeList(made.type.value, column.size)
     else:
         shape = t.FixedSizeList(t.Field("item", t.int32), len(column.shape))
         type_ = t.struct([(DATA, made.type), (SHAPE, shape)])
-    pairs = (*column.pairs(name).items(), *made.custom_metadata)
+    pairs = (*extension.items(), *made.custom_metadata)
     return TensorTarget(t.Field(field.name, type_, custom_metadata=pairs), column, origin)
 
 

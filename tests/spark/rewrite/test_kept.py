@@ -27,6 +27,21 @@ VARIANT = pa.struct(
     [pa.field("metadata", pa.binary(), nullable=False), ("value", pa.binary()), ("typed_value", pa.int64())]
 )
 SHREDDED = pa.array([{"metadata": b"\x01\0\0", "value": None, "typed_value": 7}] * 2, VARIANT)
+WHOLE_VARIANT = pa.array([{"metadata": b"\x01\0\0", "value": b"\x0c\x01"}] * 2)
+TENSOR = pa.ExtensionArray.from_storage(
+    pa.fixed_shape_tensor(pa.int32(), [2, 3], dim_names=["a", "b"], permutation=[1, 0]),
+    pa.array([[1, 2, 3, 4, 5, 6], None], pa.list_(pa.int32(), 6)),
+)
+TENSORS = pa.StructArray.from_arrays(
+    [pa.array([[1, 2], []], pa.list_(pa.int32())), pa.array([[1, 2], [0, 0]], pa.list_(pa.int32(), 2))],
+    ["data", "shape"],
+)
+
+
+def extended(array, name, *text):
+    return array, dict(zip(("ARROW:extension:name", "ARROW:extension:metadata"), (name, *text), strict=False))
+
+
 NAMED = {"ARROW:extension:name": "arrow.parquet.variant", "ARROW:extension:metadata": ""}
 ORDERED = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), ["low", "high"], ordered=True)
 UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
@@ -65,6 +80,16 @@ CASES = [
     ("an ordered dictionary", ORDERED, {}, "field at: .*would become dictionary"),
     ("a sorted map", SORTED, {}, "field at: .*would become map"),
     ("a shredded variant", (SHREDDED, NAMED), {}, SAME),
+    ("a variant without metadata", extended(WHOLE_VARIANT, "arrow.parquet.variant"), {"extensionTypes": "all"}, SAME),
+    ("a variant with metadata", extended(WHOLE_VARIANT, "arrow.parquet.variant", "x"), {"extensionTypes": "all"}, SAME),
+    ("the older name of a variant", extended(WHOLE_VARIANT, "parquet.variant", ""), {"extensionTypes": "all"}, SAME),
+    ("a tensor with a permutation", TENSOR, {}, SAME),
+    ("a tensor in the order of its permutation", TENSOR, {"extensionTypes": "tensor"}, "field at: .*extensionTypes=tensor applies permutations"),
+    *(
+        (f"metadata of tensors, {text}", extended(TENSORS, "arrow.variable_shape_tensor", text), {"extensionTypes": how}, SAME)
+        for text in ('{"more": 1, "dim_names": ["a", "b"]}', '{"permutation": [0, 1]}', '{ "uniform_shape": [null, null]}')
+        for how in ("tensor", "convert")
+    ),
     ("a variant that is converted", (SHREDDED, NAMED), {"extensionTypes": "convert"}, "field at: .*would become struct"),
 ]  # fmt: skip
 
