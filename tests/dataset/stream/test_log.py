@@ -166,6 +166,34 @@ def test_the_second_of_two_queries_of_one_log_is_refused(turns, message, restart
         queries[last].restart()
 
 
+@pytest.mark.parametrize("ahead", [1, 12, 130])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_query_whose_checkpoint_was_copied_reads_each_file_or_ends_with_an_error(ahead, restarts):
+    """The copy has the id of the owner, so that nothing tells it from a query that was started again."""
+    first = Query()
+    first.put(f0=0)
+    first.next()
+    copy = Query(first.storage)
+    copy.offset = first.offset
+    copy.next()
+    for i in range(1, ahead + 1):
+        first.put(**{f"f{i}": i})
+        first.next()
+        first.mode.committed(first.offset)
+    read = []
+    if restarts:
+        copy.restart()
+    if restarts and ahead < 100:
+        while batch := copy.next(Limit(max_files=1)):
+            read += batch
+        assert [f"f{i}" for i in range(1, ahead + 1)] == read
+        return
+    with pytest.raises(
+        StreamOffsetError, match="names entry 1 of its sourceLog, and there is none" if restarts else WRITTEN
+    ):
+        copy.next(Limit(max_files=1))
+
+
 def test_a_query_prunes_no_log_of_another():
     first = Query()
     first.put(a=1)
