@@ -25,7 +25,7 @@ from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.sinks import path_sink
 from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.storage.schemes import is_remote
+from spark_arrow_ipc.storage.schemes import is_remote, place_of
 from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = [
@@ -115,7 +115,8 @@ def open_target(arguments: argparse.Namespace, target: str) -> Iterator[BinaryIO
 
 def _is_same(path: str, target: str, storage: Storage) -> bool:
     if is_remote(path) or is_remote(target):
-        return path == target
+        is_there = place_of(path) is place_of(target)
+        return is_there and storage.real_path(storage.resolve(path)) == storage.real_path(storage.resolve(target))
     try:
         return Path(path).samefile(storage.resolve(target))
     except OSError:  # the target is a new file

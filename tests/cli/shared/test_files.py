@@ -1,6 +1,7 @@
 """Commands overwrite no file, and its name says its format."""
 
 import argparse
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,3 +89,26 @@ def test_a_repaired_directory_keeps_the_names_of_its_files(tmp_path):
             pass
     assert 0 == main(["repair", str(tmp_path / "lake"), str(tmp_path / "whole")])
     assert ["b.bin", "part.0"] == sorted(path.name for path in (tmp_path / "whole").iterdir())
+
+
+SAME = [
+    # a file that is read, the one to write, and whether it is the same
+    ("s3://b/a.arrow", "s3://b/a.arrow", True),
+    ("s3://b/a.arrow", "s3a://b//a.arrow", True),
+    ("s3://b/a.arrow", "s3://c/a.arrow", False),
+    ("s3://b/a.arrow", "gs://b/a.arrow", False),
+    ("abfss://c@acc.dfs.core.windows.net/a", "az://c/a", True),
+    ("/b/a.arrow", "s3://b/a.arrow", False),
+    ("s3://b/a.arrow", "/b/a.arrow", False),
+]
+
+
+@pytest.mark.parametrize(("path", "target", "is_same"), SAME)
+def test_a_file_that_is_read_is_known_by_any_spelling_of_its_url(path, target, is_same):
+    arguments = argparse.Namespace(force=True, storage=(("account_name", "acc"),) if "://" in target else ())
+    given = [SimpleNamespace(content=None, is_served=False, path=path)]
+    if not is_same:
+        files.check_target(arguments, target, given)
+        return
+    with pytest.raises(FileExistsError, match="this file is read"):
+        files.check_target(arguments, target, given)
