@@ -4,16 +4,21 @@ The second half is a table of all calls in the package that delete or move, with
 """
 
 import ast
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying, finish, planned, save_files
 
 import spark_arrow_ipc
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.dataset.commit_log import kept_records
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
+from spark_arrow_ipc.dataset.write import keep_records
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
@@ -94,6 +99,24 @@ def swap(data, elsewhere):
     (data / "k=1").symlink_to(elsewhere / "k=1")
 
 
+def own(*names):
+    """Return a function that puts links into the places of a data set's own directories, which are moved elsewhere."""
+
+    def put(data, elsewhere):
+        for name in names:
+            for there in data.glob(name):
+                target = elsewhere / there.relative_to(data)
+                shutil.rmtree(target, ignore_errors=True)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                there.rename(target)
+                there.symlink_to(target)
+        return data
+
+    return put
+
+
+RECORDS, STAGED, REPLACED = "_ipc_commits", "_ipc_stage", "_ipc_replaced"
+
 PLACES = {
     "above": (above, None),
     "the root": (root, None),
@@ -101,7 +124,17 @@ PLACES = {
     "a file": (file, None),
     "after planning": (unchanged, swap),
     "a committed dataset": (whole_dataset, None),
+    "its records": (own(RECORDS), None),
+    "its records after planning": (unchanged, own(RECORDS)),
+    "its kept records after planning": (unchanged, own(f"{RECORDS}/log")),
+    "its staged files after planning": (unchanged, own(STAGED)),
+    "the staged files of jobs after planning": (unchanged, own(f"{STAGED}/*")),
+    "its replaced files": (own(REPLACED), None),
+    "its replaced files after planning": (unchanged, own(REPLACED)),
+    "a replaced generation after planning": (unchanged, own(f"{REPLACED}/*")),
 }
+OF_OTHERS = ["above", "the root", "a partition", "a file", "after planning", "a committed dataset"]
+"""The places where directories that nobody commits to may have a link."""
 
 
 def job(mode, **options):
@@ -132,6 +165,71 @@ def given_up(data, planned_now):
         finish(plan, outputs)
     planned_now()
     give_up(data, plan.staging.jobid)
+
+
+def replacing(data):
+    """As `committed`, with records and replaced files that are kept for a moment that has passed."""
+    committed(data)
+    for mode, options in ((APPEND, {"commit_retention": 1}), (OVERWRITE, {"keep_replaced": 1})):
+        finish(*planned(data, mode, "k=1:x", "k=2:y", **options))
+    for generation in data.glob(f"{REPLACED}/*"):
+        generation.rename(generation.with_name(f"{1:020d}{generation.name[20:]}"))
+    for record in data.glob(f"{RECORDS}/log/*.json"):
+        os.utime(record, (1, 1))
+
+
+def small(data):
+    """As `committed`, with two files in each partition."""
+    committed(data)
+    committed(data)
+
+
+def kept(data, planned_now):
+    """Write, so that outdated records are removed."""
+    with mock.patch.object(keep_records, "_PRUNED_EVERY", 1), mock.patch.object(kept_records, "LEAST_KEPT", 1):
+        for _ in range(3):
+            job(APPEND)(data, planned_now)
+
+
+def withdrawn(data, planned_now):
+    """Commit a batch of a stream, which removes what earlier attempts have staged."""
+    from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+    from spark_arrow_ipc.spark.write import stream_writer
+
+    def batch(number):
+        own = stream_writer.ArrowIpcStreamWriter.plan(
+            s.StructType([s.StructField("n", s.LongType()), s.StructField("k", s.LongType())]),
+            str(data), SparkWriteOptions.parse({"partitionBy": "k", "schemaCheck": "none"}), overwrite=number > 1,
+        )  # fmt: skip
+        properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(number)}
+        context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: 0)
+        with mock.patch.object(stream_writer.TaskContext, "get", return_value=context):
+            return own, own.write(iter([pa.record_batch({"n": [1], "k": [1]})]))
+
+    s = pytest.importorskip("pyspark.sql.types")
+    batch(0)
+    for number in (0, 1, 2):
+        own, message = batch(number)
+        planned_now()
+        own.commit([message], number)
+
+
+def session(**options):
+    """Return a stand-in for a session that runs tasks here."""
+    return pytest.importorskip("rewrite_jobs").Tasks(**options)
+
+
+def rewritten(**options):
+    def run(data, planned_now):
+        rewrite = pytest.importorskip("spark_arrow_ipc.spark.rewrite.rewrite").rewrite
+        rewrite(session(before=lambda part, attempt: planned_now()), str(data), data, **options)
+
+    return run
+
+
+def compacted(data, planned_now):
+    compact = pytest.importorskip("spark_arrow_ipc.spark.rewrite.compact").compact
+    compact(session(before=lambda part, attempt: planned_now()), data, keepReplaced="0")
 
 
 def stream(**options):
@@ -166,6 +264,16 @@ ACTIONS = {
     "abort": (committed, aborted),
     "vacuum": (committed, vacuumed),
     "give up": (committed, given_up),
+    "records that are pruned": (replacing, kept),
+    "replaced files that are due": (replacing, job(APPEND)),
+    "vacuum of what is due": (replacing, vacuumed),
+    "compact": (small, compacted),
+    "rewrite in place": (committed, rewritten(mode="overwrite", partitionBy="k")),
+    "rewrite of partitions": (
+        committed,
+        rewritten(mode="overwrite", partitionBy="k", partitionOverwriteMode="dynamic", where="k = 1"),
+    ),
+    "batches of a query": (committed, withdrawn),
     "a stream that deletes": (dropped, stream(cleanSource="delete")),
     "a stream that archives": (dropped, stream(cleanSource="archive", sourceArchiveDir="_old")),
     "a stream with a log that deletes": (dropped, stream(cleanSource="delete", sourceLog="_log")),
@@ -177,6 +285,8 @@ ACTIONS = {
     "arrowipc vacuum": (committed, command("vacuum", "IN", "--older-than", "0")),
     "arrowipc split": (committed, command("split", "IN", "OUT", "--rows", "1")),
     "arrowipc repair": (committed, command("repair", "IN", "OUT")),
+    "arrowipc copy": (committed, command("copy", "IN", "OUT")),
+    "arrowipc copy into it": (committed, command("copy", "OUT", "IN")),
 }
 
 
@@ -197,8 +307,14 @@ def within(monkeypatch):
         guarded(name)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("action", ACTIONS)
+CASES = [
+    (action, place)
+    for action, (prepare, _) in ACTIONS.items()
+    for place in (OF_OTHERS if prepare is dropped else PLACES)
+]
+
+
+@pytest.mark.parametrize(("action", "place"), CASES)
 def test_nothing_outside_is_changed(tmp_path, within, action, place):
     """Whether the action succeeds or refuses is told elsewhere."""
     prepare, run = ACTIONS[action]
@@ -213,14 +329,29 @@ def test_nothing_outside_is_changed(tmp_path, within, action, place):
     before = state(elsewhere)
 
     def planned_now():
+        nonlocal put_later
         if put_later is not None:
             put_later(data, elsewhere)
             before.clear()
             before.update(state(elsewhere))
+            put_later = None
 
     with suppress(ArrowIpcError, OSError):
         run(given, planned_now)
     assert before == state(elsewhere)
+
+
+@pytest.mark.parametrize("words", [("concat", "IN", "OUT.arrow"), ("rewrite", "IN", "OUT.arrow"), ("convert", "IN", "OUT.arrow"), ("layout", "IN", "OUT.svg")])  # fmt: skip
+def test_a_file_that_is_replaced_is_the_link_and_not_what_it_leads_to(tmp_path, words):
+    (tmp_path / "a.arrow").write_bytes(arrow_bytes(1))
+    victim = tmp_path / "elsewhere"
+    victim.write_text("keep me")
+    for name in ("out.arrow", "out.svg"):
+        (tmp_path / name).symlink_to(victim)
+    given = {"IN": "a.arrow", "OUT.arrow": "out.arrow", "OUT.svg": "out.svg"}
+    assert 0 == main([words[0], "--force", *(str(tmp_path / given[word]) for word in words[1:])])
+    assert "keep me" == victim.read_text()
+    assert not (tmp_path / given[words[-1]]).is_symlink()
 
 
 @pytest.mark.parametrize("action", [name for name in ACTIONS if "stream" in name])
