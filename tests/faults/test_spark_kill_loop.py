@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 def test_a_driver_that_is_killed_between_record_and_publishing_loses_and_doubles_nothing(tmp_path, victim, point):
     answer = subprocess.run(
         [sys.executable, str(HERE / "spark_kill_loop.py"), "--steps", victim, "--points", point, "--folder", str(tmp_path)],
-        capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        capture_output=True, text=True, timeout=1800, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
     )  # fmt: skip
     assert 0 == answer.returncode, answer.stderr
     assert {"kills": 3} == json.loads(answer.stdout)[f"steps, {victim} killed"], "one for each mode"
