@@ -208,9 +208,9 @@ def schema_for_spark(
     if options.columns is None:
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
     else:
-        # Positions are those of the newest file.
-        with error_context(asked_by=COLUMNS):
-            whole = _chosen(options.columns, own, of_paths, schemas[0][1], partitioning)
+        newest, schema = schemas[0]  # whose columns positions count
+        with error_context(path=None if options.merge_schema else newest, asked_by=COLUMNS):
+            whole = _chosen(options.columns, own, of_paths, schema, partitioning)
     if not options.metadata_columns:
         return whole
     check_clash(whole.names)

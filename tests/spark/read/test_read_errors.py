@@ -163,7 +163,7 @@ def test_a_read_without_a_path_is_refused(spark):
 
 # (Options, words.)
 COLUMNS = {
-    "a name": ({"columns": "carrier, dely"}, ["'dely'", "'carrier', 'delay'"]),
+    "a name": ({"columns": "carrier, dely"}, ["'dely'", "did you mean 'delay'"]),
     "a position": ({"columns": "#2"}, ["#2", "below 2"]),
     "a field of what is no struct": ({"columns": "carrier.x"}, ["expected carrier to be a struct", "'x'"]),
 }
@@ -184,7 +184,7 @@ def test_a_column_of_the_schema_that_does_not_exist_is_null_or_refused_when_it_i
     assert [(None,)] == reader(spark).schema("dely bigint").load(path).distinct().collect()
     frame = reader(spark, missingColumns="error").schema("dely bigint").load(path)
     message = raised(frame.collect)
-    assert missing(message, [f"ColumnNotFoundError: {path}: ", "'dely'", "'carrier', 'delay'"]) == [], message
+    assert missing(message, [f"ColumnNotFoundError: {path}: ", "'dely'", "did you mean 'delay'"]) == [], message
 
 
 def test_a_large_broken_file_is_refused_at_planning_with_a_schema_too(spark, tmp_path):
