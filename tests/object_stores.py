@@ -44,6 +44,22 @@ SUPERVISOR = 'exec 3<&0; "$@" 3<&- & server=$!; (cat <&3 >/dev/null; kill -9 $se
 """A shell script that runs a server until its own input ends: when that is closed, or its writer dies."""
 
 
+# moto looks for a key and puts it in two steps, each request in a thread: two conditional puts could both win.
+MOTO = """
+import sys, threading
+from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
+
+moto, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+def in_turn(environ, start_response):
+    with turn:
+        return moto(environ, start_response)
+
+run_simple("127.0.0.1", int(sys.argv[1]), in_turn, threaded=True, request_handler=MotoRequestHandler)
+"""
+
+
 @dataclass(frozen=True)
 class ObjectStore:
     """A store that runs.
@@ -94,11 +110,11 @@ def memory():
 
 @contextlib.contextmanager
 def moto():
-    """moto, S3 in Python: it answers one request after another and checks no signature."""
+    """moto, S3 in Python: it checks no signature, and here it answers one request after another."""
     needed("moto", "flask", "boto3")
 
     def command(ports, directory):
-        return [sys.executable, "-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(ports[0])]
+        return [sys.executable, "-c", MOTO, str(ports[0])]
 
     with running("moto", command, 1, lambda ports: make_bucket(s3_store("moto", ports[0]))) as ports:
         yield s3_store("moto", ports[0])
