@@ -55,7 +55,7 @@ from spark_arrow_ipc.dataset.write.roll_forward import (
     latest,
     roll_forward,
 )
-from spark_arrow_ipc.dataset.write.same_partition import PartitionValues
+from spark_arrow_ipc.dataset.write.same_partition import PartitionValues, is_in
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.withdraw import was_taken_back, withdraw
@@ -365,8 +365,8 @@ def _check_unchanged(
         if intent.partition_by:
             there = {parent(file.path) for file in intent.snapshot}
             touched |= PartitionValues(intent.partition_by).same(touched, there)
-        before = tuple(file for file in intent.snapshot if parent(file.path) in touched)
-        now = live_files(dataset, touched)
+        before = tuple(file for file in intent.snapshot if is_in(file.path, touched))
+        now = live_files(dataset, touched, deep=True)
     if now != before:
         raise ConcurrentWriteError(
             f"another writer changed the directory since this job was planned ({_paths({*now} ^ {*before})}); "

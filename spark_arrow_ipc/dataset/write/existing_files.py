@@ -146,8 +146,10 @@ def check_is_arrow(existing: ExistingFile, dataset: DatasetDirectory) -> None:
 
 
 def partition_columns(directory: str) -> tuple[str, ...]:
-    """Return the names of the partition columns in a relative directory; none if a part is no partition."""
-    parts = directory.split("/") if directory else []
+    """Return the names of the partition columns in a relative directory; none if a part above one is no partition."""
+    parts = directory.split("/") if "=" in directory else []
+    while parts and "=" not in parts[-1]:  # as for readers: a directory in a partition has its columns
+        parts.pop()
     return tuple(unescape_path_name(part.partition("=")[0]) for part in parts) if all("=" in p for p in parts) else ()
 
 

@@ -45,8 +45,12 @@ class LiveFile:
         return RemovedFile(self.path, self.nbytes, self.mtime_ns, self.version)
 
 
-def live_files(dataset: DatasetDirectory, directories: Collection[str] | None = None) -> tuple[LiveFile, ...]:
+def live_files(
+    dataset: DatasetDirectory, directories: Collection[str] | None = None, *, deep: bool = False
+) -> tuple[LiveFile, ...]:
     """Return the visible files of a dataset and its partitions, sorted by path.
+
+    Those of a partition are all below it: readers give the files of ``k=1/sub`` the value of ``k=1``.
 
     Parameters
     ----------
@@ -54,27 +58,34 @@ def live_files(dataset: DatasetDirectory, directories: Collection[str] | None = 
         The dataset to list.
     directories
         Relative paths of the only directories to list; None for all.
+    deep
+        Whether what lies below those directories is listed, too.
 
     Raises
     ------
     UnsupportedError
-        A partition's directory is a link.
+        A directory of a partition is a link.
     NoFilesError
         A link is dangling.
     OSError
         A directory cannot be listed.
     """
     pending = [""] if directories is None else sorted(directories)
+    seen: set[str] = set()
     files: list[LiveFile] = []
     while pending:
         inner = pending.pop()
+        if inner in seen:
+            continue
+        seen.add(inner)
         listing = _listing(dataset, inner)
-        if directories is None:
-            pending += _partitions(dataset, inner, listing)
-        files += [
-            LiveFile(join(inner, name_of(file.path)), file.nbytes, file.mtime_ns, file.version)
-            for file in listing.files
-        ]
+        if directories is None or (deep and inner):
+            pending += _below(dataset, inner, listing)
+        if not inner or "=" in inner:
+            files += [
+                LiveFile(join(inner, name_of(file.path)), file.nbytes, file.mtime_ns, file.version)
+                for file in listing.files
+            ]
     return tuple(sorted(files, key=lambda file: file.path))
 
 
@@ -87,16 +98,17 @@ def _listing(dataset: DatasetDirectory, inner: str) -> Listing:
         raise
 
 
-def _partitions(dataset: DatasetDirectory, inner: str, listing: Listing) -> list[str]:
-    """Return the relative directories of the partitions directly below a directory."""
-    names = [name for name in listing.directories if "=" in name]
-    for name in names:
-        if name in listing.links:
+def _below(dataset: DatasetDirectory, inner: str, listing: Listing) -> list[str]:
+    """Return the relative directories below a directory; links are those of others where they are no partitions."""
+    below = [join(inner, name) for name in listing.directories]
+    for path in below:
+        if name_of(path) in listing.links and "=" in path:
             raise UnsupportedError(
-                "an overwrite does not follow links, and this partition is one; remove it or write elsewhere",
-                path=dataset.path(join(inner, name)),
+                "an overwrite does not follow links, and this directory of a partition is one; remove it or write "
+                "elsewhere",
+                path=dataset.path(path),
             )
-    return [join(inner, name) for name in names]
+    return [path for path in below if name_of(path) not in listing.links]
 
 
 def shown(names: Collection[str]) -> str:

@@ -1,7 +1,7 @@
 """`PartitionValues`: compare directories of partitions by their values.
 
 Writers spell one value in several ways: ``k=a b`` and ``k=a%20b``, ``k=é`` and ``k=%C3%A9``, ``k=1`` and ``k=01`` and
-``k=1.0``. Readers see one partition.
+``k=1.0``. Readers see one partition, and all that lies below its directory is in it (``k=1/sub``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
 from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 
-__all__ = ["PartitionValues"]
+__all__ = ["PartitionValues", "is_in"]
 
 Key = tuple[tuple[str, object], ...]
 """The columns of a directory in lower case, and their values."""
@@ -34,6 +35,7 @@ class PartitionValues:
 
     def __init__(self, fields: Sequence[t.Field]) -> None:
         self._types = {field.name.lower(): field.type for field in fields}
+        self._levels = len(fields)
         self._values: dict[tuple[str, str], object] = {}
 
     def key(self, directory: str) -> Key:
@@ -41,9 +43,10 @@ class PartitionValues:
         return tuple(self._part(part) for part in directory.split("/")) if directory else ()
 
     def same(self, directories: Collection[str], others: Collection[str]) -> set[str]:
-        """Return those of `others` that are the same partition as one of `directories`."""
+        """Return the partitions in which `others` lie, of those that are the same as one of `directories`."""
         keys = {self.key(directory) for directory in directories}
-        return {other for other in others if self.key(other) in keys}
+        partitions = {SEPARATOR.join(other.split(SEPARATOR)[: self._levels]) for other in others}
+        return {partition for partition in partitions if self.key(partition) in keys}
 
     def _part(self, part: str) -> tuple[str, object]:
         escaped, _, string = part.partition("=")
@@ -64,6 +67,16 @@ class PartitionValues:
                 return number  # k=1.0 of another writer is the integer 1
             return "text", unescape_path_name(string)  # another writer's; no value of ours is equal to it
         return _NAN if value != value else value  # noqa: PLR0124 - only NaN differs from itself
+
+
+def is_in(path: str, partitions: Collection[str]) -> bool:
+    """Return whether a file lies in one of some directories or, of a partition's, anywhere below."""
+    directory = parent(path)
+    if not directory:
+        return directory in partitions
+    while directory and directory not in partitions:
+        directory = parent(directory)
+    return bool(directory)
 
 
 def _moment(string: str) -> object:

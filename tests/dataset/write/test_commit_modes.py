@@ -16,6 +16,7 @@ from commit_jobs import (
     save,
 )
 
+from spark_arrow_ipc.arrow.types import Field, int32
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists
@@ -90,9 +91,19 @@ def test_dynamic_replaces_only_the_partitions_that_are_written(tmp_path):
     assert (3, 3) == (summary.files, summary.removed)
 
 
+@pytest.mark.parametrize("own", [DYNAMIC, OVERWRITE, REWRITE], ids=lambda mode: mode.value)
+def test_what_lies_deeper_in_a_partition_is_replaced_with_it(tmp_path, own):
+    save(tmp_path, APPEND, "g", "k=1/sub:b", "k=1/sub/more:c", "k=1/j=1:d", "k=10:e", "k=2/sub:f", "k=1:a")
+    plan, outputs = planned(tmp_path, own, "k=1:A", partition_by=(Field("k", int32),) if own is DYNAMIC else None)
+    finish(plan, outputs)
+    others = ["g", "k=10:e", "k=2/sub:f"] if own is DYNAMIC else []
+    assert sorted(["k=1:A", *others]) == foreign(tmp_path)
+
+
 CHANGES = [
     # what another job does meanwhile, whether a dynamic overwrite of k=1 minds, and a static one
     ("append to the same partition", APPEND, "k=1:x", True, True),
+    ("append deeper in the same partition", APPEND, "k=1/sub:x", True, True),
     ("append to another partition", APPEND, "k=2:x", False, True),
     ("overwrite of the same partition", DYNAMIC, "k=1:x", True, True),
     ("overwrite of another partition", DYNAMIC, "k=2:x", False, True),

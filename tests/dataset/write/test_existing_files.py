@@ -12,7 +12,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write import existing_files
-from spark_arrow_ipc.dataset.write.existing_files import existing_file
+from spark_arrow_ipc.dataset.write.existing_files import existing_file, partition_columns
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.storage.object_store import ObjectStorage
@@ -175,3 +175,26 @@ def test_a_file_without_rows_is_a_placeholder_only_where_no_other_file_lies_besi
     with pytest.raises(OptionError, match=r"is not partitioned .*partitionBy=k.*Nothing is written"):
         planned(tmp_path, mode, "k=1:a", partition_by=BY_K)
     assert ["", "rows"] == foreign(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("directory", "columns"),
+    [
+        ("", ()),
+        ("k=1", ("k",)),
+        ("k=1/j=2", ("k", "j")),
+        ("k=1/sub", ("k",)),
+        ("sub", ()),
+        ("sub/k=1", ()),
+        ("k=1/sub/j=2", ()),
+    ],
+)
+def test_a_directory_in_a_partition_has_its_columns(directory, columns):
+    assert columns == partition_columns(directory)
+
+
+def test_rows_deeper_in_a_partition_are_not_hidden_by_a_job_without_partitions(tmp_path):
+    (tmp_path / "k=1/sub").mkdir(parents=True)
+    (tmp_path / "k=1/sub/part.arrow").write_bytes(b"ARROW1")
+    with pytest.raises(OptionError, match=r"is partitioned by k .*this job has no partitionBy"):
+        plan_job(str(tmp_path), APPEND, partition_by=FLAT)

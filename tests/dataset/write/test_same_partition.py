@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.write.same_partition import PartitionValues
+from spark_arrow_ipc.dataset.write.same_partition import PartitionValues, is_in
 
 MICROSECONDS = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 
@@ -34,3 +34,24 @@ def test_directories_are_compared_by_value(case):
 def test_all_columns_of_a_path_count():
     values = PartitionValues([t.Field("a", t.int32), t.Field("b", t.utf8)])
     assert {"a=01/b=x", "A=1/B=%78"} == values.same({"a=1/b=x"}, {"a=01/b=x", "A=1/B=%78", "a=1", "a=1/b=y", "b=x/a=1"})
+
+
+def test_what_lies_below_a_partition_is_in_it():
+    values = PartitionValues([t.Field("k", t.int32)])
+    assert {"k=01", "k=1"} == values.same({"k=1"}, {"k=01/sub", "k=1/j=1/i=1", "k=2/k=1", "k=10"})
+
+
+@pytest.mark.parametrize(
+    ("path", "partitions", "expected"),
+    [
+        ("k=1/a", {"k=1"}, True),
+        ("k=1/sub/j=2/a", {"k=1"}, True),
+        ("k=1/a", {"k=1/sub"}, False),
+        ("k=10/a", {"k=1"}, False),
+        ("a", {"k=1"}, False),
+        ("a", {""}, True),
+        ("k=1/a", {""}, False),
+    ],
+)
+def test_a_file_is_in_a_partition(path, partitions, expected):
+    assert expected == is_in(path, partitions)

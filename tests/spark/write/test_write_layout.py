@@ -168,3 +168,29 @@ def test_a_summer_night_that_comes_twice(spark, tmp_path):
     with pytest.raises(Exception, match=r"field at: .*2024-11-03 06:30:00.*comes twice"):
         write(second, tmp_path / "ours", partitionBy="at")
     assert [5] == [row.id for row in spark.read.format("arrowipc").load(str(ours)).collect()]
+
+
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_an_overwrite_replaces_what_lies_deeper_in_its_partitions_as_parquets_does(spark, tmp_path, mode):
+    found = {}
+    for source in ("parquet", "arrowipc"):
+        path = tmp_path / source
+
+        def save(sql, path=path, source=source, **options):
+            writer = spark.sql(sql).coalesce(1).write.format(source).options(**options)
+            by = {"partitionBy": "k"} if source == "arrowipc" else {}
+            (writer.options(**by) if by else writer.partitionBy("k")).mode("overwrite").save(str(path))
+
+        save("SELECT id, id % 3 AS k FROM range(6)")
+        for directory in ("k=0/sub", "k=1/sub/more"):
+            (path / directory).mkdir(parents=True)
+            old = next((path / directory[:3]).glob("part-*"))
+            old.rename(path / directory / f"moved-{old.name}")
+        before = spark.read.format(source).load(str(path)).collect()
+        save("SELECT 100 + id AS id, id AS k FROM range(1, 2)", partitionOverwriteMode=mode)
+        after = spark.read.format(source).load(str(path)).collect()
+        found[source] = [sorted((row.id, row.k) for row in rows) for rows in (before, after)]
+        assert not (path / "k=1/sub").exists()
+    assert found["parquet"] == found["arrowipc"]
+    assert 6 == len(found["parquet"][0])
+    assert (101, 1) in found["parquet"][1]
