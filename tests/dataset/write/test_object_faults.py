@@ -77,7 +77,7 @@ def requests_of(mode):
 AT_EACH = ["stores, drops the connection", "403", "409", "torn body", "404"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=["append", "overwrite"])
 @pytest.mark.parametrize("times", [1, math.inf], ids=["once", "from then on"])
 @pytest.mark.parametrize("fault", AT_EACH)

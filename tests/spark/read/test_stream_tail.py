@@ -79,7 +79,7 @@ def test_spark_follows_a_producer_over_two_restarts(spark, tmp_path):
     check(spark, tmp_path, 120, 0.05, 1000)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_spark_follows_ten_thousand_batches(spark, tmp_path):
     check(spark, tmp_path, 10_000, 0.002, 500)
 
