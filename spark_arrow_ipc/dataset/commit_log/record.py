@@ -26,13 +26,21 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from spark_arrow_ipc.bounded_json import parse_json
+from spark_arrow_ipc.dataset.commit_log.recorded_files import (
+    NO_FILES,
+    STAGED_SUFFIX,
+    RemovedFile,
+    StagedFile,
+    Tally,
+    check_names,
+    has_own_name,
+    tally_after,
+)
 from spark_arrow_ipc.errors import CommitError, cut_repr
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
 
 __all__ = [
     "COPIED",
@@ -53,9 +61,6 @@ __all__ = [
     "job_in",
 ]
 
-STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
-"""Suffix of staged files: recursive patterns of other readers match files in ``_`` directories."""
-
 WITHDRAWN: Final = "withdrawn"
 """The mode of a record that withdraws jobs instead of committing one."""
 
@@ -68,7 +73,7 @@ COPIED: Final = "copied"
 REMEMBERED: Final = 1000
 """Number of job ids, commit tokens, queries and withdrawn jobs that each record takes over from the one before."""
 
-RECORD_FORMAT: Final = 2
+RECORD_FORMAT: Final = 3
 """The number of the form that this build writes, and reads."""
 
 MAX_RECORD_NBYTES: Final = 256 << 20
@@ -82,101 +87,17 @@ _FIRST: Final = re.compile(rb'\{"format":\d+,"seq":\d+,"jobid":"([0-9a-f]{32})",
 _TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
 _TAIL_NBYTES: Final = 24
 
-_PART: Final = r"(?:[^/\0._][^/\0]*|_[^/\0]*=[^/\0]*)"
-_RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
-"""A path inside the dataset that readers see, by Spark's rule of hidden names."""
-
-_STAGED: Final = re.compile(rf"[^/\0._][^/\0]*{re.escape(STAGED_SUFFIX)}")
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")
-
-_OWN_NAME: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-[0-9a-f]{32}\.arrows?", re.DOTALL)
-"""The names that our writers make, each for one file."""
 
 
 class OtherFormatError(CommitError):
     """A commit record has a form that this build does not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A finished file that waits for the commit.
-
-    Parameters
-    ----------
-    staged
-        Its name in the staging directory.
-    final
-        Its path inside the dataset's directory once it is published.
-    crc32
-        Checksum of its last bytes (`tail_crc32`).
-    """
-
-    staged: str
-    final: str
-    nbytes: int
-    rows: int
-    crc32: int
-
-    def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
-        # A driver collects one per task.
-        return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
-
-
 def job_in(data: bytes) -> str | None:
     """Return the id of the job that the first bytes of a record name; None where they are no such bytes."""
     match = _FIRST.match(data)
     return None if match is None else match[1].decode()
-
-
-def has_own_name(path: str) -> bool:
-    """Return whether a writer of this package made the name of a file: no other file ever has it."""
-    return _OWN_NAME.fullmatch(path) is not None
-
-
-class _FileState(Protocol):
-    """What is known of a file: its size, time and version."""
-
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def mtime_ns(self) -> int: ...
-    @property
-    def version(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedFile:
-    """A file that a record removes, as it was when the job was planned.
-
-    Another program may write a file of the same name before the record is applied: that one stays. The names that our
-    writers make are unique, so there the size is enough: whoever copies a directory or touches its files changes their
-    times and versions, and they are the same files.
-
-    Parameters
-    ----------
-    path
-        Relative to the dataset's directory.
-    nbytes, mtime_ns
-        Size, and time of the last modification in nanoseconds since 1970. None: any file of that name, which is unique.
-    version
-        Text that differs whenever the bytes do. Where there is one it decides, as the times of object stores are of
-        whole seconds in some answers and finer in others.
-    """
-
-    path: str
-    nbytes: int | None = None
-    mtime_ns: int | None = None
-    version: str = ""
-
-    def is_same(self, file: _FileState) -> bool:
-        """Return whether a file of that name is the one to remove."""
-        if self.nbytes is None:
-            return True
-        if has_own_name(self.path):
-            return self.nbytes == file.nbytes
-        if self.version:
-            return (self.nbytes, self.version) == (file.nbytes, file.version)
-        return (self.nbytes, self.mtime_ns) == (file.nbytes, file.mtime_ns)
 
 
 class Batch(NamedTuple):
@@ -221,6 +142,8 @@ class Record:
         The id of the chain.
     previous
         The `jobid` of the record before it; empty in the first one.
+    tally
+        The files with names of our own after this record; None if files were there before the chain.
     """
 
     seq: int
@@ -239,6 +162,7 @@ class Record:
     queries: tuple[Batch, ...] = ()
     chain: str = field(default_factory=lambda: uuid.uuid4().hex)
     previous: str = ""
+    tally: Tally | None = None
 
     @classmethod
     def after(
@@ -255,9 +179,14 @@ class Record:
         withdraws: tuple[str, ...] = (),
         kept_until: int = 0,
         query: Batch | None = None,
+        is_all: bool = False,
     ) -> Record:
-        """Make the record that follows another one, taking over its ids, tokens and queries."""
+        """Make the record that follows another one, taking over its ids, tokens and queries.
+
+        `is_all` says that after it no other files are there than those that it adds.
+        """
         jobs, tokens, withdrawn = ((), (), ()) if before is None else (before.jobs, before.tokens, before.withdrawn)
+        tally = None if before is None else before.tally
         return cls(
             seq,
             jobid,
@@ -275,6 +204,7 @@ class Record:
             _with_query(() if before is None else before.queries, query),
             **({} if before is None or mode == COPIED else {"chain": before.chain}),
             previous="" if before is None else before.jobid,
+            tally=tally_after(NO_FILES, adds, ()) if is_all or mode == COPIED else tally_after(tally, adds, removes),
         )
 
     def taken_back(self, jobid: str) -> Record:
@@ -293,6 +223,7 @@ class Record:
             queries=self.queries if self.query is None else _without_query(self.queries, self.query),
             chain=self.chain,
             previous=self.jobid,
+            tally=tally_after(self.tally, self.removes, self.adds),
         )
 
     def follows(self, before: Record) -> bool:
@@ -345,6 +276,7 @@ class Record:
                     expected=f"a commit record of the format {RECORD_FORMAT}, which this build of spark-arrow-ipc writes",
                     found=f"the format {cut_repr(written, 100)} of {_other_build(written)}",
                 )
+            values["tally"] = None if values.get("tally") is None else Tally(*values["tally"])
             values["queries"] = tuple(Batch(*batch) for batch in values.get("queries", ()))
             values["query"] = None if values.get("query") is None else Batch(*values["query"])
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
@@ -411,6 +343,7 @@ def _is_sound(record: Record) -> bool:
         and all(type(jobid) is str and _JOBID.fullmatch(jobid) for jobid in ids)
         and all(type(nbytes) is type(mtime_ns) is int for nbytes, mtime_ns in states)
         and type(record.durable) is bool
+        and (record.tally is None or record.tally.is_sound)
         and (record.token is None or record.tokens[-1:] == (record.token,))
         and (record.query is None or record.queries[-1:] == (record.query,))
         and _remembers_itself(record)
@@ -426,21 +359,3 @@ def _remembers_itself(record: Record) -> bool:
             and record.withdrawn[-len(record.withdraws) :] == record.withdraws
         )
     return not record.withdraws and record.jobs[-1:] == (record.jobid,)
-
-
-def check_names(adds: Iterable[StagedFile], removes: Iterable[RemovedFile] = ()) -> None:
-    """Raise if a path leads out of its directory, or is hidden from readers.
-
-    Raises
-    ------
-    CommitError
-        The message names the path.
-    """
-    for file in adds:
-        if not _STAGED.fullmatch(file.staged):
-            raise CommitError(f"the name {cut_repr(file.staged, 300)} is not that of a staged file")
-        if not _RELATIVE.fullmatch(file.final):
-            raise CommitError(f"the name {cut_repr(file.final, 300)} is no relative path that readers see")
-    for removed in removes:
-        if not _RELATIVE.fullmatch(removed.path):
-            raise CommitError(f"the name {cut_repr(removed.path, 300)} is no relative path that readers see")

@@ -40,7 +40,7 @@ from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
-from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file
+from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file, is_empty
 from spark_arrow_ipc.dataset.write.file_limit import check_copied
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.keep_records import begin_to_keep
@@ -279,8 +279,10 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
         if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or _is_left_out(job, before):
             return None
         if checked is None or not _is_only_added(job, checked, fits):
-            removes = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
+            removes, is_all = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
             _check_removes(job, removes)
+        else:  # others added files
+            is_all = False
         checked = head.seq
         failpoint.hit("C3.checked")
         record = Record.after(
@@ -294,6 +296,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             token=intent.commit_token,
             query=intent.query,
             kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
+            is_all=is_all or (before is None and (intent.is_new or is_empty(staging.dataset))),
         )
         if adds and staging.storage.status(staging.directory) is None:
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
@@ -348,13 +351,15 @@ def _is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:
 
 def _check_unchanged(
     job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None, fits: Fits | None
-) -> tuple[LiveFile, ...]:
-    """Return the files that the job removes, and raise if they changed."""
+) -> tuple[tuple[LiveFile, ...], bool]:
+    """Return the files that the job removes, and whether these are all; raise if they changed."""
     intent, dataset = job.intent, job.staging.dataset
     if intent.mode is WriteMode.APPEND:
-        return () if replaced is None else (replaced,)
+        return () if replaced is None else (replaced,), False
+    is_all = False
     if intent.mode is WriteMode.OVERWRITE:
         before, now = intent.snapshot, live_files(dataset)
+        is_all = now == before
         if {*before} <= {*now} and may_stay(dataset, sorted({*now} - {*before}, key=_path), intent.partition_by, fits):
             now = before
     elif intent.mode is WriteMode.REWRITE:
@@ -374,8 +379,8 @@ def _check_unchanged(
             path=dataset.root,
         )
     if replaced is None or replaced.path in {file.path for file in before}:
-        return before
-    return (*before, replaced)
+        return before, is_all
+    return (*before, replaced), is_all
 
 
 def _path(file: LiveFile) -> str:

@@ -14,7 +14,7 @@ job replaces it, after a listing: a record names the files of its own job, and o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from spark_arrow_ipc import ipc
@@ -39,7 +39,14 @@ from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.storage.paths import name_of, parent, relative
 
-__all__ = ["ExistingFile", "check_is_arrow", "check_partition_columns_there", "existing_file", "partition_columns"]
+__all__ = [
+    "ExistingFile",
+    "check_is_arrow",
+    "check_partition_columns_there",
+    "existing_file",
+    "is_empty",
+    "partition_columns",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,13 @@ def existing_file(dataset: DatasetDirectory, record: Record | None) -> ExistingF
             file = DataFile(there.path, there.nbytes, there.mtime_ns, (), there.staged, there.version)
             return ExistingFile(file, add.final, partition_columns(parent(add.final)), len(record.adds) == 1, add.rows)
     return _listed(dataset)
+
+
+def is_empty(dataset: DatasetDirectory) -> bool:
+    """Return whether a reader sees no file in a dataset, and False where that cannot be told. One listing of it."""
+    with suppress(ArrowIpcError, OSError):
+        return _listed(dataset) is None
+    return False
 
 
 def _listed(dataset: DatasetDirectory) -> ExistingFile | None:

@@ -69,6 +69,8 @@ class CommitIntent:
     copies
         Of a copy (`copy`): the job of the record whose state it is, which its own record must follow; empty if the source
         has no records. None of other jobs.
+    is_new
+        Whether nothing was at the path before, not even a directory.
     """
 
     mode: WriteMode
@@ -80,6 +82,7 @@ class CommitIntent:
     query: Batch | None = None
     commit_retention: int | None = None
     copies: str | None = None
+    is_new: bool = False
 
     @property
     def record_mode(self) -> str:
@@ -203,7 +206,7 @@ def plan_job(
         staging.storage.check_writable(staging.dataset.commits)
     _check_decides(staging, head)
     failpoint.hit("P0.staging")
-    return JobPlan(staging, replace(intent, snapshot=snapshot))
+    return JobPlan(staging, replace(intent, snapshot=snapshot, is_new=not is_there))
 
 
 def plan_batch(

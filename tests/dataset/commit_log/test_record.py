@@ -26,6 +26,7 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     StagedFile,
     job_in,
 )
+from spark_arrow_ipc.dataset.commit_log.recorded_files import Tally
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status
 
@@ -40,7 +41,7 @@ REMOVED = RemovedFile("k=1/old.arrow", 10, 1_000)
 
 RECORD = Record(
     7, JOBID, "append", (ADD,), (REMOVED,), jobs=(JOBID[::-1], JOBID), tokens=("s", "t"), token="t",
-    query=Batch("q", 4), queries=(Batch("p", 0), Batch("q", 4)),
+    query=Batch("q", 4), queries=(Batch("p", 0), Batch("q", 4)), tally=Tally(1, 2, 3),
 )  # fmt: skip
 
 
@@ -111,6 +112,9 @@ UNSOUND = [
     ("a chain's id leads out", {"chain": "../" * 10 + "xx"}),
     ("the job before is a number", {"previous": 1}),
     ("the job before leads out", {"previous": "../x"}),
+    ("a tally of two numbers", {"tally": [1, 2]}),
+    ("a tally of less than no files", {"tally": [-1, 2, 3]}),
+    ("a tally is a number", {"tally": 1}),
     ("deep", {"adds": json.loads("[" * 900 + "]" * 900)}),
 ]
 
@@ -209,8 +213,8 @@ def test_only_the_newest_queries_are_remembered():
 
 
 FORMATS = {
-    "older": ({"format": 1}, r"format 2.*found the format 1 of an older build"),
-    "newer": ({"format": 3, "new": "fields"}, r"format 2.*found the format 3 of a newer build"),
+    "older": ({"format": 1}, r"format 3.*found the format 1 of an older build"),
+    "newer": ({"format": 4, "new": "fields"}, r"format 3.*found the format 4 of a newer build"),
     "no number": ({"format": "x" * 5000}, r"found the format 'xxx.{,200} of an older build"),
 }
 

@@ -1,0 +1,191 @@
+"""The files that a commit record adds and removes, the names that they may have, and the tally of those that are there.
+
+Strategy
+--------
+Names in a record are relative and visible, so that none leads out of the dataset.
+
+The chain remembers the files of its newest records alone. Whether a copy of a directory has all files of one state, and no
+others, is told by a `Tally`: a sum over the paths and sizes of all files whose names our writers made. The sum follows from
+that of the record before, so that no job lists anything for it. Files of other programs come and go without a record, and
+do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, NamedTuple, Protocol
+
+from spark_arrow_ipc.errors import CommitError, cut_repr
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
+
+__all__ = [
+    "NO_FILES",
+    "STAGED_SUFFIX",
+    "RemovedFile",
+    "StagedFile",
+    "Tally",
+    "check_names",
+    "has_own_name",
+    "tally_after",
+]
+
+STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
+"""Suffix of staged files: recursive patterns of other readers match files in ``_`` directories."""
+
+_PART: Final = r"(?:[^/\0._][^/\0]*|_[^/\0]*=[^/\0]*)"
+_RELATIVE: Final = re.compile(f"(?:{_PART}/)*{_PART}")
+"""A path inside the dataset that readers see, by Spark's rule of hidden names."""
+
+_STAGED: Final = re.compile(rf"[^/\0._][^/\0]*{re.escape(STAGED_SUFFIX)}")
+_OWN_NAME: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-[0-9a-f]{32}\.arrows?", re.DOTALL)
+"""The names that our writers make, each for one file."""
+
+
+_DIGEST_NBYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A finished file that waits for the commit.
+
+    Parameters
+    ----------
+    staged
+        Its name in the staging directory.
+    final
+        Its path inside the dataset's directory once it is published.
+    crc32
+        Checksum of its last bytes (`tail_crc32`).
+    """
+
+    staged: str
+    final: str
+    nbytes: int
+    rows: int
+    crc32: int
+
+    def __reduce__(self) -> tuple[type[StagedFile], tuple[str, str, int, int, int]]:
+        # A driver collects one per task.
+        return StagedFile, (self.staged, self.final, self.nbytes, self.rows, self.crc32)
+
+
+def has_own_name(path: str) -> bool:
+    """Return whether a writer of this package made the name of a file: no other file ever has it."""
+    return _OWN_NAME.fullmatch(path) is not None
+
+
+class _FileState(Protocol):
+    """What is known of a file: its size, time and version."""
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+    @property
+    def version(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFile:
+    """A file that a record removes, as it was when the job was planned.
+
+    Another program may write a file of the same name before the record is applied: that one stays. The names that our
+    writers make are unique, so there the size is enough: whoever copies a directory or touches its files changes their
+    times and versions, and they are the same files.
+
+    Parameters
+    ----------
+    path
+        Relative to the dataset's directory.
+    nbytes, mtime_ns
+        Size, and time of the last modification in nanoseconds since 1970. None: any file of that name, which is unique.
+    version
+        Text that differs whenever the bytes do. Where there is one it decides, as the times of object stores are of
+        whole seconds in some answers and finer in others.
+    """
+
+    path: str
+    nbytes: int | None = None
+    mtime_ns: int | None = None
+    version: str = ""
+
+    def is_same(self, file: _FileState) -> bool:
+        """Return whether a file of that name is the one to remove."""
+        if self.nbytes is None:
+            return True
+        if has_own_name(self.path):
+            return self.nbytes == file.nbytes
+        if self.version:
+            return (self.nbytes, self.version) == (file.nbytes, file.version)
+        return (self.nbytes, self.mtime_ns) == (file.nbytes, file.mtime_ns)
+
+
+class Tally(NamedTuple):
+    """A sum over files.
+
+    Parameters
+    ----------
+    files, nbytes
+        Their number, and the sum of their sizes.
+    digest
+        The checksums of their paths and sizes, added without carry: the order does not matter, and a file that is added
+        and taken away leaves nothing.
+    """
+
+    files: int
+    nbytes: int
+    digest: int
+
+    def changed(self, files: Iterable[tuple[str, int]], sign: int = 1) -> Tally:
+        """Return the tally with files more, given by paths and sizes, or with `sign` -1 less; names of others do not count."""
+        number, total, digest = self
+        for path, nbytes in files:
+            if has_own_name(path):
+                number += sign
+                total += sign * nbytes
+                text = f"{nbytes} {path}".encode(errors="surrogateescape")
+                digest ^= int.from_bytes(blake2b(text, digest_size=_DIGEST_NBYTES).digest())
+        return Tally(number, total, digest)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether files can have it."""
+        return all(type(number) is int and number >= 0 for number in self) and self.digest < 1 << 8 * _DIGEST_NBYTES
+
+
+NO_FILES: Final = Tally(0, 0, 0)
+
+
+def tally_after(
+    before: Tally | None, adds: Iterable[StagedFile | RemovedFile], removes: Iterable[StagedFile | RemovedFile]
+) -> Tally | None:
+    """Return the tally after a change; None if the one before is not known, or cannot have been that."""
+    if before is None:
+        return None
+    after = before.changed(map(_path_and_size, removes), -1).changed(map(_path_and_size, adds))
+    return after if after.is_sound else None
+
+
+def _path_and_size(file: StagedFile | RemovedFile) -> tuple[str, int]:
+    return (file.final, file.nbytes) if isinstance(file, StagedFile) else (file.path, file.nbytes or 0)
+
+
+def check_names(adds: Iterable[StagedFile], removes: Iterable[RemovedFile] = ()) -> None:
+    """Raise if a path leads out of its directory, or is hidden from readers.
+
+    Raises
+    ------
+    CommitError
+        The message names the path.
+    """
+    for file in adds:
+        if not _STAGED.fullmatch(file.staged):
+            raise CommitError(f"the name {cut_repr(file.staged, 300)} is not that of a staged file")
+        if not _RELATIVE.fullmatch(file.final):
+            raise CommitError(f"the name {cut_repr(file.final, 300)} is no relative path that readers see")
+    for removed in removes:
+        if not _RELATIVE.fullmatch(removed.path):
+            raise CommitError(f"the name {cut_repr(removed.path, 300)} is no relative path that readers see")
