@@ -18,6 +18,7 @@ from unittest import mock
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 
+from spark_arrow_ipc.arrow.types import Field, utf8
 from spark_arrow_ipc.dataset.commit_log import log, record
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
@@ -34,7 +35,7 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError, NoFilesError
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
 
@@ -114,10 +115,11 @@ class Process:
     machine
         Looks at the data before some of the calls.
     fault
-        (kind, call number): "die before", "die after", "refuse" (an error, nothing is done) or "lose the reply" (an
-        error, and it is done); the last two also "while publishing", with the number of a call of `publish`; or None.
+        (kind, call number, or the name of a call): "die before", "die after", "refuse" (an error, nothing is done) or "lose
+        the reply" (an error, and it is done); the last two also "while publishing", with the number of a call of
+        `publish`; or None.
     overtaken
-        (call number, action): another process does something before that call; or None.
+        (call number or name of a call, action): another process does something before that call; or None.
     looks_every
         A reader looks before each so many-th call.
     """
@@ -171,15 +173,22 @@ class Process:
         kind, number = self.fault or ("", 0)
         if kind.endswith(" while publishing"):
             return kind.removesuffix(" while publishing") if (name, self.published) == ("publish", number) else None
-        return kind if number == self.calls else None
+        return kind if number in (self.calls, name) else None
+
+    def look(self):
+        try:
+            self.machine.look()
+        except Exception as error:  # which the process would take for one of the storage
+            raise AssertionError(f"a reader fails: {error!r}") from error
 
     def call(self, name, *args, **options):
         self.calls += 1
         kind = self.kind(name)
-        if self.overtaken is not None and self.overtaken[0] == self.calls:
-            self.overtaken[1]()
+        if self.overtaken is not None and self.overtaken[0] in (self.calls, name):
+            (_, act), self.overtaken = self.overtaken, None
+            act()
         if self.looks_every and self.calls % self.looks_every == 0:
-            self.machine.look()
+            self.look()
         self.inner.called()
         if kind == "die before":
             raise Died
@@ -215,11 +224,16 @@ FAULTS = (
 )
 SHORT = st.integers(1, 25)
 CALL_NUMBERS = SHORT | st.integers(1, 70)
+MOMENTS = SHORT | st.sampled_from(["put_if_absent", "put", "delete", "delete_all", "delete_tree"])
+"""The calls of a process before which others act: by number, or the first of a name."""
+
+DIRECTORIES = st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)])
+KEPT_SECONDS = st.sampled_from([0, 0, 3600])
 LOOKS = st.sampled_from([0, 0, 0, 1, 3, 7])
 OVERTAKINGS = st.lists(
     st.tuples(
         st.integers(1, 12),
-        st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "three appends", "touch"]),
+        st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "three appends", "touch", "withdraw late"]),
     ),
     min_size=1,
     max_size=4,
@@ -310,7 +324,8 @@ class CommitMachine(RuleBasedStateMachine):
 
     def look(self):
         moved = {FOREIGN} if self.storage.has_taken() else set()
-        assert self.truth - moved == self.seen(self.storage) - moved
+        seen = self.seen(self.storage)
+        assert self.truth - moved == seen - moved, f"hidden {self.truth - seen}, not committed {seen - self.truth}"
         if self.keeps:
             self.look_at_kept()
 
@@ -375,8 +390,8 @@ class CommitMachine(RuleBasedStateMachine):
     @rule(
         target=jobs,
         mode=MODES,
-        directories=st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)]),
-        keep_replaced=st.sampled_from([0, 0, 3600]),
+        directories=DIRECTORIES,
+        keep_replaced=KEPT_SECONDS,
         every=st.integers(1, 3),
         fault=FAULTS,
     )
@@ -445,6 +460,7 @@ class CommitMachine(RuleBasedStateMachine):
             "abort": self.aborting,
             "vacuum": self.vacuuming,
             "three appends": self.appending,
+            "withdraw late": self.withdrawing_late,
             "touch": lambda *_: self.storage.touch(),
             "copy": self.copying,
             "make anew": self.making_anew,
@@ -455,6 +471,10 @@ class CommitMachine(RuleBasedStateMachine):
         for _ in range(3):  # after which the number that a slow job means to take has been pruned
             plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
             commit(*self.staged(plan, "k=4"), write_empty=None)
+
+    def withdrawing_late(self, job, *_):
+        """A job is withdrawn by a process that stands still before its record is made, and dies after."""
+        self.aborting(job, ("die after", "put_if_absent"), ("put_if_absent", self.appending))
 
     def copying(self, *_):
         """Whoever goes on with a copy, which was made in one moment, finds what is committed."""
@@ -475,13 +495,17 @@ class CommitMachine(RuleBasedStateMachine):
         self.truth, self.before = self.truth | {FOREIGN}, self.before | {FOREIGN}
         self.truths.append(self.truth)
 
-    def making_anew(self, *_):
-        """Everything is removed, and a first job writes the data set anew."""
+    def making_anew(self, _=None, fault=None):
+        """Everything is removed, and as many jobs as before write the data set anew; the last one may die."""
+        jobs = self.head
         self.storage.clear()
         self.head, self.chain, self.truth = 0, None, set()
         self.truths.append(self.truth)
         self.newest, self.before, self.committed, self.records = None, set(), [], {}
         self.make()
+        for left in range(jobs - 1, 0, -1):
+            plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
+            self.committing(self.staged(plan, "k=1"), fault if left == 1 else None)
 
     @rule(
         job=jobs,
@@ -503,24 +527,62 @@ class CommitMachine(RuleBasedStateMachine):
         self.look()
 
     @rule(
-        job=jobs,
-        what=st.sampled_from(["commit", "abort"]),
-        then=st.sampled_from(["commit", "abort", "abort", "vacuum", "give up", "three appends"]),
-        at=SHORT,
+        mode=MODES,
+        directories=DIRECTORIES,
+        keep_replaced=KEPT_SECONDS,
+        what=st.sampled_from(["commit", "commit", "abort"]),
+        then=st.sampled_from(["commit", "abort", "abort", "vacuum", "give up", "three appends", "touch", "make anew"]),
+        at=MOMENTS,
         other_fault=FAULTS,
         looks_every=LOOKS,
     )
-    def duel(self, job, what, then, at, other_fault, looks_every):
-        """While a job is committed or aborted, it is aborted or committed elsewhere, or three others commit."""
+    def duel(self, mode, directories, keep_replaced, what, then, at, other_fault, looks_every):
+        """While a new job is committed or aborted, it is aborted or committed elsewhere, or others do something."""
         if what != then:
+            choose = (lambda files: files) if mode is WriteMode.REWRITE else None
+            plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, storage=self.storage, durable=False, choose=choose)
+            job = self.staged(plan, *directories)
+            if then == "make anew":
+                looks_every = 0  # a record that is made late is in the way of readers until its process removes it
             self.acting(what)(job, None, (at, lambda: self.acting(then)(job, other_fault)), looks_every)
         self.look()
 
-    @rule(job=jobs, what=st.sampled_from(["commit", "commit", "abort", "vacuum"]), at=CALL_NUMBERS)
-    def stand_still(self, job, what, at):
+    @rule(job=jobs, what=st.sampled_from(["commit", "commit", "abort", "vacuum"]), at=CALL_NUMBERS, fault=FAULTS)
+    def stand_still(self, job, what, at, fault):
         """A process stands still while the directory is removed and made anew: it changes nothing there."""
-        self.acting(what)(job, None, (at, self.making_anew))
+        self.acting(what)(job, None, (at, lambda: self.making_anew(job, fault)))
         self.look()
+
+    @rule(
+        mode=st.sampled_from([WriteMode.APPEND, WriteMode.DYNAMIC]),
+        foreign=st.booleans(),
+        order=st.permutations(["empty", "rows", "plan"]),
+    )
+    def partition(self, mode, foreign, order):
+        """In a data set of its own a placeholder, flat rows and a partitioned job meet: it is refused beside rows."""
+        storage, jobs = MemoryStorage(renames=self.renames), {}
+
+        def planned(mode, directory, rows):
+            by = (Field("k", utf8),) if directory else ()
+            plan = plan_job(ROOT, mode, storage=storage, durable=False, partition_by=by)
+            _, outputs = self.staged(plan, directory, storage=storage)
+            files = tuple(replace(file, rows=rows) for file in outputs[0].files[:1])
+            return plan, [TaskOutput(plan.staging.jobid, files)]
+
+        if not foreign:
+            jobs["rows"] = planned(WriteMode.APPEND, "", 4)
+        jobs["empty"] = planned(WriteMode.APPEND, "", 0)
+        try:
+            for what in [*order, "partitioned"]:
+                if what == "plan":
+                    jobs["partitioned"] = planned(mode, "k=1", 4)
+                elif what in jobs:
+                    commit(*jobs[what], write_empty=None)
+                else:
+                    storage.put(join(ROOT, "part-0.arrow"), b"rows")
+        except ArrowIpcError:  # refused
+            return
+        assert len(self.seen(storage)) == 1, "rows lie beside partitions, where no reader sees them"
 
     @rule(what=st.sampled_from(["touch", "copy", "write foreign"]))
     def change(self, what):
@@ -541,7 +603,7 @@ class CommitMachine(RuleBasedStateMachine):
 
         next_one()
         files = list_tree([ROOT], storage=process).all_files()
-        assert {relative(file.path, ROOT) for file in files} in self.truths[since:]
+        assert {relative(file.path, ROOT) for file in files} in self.truths[since:], "a reader sees what never was"
 
     @precondition(lambda self: self.number > 4)
     @rule()

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--publishing", choices=MACHINES, default="renames")
+    parser.add_argument("--first", action="store_true", help="end at the first violation, as it was found")
     parser.add_argument("--grace", type=float, default=30.0, help="0 must find a file that comes back")
     chosen = parser.parse_args()
     begun, examples = time.monotonic(), []
@@ -37,9 +38,13 @@ def main():
     machine_class.teardown = counting
     many = settings(
         max_examples=chosen.examples, stateful_step_count=chosen.steps, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate] if chosen.first else list(Phase),
     )  # fmt: skip
-    run_state_machine_as_test(seed(chosen.seed)(machine_class), settings=many)
+    try:
+        run_state_machine_as_test(seed(chosen.seed)(machine_class), settings=many)
+    except BaseException as error:
+        print(f"violated after {len(examples):,} examples: {str(error).partition(chr(10))[0]}")
+        raise
     print(f"{len(examples):,} examples, {sum(examples):,} records, 0 violations, {time.monotonic() - begun:.0f} s")
 
 
