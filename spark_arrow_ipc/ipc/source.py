@@ -179,7 +179,7 @@ def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> B
         return _open_object(path, storage) if is_remote(path) else FileSource.open(path)
     if isinstance(cast("object", source), io.TextIOBase):
         raise TypeError("expected a path, bytes or a binary file object, found a file in text mode; open it with 'rb'")
-    if callable(getattr(source, "read_at", None)):
+    if callable(getattr(source, "read_up_to", None)):  # pyarrow's files have a `read_at` of their own
         given = cast("ByteSource", source)
         is_whole = callable(getattr(given, "read_ranges", None)) and hasattr(given, "waits")
         return given if is_whole else _Completed(given)

@@ -211,6 +211,7 @@ BUFFERS = {
     "numpy": lambda data: np.frombuffer(data, np.uint8),
     "numpy, words in rows": lambda data: np.frombuffer(data, np.int16).reshape(2, -1),
     "pyarrow": lambda data: pytest.importorskip("pyarrow").py_buffer(data),
+    "pyarrow's file": lambda data: pytest.importorskip("pyarrow").BufferReader(data),
     "mapped": _mapped,
 }
 
