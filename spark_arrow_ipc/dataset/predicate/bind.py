@@ -280,7 +280,10 @@ class _Binder:
             return self._in_doubt(operator, column, value)
         place = cut(column.type, common, value, self._zone)
         if place is None:
-            raise OptionError(f"expected an instant of the years 1 to 9999, found {literal}")
+            raise OptionError(
+                f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}: "
+                "write the literal as DATE '...'"
+            )
         if isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
             later = int(place.upper) - 1
             if later > int(place.lower):

@@ -37,7 +37,6 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 MARGIN: Final = MOST_OFFSET // _MICROSECOND
 """The most that an instant is away from its local time, in microseconds."""
 _SHOWN: Final = 100
-_FIRST_DAY: Final = (datetime(1, 1, 1) - EPOCH).days  # noqa: DTZ001 - local
 
 
 class UncertainInstantError(OptionError):
@@ -147,7 +146,7 @@ def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None
     first, last = -((MARGIN - earliest) // DAY_MICROSECONDS), (latest + MARGIN) // DAY_MICROSECONDS
     if isinstance(literal, Doubt):
         return Doubt(first, last, literal.why)
-    if is_certain(EPOCH + timedelta(days=max(first, _FIRST_DAY)), zone):
+    if is_certain(_nearest_local(first * DAY_MICROSECONDS), zone):
         return None
     return Doubt(first, last, needs_zone(sql) if zone is UNKNOWN_ZONE else _not_certain(sql, zone))
 

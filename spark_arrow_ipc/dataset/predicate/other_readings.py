@@ -189,7 +189,7 @@ def _are_canonical(operand: _Known, options: Sequence[Literal | Run]) -> bool:
     for option in options:
         if isinstance(option.type, t.Utf8):
             values: Sequence[Any] = option.values if isinstance(option, Run) else [option.value]
-            if not all(map(write, values)):
+            if not all(write(value) for value in values if value is not None):
                 return False
         elif type(option.type) not in (type(operand.type), t.Null):
             return False

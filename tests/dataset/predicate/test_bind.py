@@ -151,6 +151,12 @@ def test_what_spark_refuses_or_only_it_can_know_is_refused(text, words):
         bound(text)
 
 
+@pytest.mark.parametrize("literal", ["9999-12-31 23:59:59.999999+00:00", "9999-12-30 00:00:00Z", "0001-01-02 00:00:00Z"])
+def test_a_date_beside_an_instant_that_no_zone_places_is_an_error_that_says_what_to_write(literal):
+    with pytest.raises(OptionError, match="write the literal as DATE"):
+        bound(f"date < TIMESTAMP '{literal}'", time_zones.zone("UTC"))
+
+
 @pytest.mark.parametrize(("text", "words"), [("x = 1", "no column 'x'"), ("n.z = 1", "no field 'z'"), ("twice = 1", "may stand for"), ("i.x = 1", "expected i to be a struct")])  # fmt: skip
 def test_columns_that_are_not_there(text, words):
     with pytest.raises(ColumnNotFoundError, match=words):

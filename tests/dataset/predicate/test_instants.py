@@ -55,6 +55,7 @@ def test_instants_beyond_the_year_9999_are_errors():
     [
         (0, "UTC", None), (-(10**15), "UTC", None), (20 * DAY, "Europe/Amsterdam", None), (0, "Europe/Amsterdam", None),
         (-6 * HOUR, "Europe/Amsterdam", (-1, 0)), (20 * DAY, None, (20, 20)), (Doubt(-HOUR, 30 * HOUR, ""), "UTC", (0, 2)),
+        (micros(datetime.max), "UTC", None), (micros(datetime.min), "+01:00", None),
     ],
 )  # fmt: skip
 def test_dates_whose_midnight_is_surely_elsewhere_are_not_in_doubt(literal, name, days):

@@ -54,6 +54,7 @@ DEPENDENCES = [
     ("n0 < '0.4'", {ANSI}),
     ("n0 >= '-100000000000000000000'", {ANSI}),
     ("n0 <> 'NaN'", {ANSI}),
+    ("i IN (CAST(NULL AS STRING), '1') AND day NOT IN ('2024-01-01', CAST(NULL AS STRING))", set()),
     ("f = 1 AND f < 1.5 AND f IN (1, 2, 0.5)", set()),
     ("d > 1e-3", set()),
     ("n = 1 AND n < 1.005 AND n = '1'", set()),
