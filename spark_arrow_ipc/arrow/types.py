@@ -436,7 +436,7 @@ class Map(DataType):
         _require(pair, "map entries of a struct with two fields", self.entries.type)
 
     def __str__(self) -> str:
-        return f"map<{self.key}, {self.item}>"
+        return f"map<{self.key}, {self.item}{', sorted' if self.keys_sorted else ''}>"
 
     @property
     def children(self) -> tuple[Field, ...]:

@@ -38,6 +38,7 @@ WRITTEN = [
     (t.Timestamp(t.TimeUnit.NANOSECOND, "UTC"), "timestamp[ns, tz=UTC]"),
     (t.list_(t.Field("x", t.int8, nullable=False)), "list<x: int8 not null>"),
     (t.map_(t.utf8, t.int8), "map<key: utf8 not null, value: int8>"),
+    (t.map_(t.utf8, t.int8, keys_sorted=True), "map<key: utf8 not null, value: int8, sorted>"),
     (t.SparseUnion((t.Field("x", t.int8),), (5,)), "sparse_union<x: int8=5>"),
     (t.dictionary(t.int8, t.utf8, ordered=True), "dictionary<int8, utf8, ordered>"),
 ]
