@@ -17,7 +17,10 @@ from typing import Final
 from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["epoch_ns", "parse_date", "parse_timestamp"]
+__all__ = ["BLANKS", "epoch_ns", "parse_date", "parse_timestamp"]
+
+BLANKS: Final = "".join(map(chr, range(33)))
+"""Characters that Spark trims before it casts a string: the blank and all control characters below it, and no others."""
 
 _DATE: Final = r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})"
 _DATE_STRING: Final = re.compile(rf"{_DATE}(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
@@ -32,7 +35,7 @@ def parse_date(string: str) -> date | None:
 
     Takes ``2024``, ``2024-3``, ``2024-03-09``, and anything after ``2024-03-09T``.
     """
-    match = _DATE_STRING.fullmatch(string.strip())
+    match = _DATE_STRING.fullmatch(string.strip(BLANKS))
     if not match:
         return None
     year, month, day = match.groups("1")
@@ -47,7 +50,7 @@ def parse_timestamp(string: str) -> datetime | None:
 
     Digits after the sixth of a fraction are dropped, as Spark does.
     """
-    match = _TIMESTAMP_STRING.fullmatch(string.strip())
+    match = _TIMESTAMP_STRING.fullmatch(string.strip(BLANKS))
     if not match:
         return None
     year, month, day, hour, minute, second, fraction, zone_name = match.groups()

@@ -23,6 +23,7 @@ from spark_arrow_ipc.dataset.predicate.instants import (
     local_time,
     needs_zone,
 )
+from spark_arrow_ipc.dataset.spark_datetime_text import BLANKS
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = ["Session", "cast_to", "certain", "in_range", "refused", "to_date"]
@@ -101,7 +102,7 @@ def _string_to(operand: Literal, to: t.DataType, session: Session) -> Raw | Doub
         if not math.isfinite(double) or double == 0:
             return double
         assert isinstance(operand.value, bytes)
-        return literals.nearest_single(Decimal(operand.value.decode().strip(literals.BLANKS)))
+        return literals.nearest_single(Decimal(operand.value.decode().strip(BLANKS)))
     return literals.cast(operand, to, session.zone)
 
 

@@ -28,12 +28,11 @@ from spark_arrow_ipc.dataset.predicate.coercion import (
 )
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, TimestampLiteral
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH, Doubt, instant, midnight
-from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timestamp
+from spark_arrow_ipc.dataset.spark_datetime_text import BLANKS, parse_date, parse_timestamp
 from spark_arrow_ipc.dataset.time_zones import is_certain
 from spark_arrow_ipc.errors import OptionError
 
 __all__ = [
-    "BLANKS",
     "cast",
     "date_literal",
     "interval",
@@ -45,8 +44,6 @@ __all__ = [
 ]
 
 _MICROSECOND: Final = timedelta(microseconds=1)
-BLANKS: Final = "".join(map(chr, range(33)))
-"""Characters that Spark trims before it casts a string: the blank and all control characters below it."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -271,14 +268,14 @@ def _boolean(string: str, to: t.Bool, _zone: tzinfo | None) -> Raw:
 
 
 def _date(string: str, to: t.Date, _zone: tzinfo | None) -> int:
-    parsed = parse_date(string.strip(BLANKS))
+    parsed = parse_date(string)
     if parsed is None:
         raise _invalid(string, to)
     return parsed.toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _timestamp(string: str, to: t.Timestamp, zone: tzinfo | None) -> int | Doubt:
-    parsed = parse_timestamp(string.strip(BLANKS))
+    parsed = parse_timestamp(string)
     if parsed is None:
         raise _invalid(string, to)
     if to.timezone is None:

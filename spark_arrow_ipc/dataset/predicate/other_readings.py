@@ -139,7 +139,7 @@ def is_by_setting(literal: TimestampLiteral) -> bool:
     """Return whether the type of a literal depends on `TIMESTAMP_TYPE`: ``TIMESTAMP`` without a zone in its string."""
     if not literal.is_session_type:
         return False
-    parsed = parse_timestamp(literal.value.strip(literals.BLANKS))
+    parsed = parse_timestamp(literal.value)
     return parsed is None or parsed.tzinfo is None
 
 
