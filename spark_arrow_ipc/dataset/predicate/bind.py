@@ -205,8 +205,9 @@ class _Binder:
             assert isinstance(right, p.Literal)
             return self._of_literals(operator, left, right, common)
         if isinstance(right, p.Literal):
-            beyond = _beyond_long(operator, left, right)
-            return self._with_constant(operator, left, right, common) if beyond is None else Constant(beyond)
+            if _is_ordered_exactly(operator, left, right):
+                return _beyond_long(operator, right) or self._with_constant(operator, left, right, _EXACT)
+            return self._with_constant(operator, left, right, common)
         return self._pair(operator, left, right, common)
 
     def _of_literals(self, operator: Operator, left: p.Literal, right: p.Literal, common: t.DataType) -> BoundPredicate:
@@ -280,10 +281,8 @@ class _Binder:
             return self._in_doubt(operator, column, value)
         place = cut(column.type, common, value, self._zone)
         if place is None:
-            raise OptionError(
-                f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}: "
-                "write the literal as DATE '...'"
-            )
+            near = f"{literal} is too near the ends of the years 1 to 9999 to be compared with the date column {column}"
+            raise OptionError(f"{near}: write the literal as DATE '...'")
         if isinstance(column.type, t.Date) and place.upper is not None and place.lower is not None:
             later = int(place.upper) - 1
             if later > int(place.lower):
@@ -402,24 +401,25 @@ def _narrowest(operand: _Known, other: _Known) -> t.DataType:
     return operand.type
 
 
-def _beyond_long(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool | None:
-    """Return the constant for an order between whole numbers and a decimal beyond bigint, or None.
+def _is_ordered_exactly(operator: Operator, column: BoundColumn, literal: p.Literal) -> bool:
+    """Return whether Spark orders whole numbers by a decimal itself, and not by its value in the common type."""
+    is_decimal = isinstance(literal.type, t.Decimal) and literal.value is not None and not literal.is_computed
+    return operator in _ORDERS and isinstance(column.type, t.Int) and is_decimal
 
-    ``DecimalPrecisionTypeCoercion`` puts true or false in its place, even for nulls, against SQL.
-    """
-    if operator not in _ORDERS or not isinstance(column.type, t.Int) or not isinstance(literal.type, t.Decimal):
-        return None
-    if literal.is_computed or literal.value is None:
-        return None
+
+def _beyond_long(operator: Operator, literal: p.Literal) -> Constant | None:
+    """Return what ``DecimalPrecisionTypeCoercion`` puts in place of an order by a decimal beyond bigint, for nulls too."""
+    assert isinstance(literal.type, t.Decimal)
     assert isinstance(literal.value, int)
     power = 10**literal.type.scale
     if literal.value > _LONG_MAX * power:
-        return operator in (Operator.LT, Operator.LE)
+        return Constant(operator in (Operator.LT, Operator.LE))
     if literal.value < (-_LONG_MAX - 1) * power:
-        return operator in (Operator.GT, Operator.GE)
+        return Constant(operator in (Operator.GT, Operator.GE))
     return None
 
 
+_EXACT: Final = t.Decimal(76, 38, 256)
 _LONG_MAX: Final = 2**63 - 1
 _ORDERS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 

@@ -70,6 +70,8 @@ def test_an_error_names_the_place_of_the_condition(text, place):
 RANGES = [
     ("i = 5", 5, 6), ("i > 5", 6, None), ("i >= 5", 5, None), ("i < 5", None, 5), ("i <= 5", None, 6),
     ("5 > i", None, 5), ("i > 1.5", 2, None), ("i < 1.5", None, 2), ("i = '7'", 7, 8), ("i < 2147483648", None, None),
+    ("i >= 1e-38BD", 1, None), ("l < 1e-38BD", None, 1), ("i > -1e-38BD", 0, None), ("0.99999999999999999999999999999999999999 >= l", None, 1),
+    ("tiny <= 0.99999999999999999999999999999999999999", None, 1), ("i = 1e-38BD", 0, 1),
     ("l = 9007199254740993D", 2**53, 2**53 + 2), ("l = 1e18", 10**18 - 64, 10**18 + 65),
     ("dec > 1", 101, None), ("dec = 1.005", 101, 101), ("dec = 0.1D", 10, 11),
     ("f = 0.1", 0.10000000149011612, 0.10000000149011612), ("f = 0.1F", 0.10000000149011612, 0.10000000894069672),
@@ -151,7 +153,9 @@ def test_what_spark_refuses_or_only_it_can_know_is_refused(text, words):
         bound(text)
 
 
-@pytest.mark.parametrize("literal", ["9999-12-31 23:59:59.999999+00:00", "9999-12-30 00:00:00Z", "0001-01-02 00:00:00Z"])
+@pytest.mark.parametrize(
+    "literal", ["9999-12-31 23:59:59.999999+00:00", "9999-12-30 00:00:00Z", "0001-01-02 00:00:00Z"]
+)
 def test_a_date_beside_an_instant_that_no_zone_places_is_an_error_that_says_what_to_write(literal):
     with pytest.raises(OptionError, match="write the literal as DATE"):
         bound(f"date < TIMESTAMP '{literal}'", time_zones.zone("UTC"))
