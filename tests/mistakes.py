@@ -176,7 +176,7 @@ MISTAKES = {
     "a column that is not there": Mistake('option("columns", "carier")', load("lake", columns="carier")),
     "a schema with another type": Mistake('schema("delay string")', load("lake", schema="delay string")),
     "a predicate on no column": Mistake('option("where", "dely > 1")', load("lake", where="dely > 1")),
-    "a predicate that is no SQL": Mistake('option("where", "delay > 1 && carrier = \'UA\'")', load("lake", where="delay > 1 && carrier = 'UA'")),
+    "a predicate that is not SQL": Mistake('option("where", "delay > 1 && carrier = \'UA\'")', load("lake", where="delay > 1 && carrier = 'UA'")),
     "a predicate with a function that where lacks": Mistake(
         'option("where", "length(carrier) = 2")', load("lake", where="length(carrier) = 2")
     ),

@@ -56,7 +56,7 @@ def test_an_error_is_one_line(capsys, source, tmp_path):
     Place(LOCAL, f"{tmp_path}/other").save(APPEND, "x")
     status, out, err = copied(capsys, source.root, tmp_path / "other")
     assert (1, "", 1) == (status, out, err.count("\n"))
-    assert f"arrowipc: {tmp_path}/other: the target holds 1 files" in err
+    assert f"arrowipc: {tmp_path}/other: the target holds 1 file (" in err
     assert 1 == copied(capsys, tmp_path / "none", tmp_path / "target")[0]
 
 

@@ -135,7 +135,7 @@ def format_of(path: str, formats: Mapping[str, str], way: str) -> str:
     if ending and ending not in formats:
         known = ", ".join(f".{known}" for known in formats)
         raise OptionError(
-            f"this command writes no format whose names end in .{cut_repr(ending)[1:-1]}, but {known}; {way}. Nothing is "
+            f"this command writes files whose names end in {known}, and not in .{cut_repr(ending)[1:-1]}; {way}. Nothing is "
             "written",
             path=path,
         )

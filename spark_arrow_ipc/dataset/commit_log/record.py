@@ -7,7 +7,7 @@ names must be relative and visible, sizes not negative, the record not longer th
 record that counts.
 
 A chain has an id, which its first record makes up and all others take over, and each record names the job of the one
-before it: so a record that a process makes after it stood still, where others were removed meanwhile, is no part of
+before it: so a record that a process makes after it stood still, where others were removed meanwhile, is not a part of
 the chain, and neither is a record in a directory that was removed and made anew.
 
 A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names: every job

@@ -185,7 +185,7 @@ def check_names(adds: Iterable[StagedFile], removes: Iterable[RemovedFile] = ())
         if not _STAGED.fullmatch(file.staged):
             raise CommitError(f"the name {cut_repr(file.staged, 300)} is not that of a staged file")
         if not _RELATIVE.fullmatch(file.final):
-            raise CommitError(f"the name {cut_repr(file.final, 300)} is no relative path that readers see")
+            raise CommitError(f"the name {cut_repr(file.final, 300)} is not a relative path that readers see")
     for removed in removes:
         if not _RELATIVE.fullmatch(removed.path):
-            raise CommitError(f"the name {cut_repr(removed.path, 300)} is no relative path that readers see")
+            raise CommitError(f"the name {cut_repr(removed.path, 300)} is not a relative path that readers see")

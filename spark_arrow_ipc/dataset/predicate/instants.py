@@ -115,7 +115,7 @@ def local_time(instant: int, zone: tzinfo, sql: str) -> datetime:
 def needs_zone(sql: str) -> str:
     """Return the message for a literal whose instant depends on an unknown time zone."""
     return (
-        f"which instant {sql} means depends on the session's time zone, which is not known here, as "
+        f"the instant of {sql} depends on the session's time zone, which is not known here, as "
         "spark.sql.session.timeZone was not set: set it, or set the option timeZone (for example timeZone=Europe/Berlin), "
         "or write the zone into the literal ('2024-01-31 12:00:00+01:00')"
     )
@@ -123,7 +123,7 @@ def needs_zone(sql: str) -> str:
 
 def _not_certain(sql: str, zone: tzinfo) -> str:
     return (
-        f"which instant {sql} was in {zone} is not certain, because the time zone tables of Python "
+        f"the instant of {sql} in {zone} is not certain, because the time zone tables of Python "
         "and of Spark's JVM may differ for that time, and rows lie near it: write the literal with an offset, such as "
         "TIMESTAMP '1930-01-01 00:00:00+01:00'"
     )
@@ -250,7 +250,7 @@ def _local_times_not_certain(sql: str, zone: tzinfo) -> str:
         else f"in {zone} is not certain, because the time zone tables of Python and of Spark's JVM may differ for that time:"
     )
     return (
-        f"which instants the values of a timestamp_ntz column are that is compared with {_shown(sql)} {why} "
+        f"the instant of a value of the timestamp_ntz column that is compared with {_shown(sql)} {why} "
         "write the literal as TIMESTAMP_NTZ '...', or filter the DataFrame"
     )
 

@@ -36,6 +36,7 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     check_names,
 )
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.tree import list_tree
@@ -139,7 +140,8 @@ def copy_dataset(
     root = target_storage.resolve(target)
     status = storage.status(original.root)
     if status is None or status.kind is not Kind.DIRECTORY:
-        raise NoFilesError("a data set's directory is copied, and this is none", path=original.root)
+        found = "nothing" if status is None else "something else"
+        raise NoFilesError(expected="the directory of a data set", found=found, path=original.root)
     original.check()
     _check_apart(storage, original.root, target_storage, root)
     check_is_no_file(target_storage, root)
@@ -214,8 +216,8 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory, storage: S
     if files:
         names = shown([relative(file.path, target.root) for file in files])
         raise CommitError(
-            f"the target holds {len(files):,} files ({names}), and a copy replaces nothing; give a directory that is not there "
-            "yet, or remove this one",
+            f"the target holds {counted(len(files), 'file')} ({names}), and a copy replaces nothing; give a directory that is "
+            "not there yet, or remove this one",
             path=target.root,
         )
     newest, original = newest_record(target)[1], newest_record(source)[1]

@@ -126,7 +126,7 @@ def _pending(dataset: DatasetDirectory, jobid: str) -> Record | None:
         return None
     else:
         waiting = "no job waits" if record is None or head.done else f"the job that waits is {record.jobid}"
-        words = f"is neither one that waits to be brought to its end nor has it staged anything; {waiting}"
+        words = f"has staged nothing, and does not wait to be brought to its end; {waiting}"
     raise CommitError(f"the job {jobid} cannot be given up: it {words}", path=dataset.root)
 
 

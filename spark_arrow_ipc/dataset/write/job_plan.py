@@ -18,6 +18,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.existing_files import (
     check_is_arrow,
@@ -297,7 +298,7 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
         return files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
-            f"the directory holds {len(files)} files ({shown([file.path for file in files])}), and ifExists is error; "
+            f"the directory holds {counted(len(files), 'file')} ({shown([file.path for file in files])}), and ifExists is error; "
             "nothing is written",
             path=dataset.root,
         )

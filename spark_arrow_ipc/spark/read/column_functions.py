@@ -105,7 +105,7 @@ def as_instants(left: pa.Array, right: pa.Array, zone: tzinfo, sql: str) -> tupl
         away = of_left[doubtful].astype(np.float64) - of_right[doubtful].astype(np.float64)
         if (np.abs(away) <= _FARTHER).any():
             raise OptionError(
-                f"which instants values are of {sql} in {zone} is not certain, because the time zone tables "
+                f"the instant of a value of {sql} in {zone} is not certain, because the time zone tables "
                 "of Python and of Spark's JVM may differ for that time: filter the DataFrame for that"
             )
     made = (pyarrow_values.numbers(values, absent) for values, absent in zip((of_left, of_right), nulls, strict=True))

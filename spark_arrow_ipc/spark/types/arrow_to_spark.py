@@ -374,7 +374,7 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
     t.Date: _row(
         _just(s.DateType()),
         ("Date32", "date", "Exact."),
-        ("Date64", "date", "The day that holds the instant; a time of day in a Date64 by the option `nanoseconds`.", _ROUNDED),
+        ("Date64", "date", "The day that holds the instant; the option `nanoseconds` says whether a time of day is dropped or is an error.", _ROUNDED),
     ),
     t.Time: _row(
         _time,

@@ -162,7 +162,7 @@ def one(**changes):
     return lambda job: [TaskOutput(job, (staged(staged="z.staged", nbytes=3, **changes),))]
 
 
-NO_PATH = "no relative path that readers see"
+NO_PATH = "not a relative path that readers see"
 UNSOUND = [
     ("a task that reported nothing", lambda job: [None, TaskOutput(job)], "1 of 2 tasks reported nothing"),
     ("another job's output", lambda _: [TaskOutput("stranger")], "found some of stranger"),

@@ -1,4 +1,4 @@
-"""The files of a copy are read back, noted, and believed only after another look."""
+"""The files of a copy are read back and noted, and another run reads them before it goes on with them."""
 
 import pytest
 from commit_jobs import APPEND, dying

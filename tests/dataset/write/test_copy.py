@@ -239,7 +239,7 @@ TARGETS = {
     "above": (lambda pair: pair[0].root.rpartition("/")[0], OptionError, "one is inside of the other"),
     "by a link": (lambda pair: f"{pair[0].root}_link/x", OptionError, "one is inside of the other"),
     "a file": (lambda pair: f"{pair[0].root}_file", OptionError, "a dataset is written into a directory"),
-    "another data set": (lambda pair: f"{pair[0].root}_other", CommitError, "holds 1 files"),
+    "another data set": (lambda pair: f"{pair[0].root}_other", CommitError, r"holds 1 file \("),
     "an empty data set": (lambda pair: f"{pair[0].root}_empty", CommitError, "has commit records of another data set"),
 }
 

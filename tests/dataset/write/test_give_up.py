@@ -105,7 +105,7 @@ def test_the_job_cannot_commit_any_more(tmp_path):
 
 
 REFUSED = [
-    ("no job", lambda _: "f" * 32, "it is neither.*nor has it staged anything; no job waits"),
+    ("no job", lambda _: "f" * 32, "it has staged nothing.*to its end; no job waits"),
     (
         "a job that is done",
         lambda root: newest_record(dataset(root))[1].jobid,
@@ -114,7 +114,7 @@ REFUSED = [
     (
         "another one waits",
         lambda root: stuck(root, APPEND) and "f" * 32,
-        "it is neither.*; the job that waits is [0-9a-f]{32}",
+        "it has staged nothing.*; the job that waits is [0-9a-f]{32}",
     ),
 ]
 
