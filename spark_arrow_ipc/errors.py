@@ -110,7 +110,7 @@ class ArrowIpcError(Exception):
     spec
         The section of the specification that is broken.
     asked_by
-        What the caller gave and is at fault, in words: ``the option columns``.
+        The argument of the caller that is at fault, in words: ``the option columns``.
     """
 
     def __init__(

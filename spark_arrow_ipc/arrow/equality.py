@@ -1,4 +1,4 @@
-"""Whether slots of two arrays are equal, pair by pair; and the floats of arrays as their bits.
+"""Compare slots of two arrays, pair by pair; and view the floats of arrays as their bits.
 
 Strategy
 --------

@@ -36,7 +36,7 @@ _LOST_SESSION = (
     "If a save says DATA_SOURCE_NOT_FOUND all the same, and a load works (after Ctrl-C in a notebook, or in a second thread): "
     "call spark_arrow_ipc.register(spark) there, once more."
 )
-"""The symptom that looks like a missing package and is none: this process cannot see it."""
+"""The symptom that looks like a missing package and is not one: this process cannot see it."""
 
 _ANSWER_SECONDS = 30
 """Timeout of a program that prints its version."""

@@ -230,7 +230,7 @@ class ObjectStorage:
         _proven.add(bucket)
 
     def _makes(self, path: str) -> bool:
-        """Return whether the store makes an empty object, or did not mind that there is one."""
+        """Return whether the store answers that it made an empty object."""
         obstore = load_obstore()
         store, key = self._at(path)
         try:

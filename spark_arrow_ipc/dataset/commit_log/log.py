@@ -4,12 +4,12 @@ Strategy
 --------
 Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and ``<sequence number>.done`` with the
 id of its job once it is applied: a mark of another job, which a process made that stood still while the directory was
-removed and made anew, counts for nothing. The newest record is the *head*. Only the head can be pending, because the next record may be made
-only when the head is done. The listing of the directory stays the truth about a dataset: a record corrects it between
-the commit and the last rename, and afterwards only remembers the committed jobs and tokens. A reader notes the head,
-lists, and reads the head again (a sequence lock). With a pending record its answer is the listing, plus the record's
-files, minus those that the record removes: the same at every point of the application, so that a pending record may
-be finished meanwhile and only another number makes the reader list again.
+removed and made anew, counts for nothing. The newest record is the *head*. Only the head can be pending, because the
+next record may be made only when the head is done. The listing of the directory stays the truth about a dataset: a
+record corrects it between the commit and the last rename, and afterwards only remembers the committed jobs and tokens.
+A reader notes the head, lists, and reads the head again (a sequence lock). With a pending record its answer is the
+listing, plus the record's files, minus those that the record removes: the same at every point of the application, so
+that a pending record may be finished meanwhile and only another number makes the reader list again.
 
 This module changes nothing. A dataset without ``_ipc_commits`` costs one failed listing.
 """
@@ -84,7 +84,7 @@ _KEPT_NBYTES: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 _MARK_NBYTES: Final = 64
-"""A longer mark is not of ours."""
+"""A longer mark is not ours."""
 
 _ATTEMPTS: Final = 5
 """Attempts to read the newest record while other jobs prune it."""

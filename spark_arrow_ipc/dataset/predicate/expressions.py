@@ -48,7 +48,7 @@ microseconds), floating point numbers, and bytes (of a string, its UTF-8)."""
 
 
 WHERE: Final = "the option where"
-"""What a predicate is part of, as errors call it (`ArrowIpcError.asked_by`)."""
+"""The name in errors of the option that holds a predicate (`ArrowIpcError.asked_by`)."""
 
 
 class Operator(Enum):

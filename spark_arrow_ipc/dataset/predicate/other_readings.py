@@ -1,4 +1,4 @@
-"""What other values of a session's settings make of a comparison.
+"""Spark's readings of a comparison under other values of a session's settings.
 
 Strategy
 --------
@@ -48,7 +48,7 @@ Sides: TypeAlias = tuple[_Known, _Known, t.DataType | None]
 def other_readings(
     left: _Known, right: _Known, predicate: Comparison, session: Session
 ) -> Iterator[tuple[str, Callable[[], Sides]]]:
-    """Yield what other values of settings make of a comparison: the sides, and the type in which they are compared.
+    """Yield the readings under other values: the setting, the sides, and the type in which they are compared.
 
     Only readings that differ from the one of the defaults. A reading raises if it cannot be told.
     """

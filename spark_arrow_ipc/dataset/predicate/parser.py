@@ -70,14 +70,14 @@ def parse(sql: str, noted: dict[str, str] | None = None) -> Predicate:
     Parameters
     ----------
     sql
-        By Spark's defaults.
+        The predicate, which is read by Spark's defaults.
     noted
         Takes the settings on which its literals depend, and the part that does; see `settings`.
 
     Raises
     ------
     OptionError
-        The string is no SQL, or holds what `where` does not take. The message has the column of the mistake.
+        The string is not SQL, or holds what `where` does not take. The message has the column of the mistake.
     """
     if len(sql) > _MAX_CHARACTERS:
         raise OptionError(expected=f"at most {_MAX_CHARACTERS:,} characters", found=f"{len(sql):,}", asked_by=WHERE)

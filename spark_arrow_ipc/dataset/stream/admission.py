@@ -89,7 +89,7 @@ class Admission:
     storage
         The storage that holds them.
     skips_broken
-        Whether the tasks put up with files that are broken; such a file is admitted when it has not changed for a
+        Whether the tasks skip files that are broken; such a file is admitted when it has not changed for a
         minute. Otherwise it waits, with a warning.
     unfinished_seconds
         A stream without its end marker is admitted when it has not changed for so long; None to wait for the marker.

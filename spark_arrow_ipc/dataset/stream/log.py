@@ -169,7 +169,7 @@ class LogMode:
         self._log.prune(last)
 
     def _claim(self, number: int, owner: str | None) -> None:
-        """See that the log is this query's, once in this process, if Spark has an offset of an entry of it."""
+        """Check that the log is this query's, once in this process, if Spark has an offset of an entry of it."""
         if number >= 0 and owner is not None and owner != self._owned_by:
             self._log.claim(owner)
             self._owned_by = owner

@@ -190,7 +190,7 @@ class SourceLog:
             return None
 
     def claim(self, owner: str) -> None:
-        """Make the log that of a query, or see that it is.
+        """Write the owner of the log, or check that it is this query.
 
         Raises
         ------

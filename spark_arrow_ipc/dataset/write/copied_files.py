@@ -92,7 +92,7 @@ class CopiedFiles:
     source
         The source's directory.
     noted
-        The files that an earlier run has staged; each is read before it is believed. None if there was no such run.
+        The files that an earlier run has staged; each is read and compared before it counts. None without such a run.
     copied
         Called for each file.
     """

@@ -195,7 +195,7 @@ class Server:
             session.refuse("the server has no more threads; try again later")
 
     def _drop_silent(self) -> None:
-        """Break the oldest connection without a request: clients ask at once, and who does not must not keep them out."""
+        """Break the oldest connection without a request: clients ask at once, and one that does not must not keep others out."""
         silent = next((session for session in self._sessions if session.awaits_request), None)
         if silent is not None:
             del self._sessions[silent]

@@ -107,7 +107,7 @@ def is_finer_or_coarser(natural: s.DataType, target: s.DataType) -> bool:
 
 
 def checked(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeType, path: str) -> Conversion:
-    """Return a conversion that refuses values between those of `target`: half an hour is none of ``interval hour``."""
+    """Return a conversion that refuses values between those of `target`: half an hour is not one of ``interval hour``."""
     if isinstance(target, s.TimeType):
         unit = 10 ** (_NANOSECOND_DIGITS - target.precision)
     else:

@@ -207,7 +207,7 @@ def secret(expected: str, example: str, meaning: str) -> str | None:
 
 
 def internal(*, default: bool) -> bool:
-    """Declare a flag that is no option: other modules set it."""
+    """Declare a flag that is not an option: other modules set it."""
     return field(default=default, metadata={_OPTIONS: ()})
 
 

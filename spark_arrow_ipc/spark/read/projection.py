@@ -22,7 +22,7 @@ SelectColumns = Callable[[Schema], Sequence[ColumnPath]]
 
 COLUMNS = "the option columns"
 SCHEMA = "the schema of the read"
-"""What asks for columns, as errors call it (`ArrowIpcError.asked_by`)."""
+"""The names in errors of what asks for columns (`ArrowIpcError.asked_by`)."""
 
 
 def partition_position(partition_fields: Sequence[t.Field], path: ColumnPath) -> int | None:

@@ -4,8 +4,8 @@ Strategy
 --------
 The files of the data set are listed once, when the job is planned (P0). Small ones are joined by directory
 (`dataset.write.small_files`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
-their Arrow types and every value (`kept`); where that cannot be, the data set is refused. The columns are those of all joined files and of the newest one, from which reads take their schema:
-the files that are made are the newest from then on.
+their Arrow types and every value (`kept`); where that cannot be, the data set is refused. The columns are those of all
+joined files and of the newest one, from which reads take their schema: the files that are made are the newest from then on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rewrite that keeps Arrow's types reads, and what it may write: the one rule of `rewrite` and `compact`.
+"""The one rule by which `rewrite` and `compact` keep Arrow's types: how files are read, and which types may be written.
 
 Strategy
 --------

@@ -130,7 +130,7 @@ _CHAR_KEY: Final = "__CHAR_VARCHAR_TYPE_STRING"
 _DECLARED: Final = re.compile(r"\b(var)?char\(([1-9][0-9]{0,8})\)", re.IGNORECASE)
 
 _MOST_PADDED: Final = 65_535
-"""Characters of a CHAR that is believed: Spark pads each value to its length."""
+"""Characters of the longest CHAR that is taken from a file: Spark pads each value to its length."""
 
 _MOST_NESTED: Final = 20
 """Levels of objects and lists in the metadata of Spark."""

@@ -7,7 +7,7 @@ with their types or wider ones; then the newest file has the columns of all, and
 compared as Spark reads them, by the rules of ``mergeSchema``.
 
 A job that was written before the columns grew lacks some, or has narrower types. Its files get them all the same: nulls,
-and the wider types. A job that lacks columns and has new ones at once is refused, as a misspelt name looks so.
+and the wider types. A job that lacks columns and has new ones at once is refused, as one of them may be a misspelt name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
-from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError
+from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, listed
 from spark_arrow_ipc.spark.options.enums import SchemaCheck
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
@@ -221,7 +221,7 @@ def _strays(own: s.DataType, there: s.DataType, at: str = "") -> list[str]:
         missing = [name for name, i in zip(there.names, positions, strict=True) if i == absent]
         new = [name for i, name in enumerate(own.names) if i not in positions]
         if missing and new:
-            return [f"{at}{_few(missing)} is missing in {_HERE}, which has {at}{_few(new)} instead"]
+            return [f"{at}{listed(missing)} is missing in {_HERE}, which has {at}{listed(new)} instead"]
         pairs = [(own.fields[i], field) for i, field in zip(positions, there.fields, strict=True) if i != absent]
         return [line for a, b in pairs if a != b for line in _strays(a.dataType, b.dataType, f"{at}{a.name}.")]
     if isinstance(own, s.ArrayType) and isinstance(there, s.ArrayType):
@@ -232,11 +232,6 @@ def _strays(own: s.DataType, there: s.DataType, at: str = "") -> list[str]:
             *_strays(own.valueType, there.valueType, f"{at}value."),
         ]
     return []
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMED])
-    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
 def _differences(merged: s.StructType, one: s.StructType) -> list[str]:
