@@ -260,8 +260,8 @@ def test_targets_that_are_refused(pair, tmp_path, name):
 
 
 SOURCES = {
-    "nothing": (lambda source: None, NoFilesError, "and this is none"),
-    "a file": (lambda source: Place(LOCAL, source.root.rpartition("/")[0]).put("source", "x"), NoFilesError, "this is none"),
+    "nothing": (lambda source: None, NoFilesError, "a data set, found nothing"),
+    "a file": (lambda source: Place(LOCAL, source.root.rpartition("/")[0]).put("source", "x"), NoFilesError, "found something else"),
     "an empty directory": (lambda source: LOCAL.make_directory(source.root), NoFilesError, "nothing to copy"),
     "a damaged record": (
         lambda source: (source.save(APPEND, "a"), source.put("_ipc_commits/00000000000000000002.json", "{}")),
