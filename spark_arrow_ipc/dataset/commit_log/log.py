@@ -38,7 +38,9 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     RemovedFile,
     StagedFile,
     job_in,
+    schema_in,
 )
+from spark_arrow_ipc.dataset.commit_log.recorded_schema import MAX_TEXT_NBYTES
 from spark_arrow_ipc.errors import (
     CommitError,
     ConcurrentWriteError,
@@ -82,6 +84,9 @@ _KEPT_NBYTES: Final = 1 << 20
 """Larger records are not kept."""
 
 _log = logging.getLogger(__name__)
+
+_SCHEMA_NBYTES: Final = 16 << 10
+"""So many bytes of a record are read for its schema; those of 1,000 columns."""
 
 _MARK_NBYTES: Final = 64
 """A longer mark is not ours."""
@@ -164,10 +169,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The head and, if it is not done, the pending job."""
+    """The head, the pending job if it is not done, and the text of its schema (`recorded_schema`)."""
 
     head: Head = field(default_factory=Head)
     pending: Pending | None = None
+    schema: str = ""
 
 
 def read_head(dataset: DatasetDirectory) -> Head:
@@ -258,26 +264,29 @@ def _marked_job(dataset: DatasetDirectory, seq: int) -> str | None:
         return ""
 
 
-def _first_bytes(dataset: DatasetDirectory, seq: int) -> bytes:
-    """Return the bytes of a record that name its number and its job; empty if there is no such record."""
+def _first_bytes(dataset: DatasetDirectory, seq: int, nbytes: int = FIRST_NBYTES) -> bytes:
+    """Return the bytes of a record that name its number, its job and its schema; empty if there is no such record."""
     try:
         path = dataset.record(seq)
         if dataset.storage.traits.waits:  # whole: that is one request, and opening it is another
             with suppress(LimitError):
-                return dataset.storage.read(path, _KEPT_NBYTES)[:FIRST_NBYTES]
+                return dataset.storage.read(path, _KEPT_NBYTES)
         with closing(dataset.storage.open(path)) as source:
-            return bytes(source.read_up_to(0, FIRST_NBYTES))
+            first = bytes(source.read_up_to(0, nbytes))
+            is_cut = nbytes > FIRST_NBYTES and schema_in(first) is None
+            return bytes(source.read_up_to(0, nbytes + MAX_TEXT_NBYTES)) if is_cut else first
     except FileNotFoundError:
         return b""
 
 
-def _is_own_mark(dataset: DatasetDirectory, seq: int) -> bool:
-    """Return whether the mark of a record is of its job. Records of earlier builds have marks without a name."""
-    job = _marked_job(dataset, seq)
-    if job is None:  # pruned with its record, or removed
-        return read_head(dataset) != Head(seq, done=False)
-    found = job_in(_first_bytes(dataset, seq))
-    return job == (found or "")
+def _applied_state(dataset: DatasetDirectory, head: Head) -> State | None:
+    """Return the state whose head is done; None if the mark is of another job than the record."""
+    job = _marked_job(dataset, head.seq)
+    if job is None:  # pruned with its record, so that whoever lists will see a newer one; or removed
+        return None if read_head(dataset) == Head(head.seq, done=False) else State(head)
+    first = _first_bytes(dataset, head.seq, _SCHEMA_NBYTES)
+    # Records of earlier builds have marks without a name.
+    return State(head, schema=schema_in(first) or "") if job == (job_in(first) or "") else None
 
 
 def read_record(dataset: DatasetDirectory, seq: int) -> Record:
@@ -347,10 +356,15 @@ def read_state(dataset: DatasetDirectory) -> State:
         The storage cannot be read.
     """
     head = read_head(dataset)
-    if head.done and (not head.seq or _is_own_mark(dataset, head.seq)):
+    if not head.seq:
         return State(head)
+    state = _applied_state(dataset, head) if head.done else None
+    if state is not None:
+        return state
     head, record = newest_record(dataset)
-    return State(head, None if head.done or record is None else Pending(dataset, record))
+    if record is None:
+        return State(head)
+    return State(head, None if head.done else Pending(dataset, record), record.schema)
 
 
 def read_pending(dataset: DatasetDirectory) -> Pending | None:
