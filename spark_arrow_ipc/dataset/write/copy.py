@@ -331,7 +331,7 @@ def _state(source: DatasetDirectory) -> _State | None:
     """Return the newest state; None if its record is gone by now."""
     root = source.root
     tree = list_tree([escaped(root)], storage=source.storage.inside(None))
-    seq = tree.heads.get(root, 0)
+    seq = tree.heads[root].seq if root in tree.heads else 0
     files = tuple(reversed(list(newest_first(tree.all_files()))))
     if not seq and not files:
         raise NoFilesError("there is nothing to copy: neither files nor commit records", path=root)

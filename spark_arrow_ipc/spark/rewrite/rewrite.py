@@ -152,6 +152,7 @@ def rewrite(
             reports,
             write_empty=lambda: plan.write_empty(job.staging),
             fits=fits_beside(plan, writing.schema_check, job.staging.storage),
+            schema=plan.new_schema(writing.schema_check),
         )
     return RewriteResult.of(summary, _sizes(partitions), sum(report.rows_read for report in reports))
 
