@@ -69,7 +69,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
 
     @short_errors
     def schema(self) -> s.StructType:
-        """Infer the Spark schema of the newest file, or of all with ``mergeSchema``.
+        """Infer the Spark schema of the newest record or file, or of all with ``mergeSchema``.
 
         Every column is nullable.
 

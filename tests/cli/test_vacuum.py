@@ -73,7 +73,7 @@ def test_a_job_that_does_not_wait_cannot_be_given_up(capsys, tmp_path):
     save(tmp_path, APPEND, "old")
     status, out, err = vacuumed(capsys, tmp_path, "--give-up", "f" * 32)
     assert (1, "") == (status, out)
-    assert "nor has it staged anything; no job waits" in err
+    assert "has staged nothing, and does not wait to be brought to its end; no job waits" in err
 
 
 @pytest.mark.parametrize("text", ["", "7", "F" * 32, "../" * 10 + "xx"])

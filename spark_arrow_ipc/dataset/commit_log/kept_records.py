@@ -7,8 +7,8 @@ The chain itself (`log`) keeps the newest records only, because everybody lists 
 record can follow only a done one, so that the kept records have no gaps from the first one on. Nobody lists that
 directory but who prunes it: a stream knows the numbers, and reads each record by its name.
 
-A kept record is the record without what it carries on from the ones before it (ids, tokens, queries), in the same form
-with its own checksum. That a dataset keeps records is known from any listing of its chain, as their directory lies in
+A kept record is the record without its schema and what it carries on from the ones before it (ids, tokens, queries), in
+the same form with its own checksum. That a dataset keeps records is known from any listing of its chain, as their directory lies in
 it; the file ``retention`` in it says for how long, and holds until a job says otherwise. ADR 24 has the reasons.
 """
 
@@ -79,6 +79,7 @@ def kept_bytes(record: Record) -> bytes:
         tokens=() if record.token is None else (record.token,),
         withdrawn=record.withdraws,
         queries=() if record.query is None else (record.query,),
+        schema="",
     ).to_bytes()
 
 

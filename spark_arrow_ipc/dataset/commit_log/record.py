@@ -59,6 +59,7 @@ __all__ = [
     "check_names",
     "has_own_name",
     "job_in",
+    "schema_in",
 ]
 
 WITHDRAWN: Final = "withdrawn"
@@ -73,16 +74,16 @@ COPIED: Final = "copied"
 REMEMBERED: Final = 1000
 """Number of job ids, commit tokens, queries and withdrawn jobs that each record takes over from the one before."""
 
-RECORD_FORMAT: Final = 3
+RECORD_FORMAT: Final = 4
 """The number of the form that this build writes, and reads."""
 
 MAX_RECORD_NBYTES: Final = 256 << 20
 """Larger records are not read; a job of a million files makes one of about 150 MB."""
 
 FIRST_NBYTES: Final = 128
-"""The first bytes of a record name its number and its job."""
+"""The first bytes of a record name its number and its job; then comes its schema."""
 
-_FIRST: Final = re.compile(rb'\{"format":\d+,"seq":\d+,"jobid":"([0-9a-f]{32})",')
+_FIRST: Final = re.compile(rb'\{"format":(\d+),"seq":\d+,"jobid":"([0-9a-f]{32})",(?:"schema":"([^"]*)(",)?)?')
 
 _TAIL: Final = re.compile(rb',"crc32":(\d{1,10})\}\n')
 _TAIL_NBYTES: Final = 24
@@ -97,7 +98,15 @@ class OtherFormatError(CommitError):
 def job_in(data: bytes) -> str | None:
     """Return the id of the job that the first bytes of a record name; None where they are no such bytes."""
     match = _FIRST.match(data)
-    return None if match is None else match[1].decode()
+    return None if match is None else match[2].decode()
+
+
+def schema_in(data: bytes) -> str | None:
+    """Return the schema that the first bytes of a record have, empty without one; None if it goes on after them."""
+    match = _FIRST.match(data)
+    if match is None or match[3] is None or match[1] != b"%d" % RECORD_FORMAT:
+        return ""
+    return match[3].decode() if match[4] else None
 
 
 class Batch(NamedTuple):
@@ -144,6 +153,8 @@ class Record:
         The `jobid` of the record before it; empty in the first one.
     tally
         The files with names of our own after this record; None if files were there before the chain.
+    schema
+        What a plain read has from this record on (`recorded_schema`); empty if that of the newest file.
     """
 
     seq: int
@@ -163,6 +174,7 @@ class Record:
     chain: str = field(default_factory=lambda: uuid.uuid4().hex)
     previous: str = ""
     tally: Tally | None = None
+    schema: str = ""
 
     @classmethod
     def after(
@@ -180,8 +192,9 @@ class Record:
         kept_until: int = 0,
         query: Batch | None = None,
         is_all: bool = False,
+        schema: str | None = None,
     ) -> Record:
-        """Make the record that follows another one, taking over its ids, tokens and queries.
+        """Make the record that follows another one, taking over its ids, tokens, queries and, without one, its schema.
 
         `is_all` says that after it no other files are there than those that it adds.
         """
@@ -205,10 +218,11 @@ class Record:
             **({} if before is None or mode == COPIED else {"chain": before.chain}),
             previous="" if before is None else before.jobid,
             tally=tally_after(NO_FILES, adds, ()) if is_all or mode == COPIED else tally_after(tally, adds, removes),
+            schema=schema if schema is not None else "" if before is None else before.schema,
         )
 
-    def taken_back(self, jobid: str) -> Record:
-        """Make the record that takes this pending one back; `jobid` is the new record's own id."""
+    def taken_back(self, jobid: str, schema: str) -> Record:
+        """Make the record that takes this pending one back: its own id, and the schema of the record before that one."""
         return Record(
             self.seq + 1,
             jobid,
@@ -224,6 +238,7 @@ class Record:
             chain=self.chain,
             previous=self.jobid,
             tally=tally_after(self.tally, self.removes, self.adds),
+            schema=schema,
         )
 
     def follows(self, before: Record) -> bool:
@@ -247,9 +262,10 @@ class Record:
 
     def to_bytes(self) -> bytes:
         """Encode the record as its file holds it."""
-        values = {name: getattr(self, name) for name in self.__slots__}
+        first = ("seq", "jobid", "schema")  # as `_FIRST` reads them
+        values = {name: getattr(self, name) for name in (*first, *self.__slots__)}
         values["adds"] = [[file.staged, file.final, file.nbytes, file.rows, file.crc32] for file in self.adds]
-        values["removes"] = [_removal(file) for file in self.removes]
+        values["removes"] = [[file.path, file.nbytes, file.mtime_ns, file.version] for file in self.removes]
         body = json.dumps({"format": RECORD_FORMAT, **values}, separators=(",", ":")).encode()[:-1]
         return b'%s,"crc32":%d}\n' % (body, zlib.crc32(body))
 
@@ -276,13 +292,13 @@ class Record:
                     expected=f"a commit record of the format {RECORD_FORMAT}, which this build of spark-arrow-ipc writes",
                     found=f"the format {cut_repr(written, 100)} of {_other_build(written)}",
                 )
-            values["tally"] = None if values.get("tally") is None else Tally(*values["tally"])
-            values["queries"] = tuple(Batch(*batch) for batch in values.get("queries", ()))
-            values["query"] = None if values.get("query") is None else Batch(*values["query"])
+            values["tally"] = None if values["tally"] is None else Tally(*values["tally"])
+            values["queries"] = tuple(Batch(*batch) for batch in values["queries"])
+            values["query"] = None if values["query"] is None else Batch(*values["query"])
             values["adds"] = tuple(StagedFile(*file) for file in values["adds"])
-            values["removes"] = tuple(map(_removed, values.get("removes", ())))
+            values["removes"] = tuple(RemovedFile(*file) for file in values["removes"])
             for name in ("jobs", "tokens", "withdraws", "withdrawn"):
-                values[name] = tuple(values.get(name, ()))
+                values[name] = tuple(values[name])
             record = cls(**values)
             sound = _is_sound(record)
         except OtherFormatError:
@@ -311,21 +327,11 @@ def _without_query(queries: tuple[Batch, ...], query: Batch) -> tuple[Batch, ...
     return tuple(known for known in queries if known.query != query.query) + before
 
 
-def _removal(file: RemovedFile) -> list[str | int | None]:
-    """Encode a removed file; builds before versions read the records of storages that have none."""
-    state = [file.path, file.nbytes, file.mtime_ns]
-    return [*state, file.version] if file.version else state
-
-
-def _removed(item: object) -> RemovedFile:
-    """Decode a removed file; earlier builds wrote its path alone."""
-    return RemovedFile(*item) if type(item) is list else RemovedFile(item)  # type: ignore[arg-type] # checked later
-
-
 def _is_sound(record: Record) -> bool:
     batches = (*record.queries, *(() if record.query is None else (record.query,)))
     strings = (
         record.mode,
+        record.schema,
         *(batch.query for batch in batches),
         *record.tokens,
         *(() if record.token is None else (record.token,)),

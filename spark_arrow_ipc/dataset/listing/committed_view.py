@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
+from typing import NamedTuple
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
@@ -30,7 +31,22 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent
 from spark_arrow_ipc.storage.storage import Status, Storage
 
-__all__ = ["CommittedView", "Progress"]
+__all__ = ["CommittedView", "MetRecord", "Progress"]
+
+
+class MetRecord(NamedTuple):
+    """The record whose state listings have.
+
+    Parameters
+    ----------
+    seq
+        Its number; 0 if there is none.
+    schema
+        The text of its schema (`recorded_schema`).
+    """
+
+    seq: int
+    schema: str = ""
 
 
 class Progress(Enum):
@@ -121,7 +137,7 @@ class CommittedView:
         """Number of listings by the storage."""
         self._listings: dict[str, Listing] = {}
         self._files: dict[str, DataFile] = {}
-        self._heads: dict[str, int] = {}
+        self._heads: dict[str, MetRecord] = {}
         self._changes: dict[str, tuple[Pending, ...]] = {}
         self._corrections: dict[str, _Correction | None] = {}
         self._datasets: dict[str, str | None] = dict.fromkeys(("", SEPARATOR))
@@ -131,8 +147,8 @@ class CommittedView:
         """What was asked for ahead and is not used yet."""
 
     @property
-    def heads(self) -> Mapping[str, int]:
-        """The number of the record whose state the listings have, by the path of each data set that was met."""
+    def heads(self) -> Mapping[str, MetRecord]:
+        """The record whose state the listings have, by the path of each data set that was met."""
         return dict(self._heads)
 
     def look_ahead(self, directories: Iterable[str]) -> None:
@@ -242,25 +258,27 @@ class CommittedView:
             The storage cannot be read.
         """
         progress = Progress.SAME
-        for dataset, seq in self._heads.items():
-            if read_head(self._directory(dataset)).seq == seq:
+        for dataset, head in self._heads.items():
+            if read_head(self._directory(dataset)).seq == head.seq:
                 continue
-            changes = read_changes(self._directory(dataset), seq)
+            changes = read_changes(self._directory(dataset), head.seq)
             if changes is None:
                 return Progress.LOST
             progress = Progress.MOVED
-            self._apply(dataset, changes[-1].record.seq, (*self._changes[dataset], *changes))
+            newest = changes[-1].record
+            self._apply(dataset, MetRecord(newest.seq, newest.schema), (*self._changes[dataset], *changes))
         strangers = [directory for directory in directories if self._datasets.get(directory) is None]
         return Progress.LOST if any(self._have_records(strangers)) else progress
 
     def _add_dataset(self, dataset: str) -> None:
         state = read_state(self._directory(dataset))
-        self._apply(dataset, state.head.seq, () if state.pending is None else (state.pending,))
+        changes = () if state.pending is None else (state.pending,)
+        self._apply(dataset, MetRecord(state.head.seq, state.schema), changes)
         self._datasets[dataset] = dataset
         self._looked.pop(dataset, None)  # its names are listed after its head was read
 
-    def _apply(self, dataset: str, seq: int, changes: tuple[Pending, ...]) -> None:
-        self._heads[dataset] = seq
+    def _apply(self, dataset: str, head: MetRecord, changes: tuple[Pending, ...]) -> None:
+        self._heads[dataset] = head
         self._changes[dataset] = changes
         self._corrections[dataset] = _Correction(changes, self._files) if changes else None
 

@@ -16,12 +16,14 @@ string is inferred and cast once, and the files of a directory share one tuple o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.partition_values import (
     DEFAULT_PARTITION,
@@ -62,6 +64,8 @@ class Partitioning:
         Files in the root of a partitioned table, which Spark does not read either.
     time_zone
         Time zone of timestamps without one, or None.
+    heads
+        The record of each data set whose directories are read (`Tree.heads`); empty where files are named one by one.
     """
 
     fields: tuple[t.Field, ...]
@@ -69,6 +73,7 @@ class Partitioning:
     strings: tuple[Strings, ...] = ()
     unread: tuple[DataFile, ...] = ()
     time_zone: str | None = None
+    heads: Mapping[str, MetRecord] = dataclasses.field(default_factory=dict)
 
     def warning(self) -> str | None:
         """Return a warning about the files in the root of a partitioned table, or None."""

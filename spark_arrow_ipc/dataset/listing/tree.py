@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing import globs
-from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, Progress
+from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import (
     Listing,
@@ -73,7 +73,7 @@ class Tree:
     storage
         The storage that holds them.
     heads
-        The number of the record whose state is listed, by the path of each data set that was met.
+        The record whose state is listed, by the path of each data set that was met.
     """
 
     roots: tuple[DataFile | str, ...]
@@ -82,7 +82,7 @@ class Tree:
     filter: FileFilter = field(default_factory=FileFilter)
     dangling: tuple[tuple[str, Listing], ...] = ()
     storage: Storage = LOCAL
-    heads: Mapping[str, int] = field(default_factory=dict)
+    heads: Mapping[str, MetRecord] = field(default_factory=dict)
 
     def own_files(self) -> list[DataFile]:
         """Return the root files, and the files directly in the root directories."""

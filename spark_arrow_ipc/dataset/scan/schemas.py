@@ -1,22 +1,69 @@
-"""The schema of a data set: of its newest file, or each distinct one."""
+"""The schema of a data set: of its newest record or file, or each distinct one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.record import has_own_name
+from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
+from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised
 from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines
-from spark_arrow_ipc.errors import NoFilesError
+from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
+from spark_arrow_ipc.storage.paths import SEPARATOR
 
-__all__ = ["distinct_schemas", "newest_schema", "project"]
+__all__ = ["distinct_schemas", "newest_schema", "project", "read_schemas"]
+
+
+def read_schemas(
+    files: Sequence[DataFile],
+    heads: Mapping[str, MetRecord],
+    outlines: Outlines,
+    policy: ErrorPolicy = STRICT,
+) -> list[tuple[str, Schema]]:
+    """Return the schemas whose columns together a plain read has, each with a path for errors. Opens at most one file.
+
+    That of the newest record, while files of our writers are there, and that of the newest file of another program, which
+    no record knows. Else that of the newest file. Of several data sets, that of the newest file is taken.
+
+    Parameters
+    ----------
+    files
+        Of the read.
+    heads
+        The newest record of each data set that has some of them.
+    outlines, policy
+        As for `newest_schema`.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `newest_schema`.
+    """
+    for root in sorted(heads, key=len, reverse=True) if files else ():
+        inside = root.rstrip(SEPARATOR) + SEPARATOR
+        if not next(newest_first(files)).path.startswith(inside):
+            continue
+        of_dataset = [file for file in files if file.path.startswith(inside)]
+        others = [file for file in of_dataset if not has_own_name(file.path)]
+        recorded = decode_schema(heads[root].schema, root) if len(others) < len(of_dataset) else None
+        if recorded is None:
+            break
+        found = [(root, recorded)]
+        with suppress(ArrowIpcError, OSError):  # the task that reads such a file raises what is wrong with it
+            found += [(file.path, schema) for file, schema in [newest_schema(others, outlines, policy)]]
+        return found
+    file, schema = newest_schema(files, outlines, policy)
+    return [(file.path, schema)]
 
 
 def newest_schema(

@@ -10,10 +10,12 @@ stops and goes on. So each makes the record's claim first, a file that can be ma
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from enum import Enum
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.log import read_record
 from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.live_files import shown
@@ -72,7 +74,16 @@ def take_back(dataset: DatasetDirectory, record: Record) -> bool:
     """
     check_old_files(dataset, record)
     failpoint.hit("G.claimed")
-    return append_record(dataset, record.taken_back(uuid.uuid4().hex))
+    return append_record(dataset, record.taken_back(uuid.uuid4().hex, _schema_before(dataset, record)))
+
+
+def _schema_before(dataset: DatasetDirectory, record: Record) -> str:
+    """Return the schema of the record before one; empty where that is not there any more."""
+    with suppress(FileNotFoundError, CommitError):
+        before = read_record(dataset, record.seq - 1)
+        if record.follows(before):
+            return before.schema
+    return ""
 
 
 def check_old_files(dataset: DatasetDirectory, record: Record) -> None:

@@ -40,7 +40,8 @@ from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
-from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file, is_empty
+from spark_arrow_ipc.dataset.write.beside import NewSchema, look_beside
+from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
 from spark_arrow_ipc.dataset.write.file_limit import check_copied
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.keep_records import begin_to_keep
@@ -63,7 +64,6 @@ from spark_arrow_ipc.errors import (
     CommitError,
     ConcurrentWriteError,
     FileChangedError,
-    OptionError,
     UnsupportedError,
     error_context,
     printable,
@@ -82,6 +82,7 @@ def commit(
     *,
     write_empty: Callable[[], StagedFile] | None,
     fits: Fits | None = None,
+    schema: NewSchema | None = None,
 ) -> CommitSummary:
     """Publish the files of all tasks and return a summary.
 
@@ -99,6 +100,8 @@ def commit(
     fits
         Compares the schema of a file with that of the new ones. Files of the same schema that others add while a
         static overwrite runs stay; without it, they are a conflict.
+    schema
+        Of the new files, for the record; None if that does not change.
 
     Raises
     ------
@@ -106,15 +109,16 @@ def commit(
         Nothing is published; or the job is committed and its rows may be lost; or the storage did not confirm the record,
         and which of these is unknown. The message says which. Other faults after the record are warnings.
     ConcurrentWriteError
-        Another writer changed files that an overwrite replaces, or made files although ifExists is error; nothing is
-        published.
+        Another writer changed files that an overwrite replaces, or made files although ifExists is error, or made some
+        beside which the new ones do not fit; nothing is published.
     """
     staging, mode = job.staging, job.intent.record_mode
     if job.skip:
         return CommitSummary(staging.jobid, mode, published=False)
     with _nothing_published(staging):
         adds = _check_outputs(staging, outputs)
-        if not adds and write_empty is not None and _is_left_empty(job):
+        is_placeholder = not adds and write_empty is not None and _is_left_empty(job)
+        if is_placeholder and write_empty is not None:
             adds = _checked_files(staging, (write_empty(),))
         if job.intent.keep_replaced:
             staging.storage.make_directory(all_replaced(staging.dataset))
@@ -122,7 +126,7 @@ def commit(
         failpoint.hit("C1.checked")
         _sync(staging, staging.directory, staging.dataset.all_staging, staging.root)
         failpoint.hit("C2.synced")
-        record = _append(job, adds, fits)
+        record = _append(job, adds, fits, schema, is_placeholder=is_placeholder)
     if record is None:
         delete_staging(staging.dataset, [staging.jobid])
         return CommitSummary(staging.jobid, mode, published=False)
@@ -268,7 +272,9 @@ def _is_left_empty(job: JobPlan) -> bool:
 # C3
 
 
-def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Record | None:
+def _append(
+    job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None, schema: NewSchema | None, *, is_placeholder: bool
+) -> Record | None:
     """Append the job's record; return None if there is nothing to commit."""
     staging, intent = job.staging, job.intent
     checked: int | None = None
@@ -278,8 +284,9 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             raise CommitError("the job was withdrawn while it committed; nothing is published", path=staging.root)
         if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or _is_left_out(job, before):
             return None
+        beside = look_beside(job, adds, before, schema, is_placeholder=is_placeholder)
         if checked is None or not _is_only_added(job, checked, fits):
-            removes, is_all = _check_unchanged(job, adds, _placeholder(job, adds, before), fits)
+            removes, is_all = _check_unchanged(job, adds, beside.placeholder, fits)
             _check_removes(job, removes)
         else:  # others added files
             is_all = False
@@ -297,6 +304,7 @@ def _append(job: JobPlan, adds: tuple[StagedFile, ...], fits: Fits | None) -> Re
             query=intent.query,
             kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
             is_all=is_all or (before is None and (intent.is_new or is_empty(staging.dataset))),
+            schema=beside.schema,
         )
         if adds and staging.storage.status(staging.directory) is None:
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
@@ -324,18 +332,6 @@ def _check_removes(job: JobPlan, removes: Sequence[LiveFile]) -> None:
     if job.intent.keep_replaced and not staging.storage.traits.renames:
         for file in removes:
             check_copied(file.path, file.nbytes, staging.root)
-
-
-def _placeholder(job: JobPlan, adds: Sequence[StagedFile], newest: Record | None) -> LiveFile | None:
-    """Return the file without rows that a partitioned job replaces; raise if files lie otherwise than the new ones."""
-    intent, dataset = job.intent, job.staging.dataset
-    if intent.mode is WriteMode.OVERWRITE or intent.partition_by is None or not adds:
-        return None
-    try:
-        replaced = check_partition_columns_there(existing_file(dataset, newest), intent.partition_by, dataset)
-    except OptionError as error:
-        raise ConcurrentWriteError(f"another writer was faster: {error.message}", path=dataset.root) from error
-    return None if replaced is None else replaced.as_live_file()
 
 
 def _is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:

@@ -1,4 +1,4 @@
-"""`ExistingFile`: the newest file of a dataset, and whether new files fit beside it.
+"""`ExistingFile`: a file of a dataset that stands for all, the schema that they are read with, and how they lie.
 
 Strategy
 --------
@@ -7,21 +7,27 @@ job that keeps existing files must write to the same partition columns. The newe
 our own datasets are not listed; a dataset without records is listed once, and files whose names end as those of Arrow
 come first.
 
+The schema is that of the newest record, as for readers, while files of our writers are there, and else that of the file.
+
 A file without rows that lies in the dataset's directory is a placeholder for the schema: an empty dataset. A partitioned
 job replaces it, after a listing: a record names the files of its own job, and others may lie beside them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record, has_own_name
+from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
@@ -36,17 +42,23 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.constants import ENDINGS
+from spark_arrow_ipc.ipc.projection import known_columns
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.storage.paths import name_of, parent, relative
 
 __all__ = [
-    "ExistingFile",
-    "check_is_arrow",
-    "check_partition_columns_there",
-    "existing_file",
-    "is_empty",
-    "partition_columns",
-]
+    "ExistingFile", "ExistingSchema", "check_is_arrow", "check_partition_columns_there", "existing_file", "existing_schema",
+    "is_empty", "partition_columns",
+]  # fmt: skip
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ExistingSchema(NamedTuple):
+    """The schema that a plain read of a dataset has, and the path of what says so."""
+
+    schema: Schema
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,8 @@ class ExistingFile:
         Whether it is the only file of the dataset, as far as is known.
     rows
         Number of rows; None if unknown.
+    is_beside_own
+        Whether files of our writers are there.
     """
 
     file: DataFile
@@ -72,6 +86,7 @@ class ExistingFile:
     columns: tuple[str, ...] = ()
     is_alone: bool = False
     rows: int | None = None
+    is_beside_own: bool = True
 
     def as_live_file(self) -> LiveFile:
         """Return the file as a snapshot notes it."""
@@ -127,8 +142,40 @@ def _listed(dataset: DatasetDirectory) -> ExistingFile | None:
         return None
     newest = next(newest_first([file for file in files if _is_named_as_arrow(file)] or files))
     return ExistingFile(
-        newest, relative(newest.path, dataset.root), columns.get(parent(newest.path), ()), len(files) == 1
+        newest,
+        relative(newest.path, dataset.root),
+        columns.get(parent(newest.path), ()),
+        len(files) == 1,
+        is_beside_own=any(has_own_name(file.path) for file in files),
     )
+
+
+def existing_schema(existing: ExistingFile, dataset: DatasetDirectory, record: Record | None) -> ExistingSchema | None:
+    """Return the schema that a plain read of the dataset has; None, with a warning, if that cannot be known.
+
+    Opens the file if the record has no schema.
+
+    Parameters
+    ----------
+    existing, dataset, record
+        From `existing_file`, and what it was given.
+    """
+    recorded = None
+    if existing.is_beside_own and record is not None:
+        recorded = decode_schema(record.schema, dataset.root)
+    if recorded is not None:
+        return ExistingSchema(recorded, dataset.root)
+    path = existing.file.path
+    try:
+        with (
+            error_context(path=path),
+            closing(existing.file.open(dataset.storage)) as source,
+            ipc.open(source, columns=known_columns) as reader,
+        ):
+            return ExistingSchema(reader.file_schema, path)
+    except (ArrowIpcError, OSError) as error:
+        _log.warning("the schema of the newest file is not compared with that of the job: %s", error)
+        return None
 
 
 def _is_named_as_arrow(file: DataFile) -> bool:

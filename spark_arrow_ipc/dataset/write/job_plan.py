@@ -13,17 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.existing_files import (
     check_is_arrow,
     check_partition_columns_there,
     existing_file,
+    existing_schema,
 )
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
@@ -36,10 +37,22 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["Choose", "CommitIntent", "JobPlan", "check_kept_file", "make_staging", "plan_batch", "plan_job"]
+__all__ = [
+    "CheckSchema",
+    "Choose",
+    "CommitIntent",
+    "JobPlan",
+    "check_kept_files",
+    "make_staging",
+    "plan_batch",
+    "plan_job",
+]
 
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 """Callback that returns which of the visible files a rewrite replaces."""
+
+CheckSchema: TypeAlias = Callable[[Schema, str], None]
+"""Callback that gets the schema of what a job keeps, with a path for errors, and raises if new files do not fit."""
 
 _REPLACES_ALL: Final = (WriteMode.OVERWRITE, WriteMode.REWRITE)
 """Modes that replace all files of their snapshot, so that nothing of it has to fit beside the new files."""
@@ -127,7 +140,7 @@ def plan_job(
     if_exists: IfExists = IfExists.APPEND,
     commit_token: str | None = None,
     partition_by: tuple[Field, ...] | None = None,
-    check_existing: Callable[[DataFile], None] | None = None,
+    check_existing: CheckSchema | None = None,
     keep_replaced: int = 0,
     commit_retention: int | None = None,
     file_nbytes: int | None = None,
@@ -152,7 +165,7 @@ def plan_job(
         The partition columns, outermost first; empty without partitions. A job that keeps existing files must have
         theirs. None: not checked.
     check_existing
-        Called with the newest file that the job keeps, to raise if new files do not fit beside it.
+        Called with the schema that a read has of the files that the job keeps, if there are any.
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
     commit_retention
@@ -195,7 +208,7 @@ def plan_job(
     if snapshot is None or (mode is WriteMode.REWRITE and not snapshot):
         return JobPlan(staging, intent, skip=True)
     if is_there and mode not in _REPLACES_ALL:
-        check_kept_file(staging.dataset, partition_by, check_existing)
+        check_kept_files(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     staging.storage.check_writable(root)
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
@@ -216,7 +229,7 @@ def plan_batch(
     query: Batch,
     *,
     partition_by: tuple[Field, ...] | None = None,
-    check_existing: Callable[[DataFile], None] | None = None,
+    check_existing: CheckSchema | None = None,
     keep_replaced: int = 0,
     commit_retention: int | None = None,
 ) -> JobPlan:
@@ -253,7 +266,7 @@ def plan_batch(
     # If the batch is committed, `commit` finds that too, and removes what is staged.
     snapshot = _snapshot(staging.dataset, intent) or ()
     if mode is not WriteMode.OVERWRITE:
-        check_kept_file(staging.dataset, partition_by, check_existing)
+        check_kept_files(staging.dataset, partition_by, check_existing)
     _check_decides(staging, read_head(staging.dataset))
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
@@ -305,10 +318,10 @@ def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile
     return None if files else ()
 
 
-def check_kept_file(
-    dataset: DatasetDirectory, partition_by: tuple[Field, ...] | None, check_existing: Callable[[DataFile], None] | None
+def check_kept_files(
+    dataset: DatasetDirectory, partition_by: tuple[Field, ...] | None, check_existing: CheckSchema | None
 ) -> None:
-    """Call a callback with the newest file of those that a job keeps, and raise if its new files do not fit beside it.
+    """Call a callback with the schema of the files that a job keeps, and raise if its new files do not fit beside them.
 
     Parameters
     ----------
@@ -320,21 +333,22 @@ def check_kept_file(
     Raises
     ------
     OptionError
-        The partition columns differ, or the file is of another format.
+        The partition columns differ, or the newest file is of another format.
     ArrowIpcError, OSError
         Those of the callback, or the storage cannot be read.
     """
     if partition_by is None and check_existing is None:
         return
-    existing = existing_file(dataset, newest_record(dataset)[1])
+    record = newest_record(dataset)[1]
+    existing = existing_file(dataset, record)
     if existing is None:
         return
     if check_existing is not None:
         check_is_arrow(existing, dataset)
     if partition_by is not None and check_partition_columns_there(existing, partition_by, dataset) is not None:
         return  # a placeholder without rows, which is replaced
-    if check_existing is not None:
-        check_existing(existing.file)
+    if check_existing is not None and (there := existing_schema(existing, dataset, record)) is not None:
+        check_existing(*there)
 
 
 def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:

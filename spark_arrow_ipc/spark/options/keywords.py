@@ -214,7 +214,7 @@ class WriteStreamKeywords(TypedDict, total=False):
     `auto` takes the first 64 columns, and at most 1 % of the file, or 1 MiB if that is more. The stream format cannot
     hold them."""
     schemaCheck: Literal["merge", "exact", "none"]
-    """What columns a job may have that keeps files: with `merge` those of the newest file or fewer, which are null in
+    """What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in
     its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
     caseSensitive: bool
     """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with
@@ -291,7 +291,7 @@ class RewriteKeywords(FunctionKeywords, total=False):
     """What mode append does if the directory holds data: `append`, an `error` before any work, or `ignore` (nothing is
     written)."""
     schemaCheck: Literal["merge", "exact", "none"]
-    """What columns a job may have that keeps files: with `merge` those of the newest file or fewer, which are null in
+    """What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in
     its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing."""
     caseSensitive: bool
     """Whether names of columns may differ only in case (`a` and `A`). Spark can read such columns only with

@@ -339,7 +339,7 @@ class SparkWriteOptions:
     )
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
-        "What columns a job may have that keeps files: with `merge` those of the newest file or fewer, which are null in "
+        "What columns a job may have that keeps files: with `merge` those of the newest record or fewer, which are null in "
         "its rows, or more, with types that widen to one another; with `exact` the same; `none` checks nothing.",
     )
     case_sensitive: bool = d.flag(

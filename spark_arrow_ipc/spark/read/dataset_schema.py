@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import types as s
@@ -22,7 +23,7 @@ from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
 from spark_arrow_ipc.errors import error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
@@ -87,6 +88,8 @@ def partition_files(tree: Tree, options: ReadOptions, *, infer: bool) -> Partiti
         As `discover`.
     """
     partitioning = discover(tree, base_path=options.base_path, infer=infer, time_zone=options.time_zone)
+    if all(isinstance(root, str) for root in tree.roots):
+        partitioning = replace(partitioning, heads=tree.heads)
     if (warning := partitioning.warning()) is not None:
         _LOG.warning("%s", printable(warning))
     return partitioning
@@ -108,8 +111,8 @@ def typed(partitioning: Partitioning, schema: s.StructType) -> Partitioning:
 def read_spark_schema(options: ReadOptions) -> s.StructType:
     """Return the schema that Spark gets, with all fields nullable, and check that `where` can be bound to its columns.
 
-    The columns of the newest file, or with ``mergeSchema`` of all files, and the partition columns. Lists the paths
-    once, and opens one file, or with ``mergeSchema`` all.
+    The columns of the newest record or file, or with ``mergeSchema`` of all files, and the partition columns. Lists the
+    paths once, and opens at most one file, or with ``mergeSchema`` all.
 
     Raises
     ------
@@ -165,7 +168,7 @@ def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: Read
     partitioning
         The files and their partition columns, with inferred types if the options ask for it.
     outlines
-        Of the files; that of the newest is read, or with ``mergeSchema`` all.
+        Of the files; that of the newest is read where no record has the schema, or with ``mergeSchema`` all.
     options
         Of the read.
 
@@ -175,19 +178,21 @@ def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: Read
         As `read_spark_schema`.
     """
     if options.merge_schema:
-        schemas = distinct_schemas(partitioning.files, outlines, options.error_policy)
+        named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, outlines, options.error_policy)]
     else:
-        schemas = [newest_schema(partitioning.files, outlines, options.error_policy)]
+        named = read_schemas(partitioning.files, partitioning.heads, outlines, options.error_policy)
+        if options.is_exact:  # a record does not know which columns are dictionaries by the rows that a task had
+            file, schema = newest_schema(partitioning.files, outlines, options.error_policy)
+            named = list({file.path: schema, **dict(named)}.items())
         if options.where is None:  # which may leave files out; the partitions are planned without those
             check_no_foreign_files(partitioning.files, outlines, options.error_policy)
-    named = [(file.path, schema) for file, schema in schemas]
     return schema_for_spark(named, partitioning, options)
 
 
 def schema_for_spark(
     schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions
 ) -> s.StructType:
-    """Return the schema that Spark gets of one table, or with ``mergeSchema`` of several.
+    """Return the schema that Spark gets of one table, or of several that are merged.
 
     Parameters
     ----------
@@ -209,7 +214,7 @@ def schema_for_spark(
         whole = s.StructType(list(merged_fields(own.fields, of_paths.fields)))
     else:
         newest, schema = schemas[0]  # whose columns positions count
-        with error_context(path=None if options.merge_schema else newest, asked_by=COLUMNS):
+        with error_context(path=newest if len(schemas) == 1 else None, asked_by=COLUMNS):
             whole = _chosen(options.columns, own, of_paths, schema, partitioning)
     if not options.metadata_columns:
         return whole
@@ -221,17 +226,16 @@ def _united(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, o
     """Return the files' own columns: those of the option `columns`, or all."""
     select = None
     if options.columns is not None:
-        select = select_referenced(options.columns, partitioning.fields, skips_absent=options.merge_schema)
+        absent = options.merge_schema or len(schemas) > 1
+        select = select_referenced(options.columns, partitioning.fields, skips_absent=absent)
     mapped: dict[Schema, tuple[str, s.StructType]] = {}
     for path, whole in schemas:
         with error_context(path=path):
             schema = whole if select is None else project(whole, select)
             if schema not in mapped:
                 mapped[schema] = path, spark_schema(schema, options)
-    if options.merge_schema:
-        return merged_schema(list(mapped.values()))
-    ((_, only),) = mapped.values()
-    return only
+    found = list(mapped.values())
+    return merged_schema(found) if options.merge_schema or len(found) > 1 else found[0][1]
 
 
 def _instant(value: str | None, time_zone: str | None) -> int | None:

@@ -4,7 +4,7 @@ Strategy
 --------
 The paths are listed once; a batch of a stream brings its files. Then outlines are read, each with one open, and only of the files that need one:
 
-- the newest file, for the types of columns that only `where` names;
+- the newest file, if no record has the schema, for the types of columns that only `where` names;
 - the largest file, for the share of its bytes that is read;
 - with `where` all files, if they are few, for the record batches that may match;
 - without, the files that are larger than a split;

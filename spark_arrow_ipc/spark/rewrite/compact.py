@@ -18,6 +18,7 @@ from typing import Any, Final, Unpack
 
 from pyspark.sql import SparkSession
 
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.listing.newest import newest_first
@@ -25,6 +26,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.dataset.write import commit
+from spark_arrow_ipc.dataset.write.beside import NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.dataset.write.modes import WriteMode
@@ -44,6 +46,7 @@ from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.rewrite import sorted_plan, zone_of
 from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.schema_check import united_schema
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
@@ -148,7 +151,7 @@ def compact(
         if not rows:  # without any file nobody could read the columns
             commit.abort(job.staging)
             return RewriteResult()
-        summary = commit_reports(job, reports, write_empty=None)
+        summary = commit_reports(job, reports, write_empty=None, schema=_new_schema(plan.file_schema))
     return RewriteResult.of(summary, {file.path: file.nbytes for file in joined}, rows_read)
 
 
@@ -181,6 +184,11 @@ def _plan(
         ) from error
     check_types(plan.file_schema, schemas)
     return ArrowIpcBatchReader(schema, reading), plan
+
+
+def _new_schema(own: Schema) -> NewSchema:
+    """Return the schema for the commit: a read has what it had before, and what the joined files had more."""
+    return NewSchema(own, own, lambda there, path: united_schema((there, path), (own, "the files that are made")))
 
 
 def _part(number: int, each: Bin, root: str, now: datetime) -> Part:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.added_files import Fits
+from spark_arrow_ipc.dataset.write.beside import NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.dataset.write.staging import Staging
@@ -135,6 +136,8 @@ def commit_reports(
     *,
     write_empty: Callable[[], StagedFile] | None,
     fits: Fits | None = None,
+    schema: NewSchema | None = None,
 ) -> CommitSummary:
     """Publish the files of the reports; parameters and errors as for `commit.commit`."""
-    return commit.commit(job, [report.output for report in reports], write_empty=write_empty, fits=fits)
+    outputs = [report.output for report in reports]
+    return commit.commit(job, outputs, write_empty=write_empty, fits=fits, schema=schema)

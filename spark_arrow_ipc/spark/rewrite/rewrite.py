@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -22,6 +23,7 @@ from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
+from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
@@ -92,7 +94,7 @@ def rewrite(
         most so many. A task needs about twice as much, and a record batch of the source.
     **options
         Those of a read and of a write: ``where="year = 2024"``, ``compression="zstd"``, ``partitionBy=["year"]``. One that
-        both have (``storage.*``, ``vectors``) holds for both.
+        both have (``storage.*``, ``vectors``) holds for both. ``nanoseconds`` is ``error`` by default.
 
     Returns
     -------
@@ -131,6 +133,8 @@ def rewrite(
         schemas = file_schemas(reading)
         reading = exact(reading, given, schemas, writing.partition_by or (), has_function=shipped is not None)
         writing = with_metadata(writing, schemas[0] if schemas else None)
+    elif "nanoseconds" not in given:
+        reading = replace(reading, nanoseconds=Nanoseconds.ERROR)  # a rewrite in place would floor values for good
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
@@ -152,6 +156,7 @@ def rewrite(
             reports,
             write_empty=lambda: plan.write_empty(job.staging),
             fits=fits_beside(plan, writing.schema_check, job.staging.storage),
+            schema=plan.new_schema(writing.schema_check),
         )
     return RewriteResult.of(summary, _sizes(partitions), sum(report.rows_read for report in reports))
 

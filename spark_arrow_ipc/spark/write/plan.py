@@ -21,9 +21,9 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_str
 from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
+from spark_arrow_ipc.dataset.write.beside import NewSchema
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
@@ -31,16 +31,15 @@ from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput,
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
-from spark_arrow_ipc.spark.options.enums import DictionaryColumns, Vectors
+from spark_arrow_ipc.spark.options.enums import DictionaryColumns, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import Given, WrittenColumns, session_time_zone, written_batches
 from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema, vector_notes
-from spark_arrow_ipc.spark.write.schema_check import check_names, fitting_schema
+from spark_arrow_ipc.spark.write.schema_check import check_names, fitting_schema, schema_beside
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
-from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["WritePlan", "plan_write"]
 
@@ -63,6 +62,8 @@ class WritePlan:
         The order of rows within files, or None for that in which they come.
     collated
         The columns of strings with a collation, and their types.
+    keeps_types
+        Whether no column may get a wider type.
     """
 
     schema: s.StructType
@@ -71,6 +72,7 @@ class WritePlan:
     partition: PartitionBy | None = None
     order: Order | None = None
     collated: Mapping[str, str] = field(default_factory=dict)
+    keeps_types: bool = False
 
     def write(
         self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int, directory: str = ""
@@ -150,24 +152,42 @@ class WritePlan:
         """
         return write_empty(staging, self.columns.schema, options=self.sink)
 
-    def beside(self, file: DataFile, options: SparkWriteOptions, storage: Storage) -> WritePlan:
-        """Return the plan that also writes what a file has more: columns as nulls, narrower types as wider ones.
+    def beside(self, there: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
+        """Return the plan that also writes what files have more: columns as nulls, narrower types as wider ones.
+
+        Parameters
+        ----------
+        there
+            The schema that a read has of the files.
+        path
+            For errors.
+        options
+            Of the write.
 
         Raises
         ------
         SchemaMismatchError
             As `fitting_schema`.
         UnsupportedError, OptionError
-            As `plan_write`, of what the file has more.
+            As `plan_write`, of what the files have more.
         """
         schema = fitting_schema(
-            self.schema, self.file_schema, file, options.schema_check, storage, keeps_types=options.restore_types
+            self.schema, self.file_schema, there, path, options.schema_check, keeps_types=self.keeps_types
         )
         if schema is None:
             return self
         grown = plan_write(schema, options)
         given = Given(self.columns.given.schema if self.columns.given else self.schema, schema)
         return replace(grown, columns=replace(grown.columns, given=given), order=self.order)
+
+    def new_schema(self, check: SchemaCheck) -> NewSchema:
+        """Return the schema of the files as the commit needs it; `check` is the option of the write."""
+        own, taken = self.file_schema, self.schema.names
+
+        def beside(there: Schema, path: str) -> Schema:
+            return schema_beside(own, there, path, check, taken=taken, keeps_types=self.keeps_types)
+
+        return NewSchema(own, self.columns.schema, beside)
 
     @property
     def file_schema(self) -> Schema:
@@ -225,7 +245,7 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), own), sampled, tensors)
     partition = PartitionBy(positions) if positions else None
     sink = _sink_options(options, fields)
-    plan = WritePlan(schema, columns, sink, partition, collated=collated)
+    plan = WritePlan(schema, columns, sink, partition, collated=collated, keeps_types=options.restore_types)
     # Raises for unknown names in the option statistics, before any task runs.
     with error_context(asked_by="the option statistics"):
         StatisticsCollector(plan.file_schema, sink.statistics)

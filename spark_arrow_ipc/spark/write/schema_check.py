@@ -2,8 +2,8 @@
 
 Strategy
 --------
-Reads without ``mergeSchema`` take the schema of the newest file. So a job that keeps files must write all their columns,
-with their types or wider ones; then the newest file has the columns of all, and every file fits its schema. Schemas are
+Reads without ``mergeSchema`` take the schema of the newest record. So a job that keeps files must have all their columns,
+with their types or wider ones; then its record has the columns of all, and every file fits its schema. Schemas are
 compared as Spark reads them, by the rules of ``mergeSchema``.
 
 A job that was written before the columns grew lacks some, or has narrower types. Its files get them all the same: nulls,
@@ -13,10 +13,13 @@ and the wider types. A job that lacks columns and has new ones at once is refuse
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -24,12 +27,14 @@ from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchError, listed
 from spark_arrow_ipc.spark.options.enums import SchemaCheck
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types import spark_note
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["check_names", "check_schema", "fitting_schema", "has_schema"]
+__all__ = ["check_names", "check_schema", "fitting_schema", "has_schema", "schema_beside", "united_schema"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -88,15 +93,13 @@ def _ambiguous(name: str, other: str, path: str) -> OptionError:
 def fitting_schema(
     schema: s.StructType,
     own: Schema,
-    file: DataFile,
+    there: Schema,
+    path: str,
     check: SchemaCheck,
-    storage: Storage = LOCAL,
     *,
     keeps_types: bool = False,
 ) -> s.StructType | None:
-    """Return the schema with which a job is to be written beside a file; None if its own one will do.
-
-    Opens the file once, and reads no body.
+    """Return the schema with which a job is to be written beside files; None if its own one will do.
 
     Parameters
     ----------
@@ -104,12 +107,10 @@ def fitting_schema(
         Of the DataFrame.
     own
         Of the job's files, which have no partition columns.
-    file
-        The newest one that the job keeps.
+    there, path
+        The schema that a read has of the files that the job keeps, and a path for errors.
     check
         The option.
-    storage
-        The storage that holds the file.
     keeps_types
         Whether no column may get a wider type.
 
@@ -118,31 +119,93 @@ def fitting_schema(
     SchemaMismatchError
         The columns do not fit. The message names them and says what to do.
     """
+    grown = _grown(own, there, path, check, schema.names, keeps_types=keeps_types)
+    if grown is None:
+        return None
+    wider, added = grown
+    return s.StructType([*(wider.get(field.name, field) for field in schema.fields), *added])
+
+
+def schema_beside(
+    own: Schema, there: Schema, path: str, check: SchemaCheck, *, taken: Sequence[str] = (), keeps_types: bool = False
+) -> Schema:
+    """Return the schema that a read has of new files beside others, which may lack what was added since they were planned.
+
+    Parameters
+    ----------
+    own
+        Of the new files.
+    there, path, check, keeps_types
+        As for `fitting_schema`.
+    taken
+        The names of all columns of the job, also of partition columns.
+
+    Raises
+    ------
+    SchemaMismatchError
+        As `fitting_schema`.
+    """
+    grown = _grown(own, there, path, check, taken, keeps_types=keeps_types)
+    return own if grown is None else united_schema((own, _HERE), (there, path))
+
+
+def _grown(
+    own: Schema, there: Schema, path: str, check: SchemaCheck, taken: Sequence[str], *, keeps_types: bool
+) -> tuple[dict[str, s.StructField], list[s.StructField]] | None:
+    """Return the wider types and the columns that new files lack beside others; None if they have all, or may lack some."""
     if check is SchemaCheck.NONE:
         return None
     in_files = spark_schema(own, ReadOptions())
     try:
-        arrow = _arrow_schema_of(file, storage)
-        there = spark_schema(arrow, ReadOptions())
-    except (ArrowIpcError, OSError) as error:
-        _LOG.warning("the schema of the newest file is not compared with that of the job: %s", error)
+        existing = spark_schema(there, ReadOptions())
+    except ArrowIpcError as error:
+        _LOG.warning("%s: the schema is not compared with that of the job: %s", path, error)
         return None
-    merged = check_schema(in_files, there, file.path, check)
+    merged = check_schema(in_files, existing, path, check)
     if merged is None:
         return None
     added = merged.fields[len(in_files) :]
     names = {field.name.lower() for field in added}
-    required = {field.name.lower() for field in arrow.fields if not field.nullable}
-    for name in names & (required | {name.lower() for name in schema.names}):  # the latter are partition columns
-        raise _refused(file.path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
+    required = {field.name.lower() for field in there.fields if not field.nullable}
+    for name in names & (required | {name.lower() for name in taken}):  # the latter are partition columns
+        raise _refused(path, f"{name} is missing in the files of {_HERE}, and null cannot stand for it")
     wider = {
         field.name: new
         for field, new in zip(in_files.fields, merged.fields[: len(in_files)], strict=True)
         if not _is_same(field.dataType, new.dataType)
     }
     if wider and keeps_types:
-        raise _refused(file.path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
-    return s.StructType([*(wider.get(field.name, field) for field in schema.fields), *added])
+        raise _refused(path, "; ".join(_differences(merged, in_files)) + " (restoreTypes)")
+    return wider, added
+
+
+def united_schema(first: tuple[Schema, str], second: tuple[Schema, str]) -> Schema:
+    """Return a schema whose columns are those of two, each with a name for errors; all of them may be null.
+
+    A column has the field of the first one, or that of the second where only this has it, or with a wider type.
+
+    Raises
+    ------
+    SchemaMismatchError
+        They have columns of one name whose types do not merge.
+    ArrowIpcError
+        Spark has no type for a column.
+    """
+    sides = [(schema, name, spark_schema(schema, ReadOptions())) for schema, name in (first, second)]
+    merged = merged_schema([(name, struct) for _, name, struct in sides])
+    sources = [(schema, struct) for schema, _, struct in sides]
+    fields = tuple(replace(_arrow_field(field, sources), nullable=True) for field in merged.fields)
+    pairs = (pair for pair in first[0].custom_metadata if pair[0] != spark_note.KEY)
+    return Schema(fields, (*pairs, *spark_note.note_pairs(merged)))
+
+
+def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructType]]) -> t.Field:
+    """Return the field of the first schema that has a column with this type, or one that is made from the type."""
+    for schema, struct in sources:
+        (i,) = find_columns(struct.names, [field.name], absent=len(struct))
+        if i < len(struct) and _is_same(struct.fields[i].dataType, field.dataType):
+            return schema.fields[i]
+    return arrow_field(field.name, field.dataType, field.metadata or {}, field.name)
 
 
 def has_schema(file: DataFile, own: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
@@ -254,7 +317,7 @@ def _refused(path: str, what: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"the columns of this job do not fit beside the files that are there: {what}. A job that keeps files may have "
         "fewer columns than they have, or more, but not both, with types that widen to one another, because reads take the "
-        "schema of the newest file: rename or cast the columns, add missing ones as nulls, write to another directory, or "
+        "schema of the newest job: rename or cast the columns, add missing ones as nulls, write to another directory, or "
         "set schemaCheck=none and read with mergeSchema=true. Nothing is written",
         path=path,
     )

@@ -10,8 +10,8 @@ The record of a batch names the query and the batch, and a batch that a record n
 what a query does after a restart, when it does not know whether its last batch was committed. Whatever else of the same
 query is staged then is of earlier attempts, and withdrawn.
 
-Other jobs may add columns while a query runs for months. Each batch begins with a look at the newest file, when its
-writer is sent to the tasks, and they write what that file has more (`WritePlan.beside`); their reports say what it was.
+Other jobs may add columns while a query runs for months. Each batch begins with a look at the newest record, when its
+writer is sent to the tasks, and they write what that has more (`WritePlan.beside`); their reports say what it was.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from pyspark import TaskContext
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import Batch
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
-from spark_arrow_ipc.dataset.write.job_plan import check_kept_file, make_staging, plan_batch
+from spark_arrow_ipc.dataset.write.job_plan import check_kept_files, make_staging, plan_batch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import ArrowIpcError, CommitError, ConcurrentWriteError
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.enums import Durability, SchemaCheck
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
@@ -116,11 +116,11 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             self._tasks_plan = self._plan
             with suppress(ArrowIpcError, OSError):  # the commit looks again, and says what is wrong
                 if self._mode is WriteMode.APPEND:
-                    check_kept_file(self._dataset, self._plan.partition_fields, self._look)
+                    check_kept_files(self._dataset, self._plan.partition_fields, self._look)
         return self.__dict__
 
-    def _look(self, file: DataFile) -> None:
-        self._tasks_plan = self._plan.beside(file, self._options, self._dataset.storage)
+    def _look(self, there: Schema, path: str) -> None:
+        self._tasks_plan = self._plan.beside(there, path, self._options)
 
     @short_errors
     def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
@@ -159,13 +159,10 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         check = self._options.schema_check
         plan = self._plan if first.grown is None else plan_write(first.grown, self._options)
 
-        def check_existing(file: DataFile) -> None:
-            if plan.beside(file, self._options, staging.storage) is not plan:
-                raise ConcurrentWriteError(
-                    "other jobs have added columns or widened types since this batch began, and its files lack them; nothing "
-                    "is published: start the query again, and the batch is written with them",
-                    path=file.path,
-                )
+        schema = plan.new_schema(check)
+
+        def check_existing(there: Schema, path: str) -> None:
+            schema.beside(there, path)
 
         job = plan_batch(
             staging,
@@ -181,6 +178,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
             [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
             write_empty=lambda: plan.write_empty(staging),
             fits=fits_beside(plan, check, staging.storage),
+            schema=schema,
         )
         self._withdraw_earlier_attempts(staging)
 

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.added_files import Fits
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
@@ -91,6 +91,7 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
             _outputs(messages),
             write_empty=lambda: self._plan.write_empty(self._job.staging),
             fits=fits_beside(self._plan, self._schema_check, self._job.staging.storage),
+            schema=self._plan.new_schema(self._schema_check),
         )
 
     @short_errors
@@ -119,9 +120,9 @@ def plan_batch_job(
     """
     storage, root = storage_of(path, options.storage)
 
-    def check_existing(file: DataFile) -> None:
+    def check_existing(there: Schema, path: str) -> None:
         nonlocal plan
-        plan = plan.beside(file, options, storage)
+        plan = plan.beside(there, path, options)
 
     job = plan_job(
         root,

@@ -12,7 +12,10 @@ from commit_jobs import (
     save,
 )
 
-from spark_arrow_ipc.dataset.commit_log.log import read_head
+from spark_arrow_ipc.dataset.commit_log.log import (
+    read_head,
+    read_record,
+)
 from spark_arrow_ipc.dataset.commit_log.record import (
     FIRST_NBYTES,
     REMEMBERED,
@@ -22,9 +25,9 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     RemovedFile,
     StagedFile,
     job_in,
+    schema_in,
 )
 from spark_arrow_ipc.dataset.commit_log.recorded_files import Tally
-from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status
 
@@ -92,12 +95,14 @@ UNSOUND = [
     ("a removal leads out", {"removes": [["k=1/../../x", 1, 1]]}),
     ("a removal is absolute", {"removes": [["/etc/passwd", 1, 1]]}),
     ("a removal is of a record", {"removes": [["_ipc_commits/00000000000000000001.json", 1, 1]]}),
-    ("a removal of an earlier build leads out", {"removes": ["k=1/../../x"]}),
-    ("a removal is no string", {"removes": [1]}),
+    ("a removal is a string", {"removes": ["k=1/../../x"]}),
+    ("a removal is no list", {"removes": [1]}),
     ("a removal has a number for its name", {"removes": [[1, 1, 1]]}),
     ("a removal has a size and no time", {"removes": [["a.arrow", 1, None]]}),
     ("a removal has a string for its size", {"removes": [["a.arrow", "1", 1]]}),
-    ("a removal is too long", {"removes": [["a.arrow", 1, 1, 1]]}),
+    ("a removal is too long", {"removes": [["a.arrow", 1, 1, "", 1]]}),
+    ("a removal has a number for its version", {"removes": [["a.arrow", 1, 1, 1]]}),
+    ("a schema is a number", {"schema": 1}),
     ("own token is not the last", {"token": "s"}),
     ("own token is a number", {"token": 1}),
     ("takes back and publishes", {"mode": "taken back", "withdraws": [JOBID], "withdrawn": [JOBID]}),
@@ -123,10 +128,8 @@ def test_a_record_whose_checksum_is_right_is_still_checked(changes):
         Record.from_bytes(sealed(**changes))
 
 
-def test_a_removal_of_an_earlier_build_is_of_any_file_of_that_name():
-    record = Record.from_bytes(sealed(removes=["k=1/old.arrow"]))
-    assert (RemovedFile("k=1/old.arrow"),) == record.removes
-    assert record.removes[0].is_same(status(1, 2))
+def test_a_removal_without_a_size_is_of_any_file_of_that_name():
+    assert RemovedFile("k=1/old.arrow").is_same(status(1, 2))
 
 
 def status(nbytes, mtime_ns, version=""):
@@ -150,23 +153,21 @@ def test_a_file_is_the_one_to_remove_by_its_version_or_by_size_and_time(removed,
     assert same == removed.is_same(found)
 
 
-def test_a_version_is_kept_and_a_record_without_any_is_as_it_was():
-    """Earlier builds read what is committed on storages without versions."""
+def test_a_version_is_kept():
     record = replace(RECORD, removes=(REMOVED, VERSIONED))
     assert record == Record.from_bytes(record.to_bytes())
-    states = [["k=1/old.arrow", 10, 1_000], ["k=1/old.arrow", 10, 1_000, "etag"]]
+    states = [["k=1/old.arrow", 10, 1_000, ""], ["k=1/old.arrow", 10, 1_000, "etag"]]
     assert states == json.loads(record.to_bytes())["removes"]
-    with pytest.raises(CommitError):
-        Record.from_bytes(sealed(removes=[["k=1/old.arrow", 10, 1_000, 5]]))
 
 
 def test_a_record_that_takes_back_another_forgets_its_job_and_its_token():
-    back = RECORD.taken_back("f" * 32)
+    back = RECORD.taken_back("f" * 32, "schema")
     assert (8, TAKEN_BACK, (), (RemovedFile(ADD.final),)) == (back.seq, back.mode, back.adds, back.removes)
     assert ((JOBID[::-1],), ("s",), (JOBID,), (JOBID,)) == (back.jobs, back.tokens, back.withdraws, back.withdrawn)
+    assert "schema" == back.schema
     assert back == Record.from_bytes(back.to_bytes())
     without = Record(7, JOBID, "append", jobs=(JOBID,), tokens=("another job's",))
-    assert ("another job's",) == without.taken_back("f" * 32).tokens
+    assert ("another job's",) == without.taken_back("f" * 32, "").tokens
 
 
 def test_a_record_that_takes_more_memory_than_there_is_says_so(monkeypatch):
@@ -199,9 +200,9 @@ def test_each_query_is_known_by_its_newest_batch():
         record = Record.after(record, seq, f"{seq:032x}", "append", query=batch)
         assert record == Record.from_bytes(record.to_bytes())
     assert (Batch("q", 0), Batch("p", 2)) == record.queries
-    assert (Batch("q", 0), Batch("p", 1)) == record.taken_back(JOBID).queries
+    assert (Batch("q", 0), Batch("p", 1)) == record.taken_back(JOBID, "").queries
     first = Record.after(None, 1, JOBID, "append", query=Batch("q", 0))
-    assert () == first.taken_back(JOBID[::-1]).queries
+    assert () == first.taken_back(JOBID[::-1], "").queries
 
 
 def test_only_the_newest_queries_are_remembered():
@@ -211,8 +212,8 @@ def test_only_the_newest_queries_are_remembered():
 
 
 FORMATS = {
-    "older": ({"format": 1}, r"format 3.*found the format 1 of an older build"),
-    "newer": ({"format": 4, "new": "fields"}, r"format 3.*found the format 4 of a newer build"),
+    "older": ({"format": 3}, r"format 4.*found the format 3 of an older build"),
+    "newer": ({"format": 5, "new": "fields"}, r"format 4.*found the format 5 of a newer build"),
     "no number": ({"format": "x" * 5000}, r"found the format 'xxx.{,200} of an older build"),
 }
 
@@ -230,7 +231,7 @@ def test_a_record_follows_the_one_before_it_in_its_chain_alone():
     assert second.follows(first)
     assert (first.chain, JOBID) == (second.chain, second.previous)
     assert second == Record.from_bytes(second.to_bytes())
-    assert second.taken_back("f" * 32).follows(second)
+    assert second.taken_back("f" * 32, "").follows(second)
     for other in (replace(first, chain="e" * 32), replace(first, jobid="e" * 32), replace(first, seq=2)):
         assert not second.follows(other)
 
@@ -240,3 +241,20 @@ def test_the_first_bytes_name_the_job():
     assert len(RECORD.first_bytes) <= FIRST_NBYTES <= len(Record(1, JOBID, "x", jobs=(JOBID,)).to_bytes())
     assert JOBID == job_in(RECORD.first_bytes)
     assert job_in(b'{"seq":1,"jobid":"%b",' % JOBID.encode()) is None
+
+
+def test_the_first_bytes_have_the_schema():
+    """A reader does not read the names of all files for it."""
+    data = replace(RECORD, schema="eJw=").to_bytes()
+    first = len(RECORD.first_bytes) + len('"schema":"eJw=",')
+    assert "eJw=" == schema_in(data[:first])
+    assert {None} == {schema_in(data[:size]) for size in range(len(RECORD.first_bytes) + len('"schema":"'), first)}
+    assert "" == schema_in(RECORD.to_bytes())
+    assert "" == schema_in(data.replace(b'"format":4', b'"format":3')) == schema_in(b""), "of another build"
+
+
+def test_a_record_has_the_schema_of_the_one_before_it_unless_it_has_its_own():
+    first = Record.after(None, 1, JOBID, "append", schema="s")
+    second = Record.after(first, 2, JOBID[::-1], "append")
+    assert ("s", "s", "t") == (first.schema, second.schema, Record.after(second, 3, JOBID, "append", schema="t").schema)
+    assert "" == Record.after(None, 1, JOBID, "append").schema

@@ -142,6 +142,25 @@ def test_a_bool8_beside_a_note_of_sparks_schema_is_checked(tmp_path):
     assert files == exact_cases.files_below(tmp_path)
 
 
+FINER = [
+    ("an instant", NS, "expected whole microseconds .*found 1 ns; .*nanoseconds=floor"),
+    ("a time", counts(pa.time64("ns"), 1, 999), "expected whole microseconds .*found 1 ns"),
+    ("a duration in a list", pa.ListArray.from_arrays([0, 1, 2], counts(pa.duration("ns"), 1, 2)), "found 1 ns"),
+    ("a date64", counts(pa.date64(), DAY, DAY + 1), "expected whole days .*found 86400001 ms"),
+]
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "append"])
+@pytest.mark.parametrize(("column", "words"), [row[1:] for row in FINER], ids=[row[0] for row in FINER])
+def test_with_sparks_types_what_they_do_not_hold_is_an_error_or_asked_for(tmp_path, column, words, mode):
+    _, files = lake(tmp_path, column)
+    target = tmp_path if mode == "overwrite" else tmp_path.with_name(f"{tmp_path.name}.target")
+    with pytest.raises(UnsupportedError, match=words):
+        rewrite(Tasks(), tmp_path, target, mode=mode)
+    assert files == exact_cases.files_below(tmp_path)
+    assert rewrite(Tasks(), tmp_path, target, mode=mode, nanoseconds="floor").rows_written == 4
+
+
 def next_nanosecond(batches):
     for batch in batches:
         at = pc.add(batch["at"].cast(pa.timestamp("ns", "UTC")), pa.scalar(1, pa.duration("ns")))
