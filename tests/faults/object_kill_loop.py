@@ -32,7 +32,8 @@ from object_stores import SERVERS  # noqa: E402
 from spark_arrow_ipc import ipc  # noqa: E402
 from spark_arrow_ipc.arrow import RecordBatch  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory  # noqa: E402
-from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending, read_record  # noqa: E402
+from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending  # noqa: E402
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record  # noqa: E402
 from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
 from spark_arrow_ipc.dataset.write.give_up import give_up  # noqa: E402

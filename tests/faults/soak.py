@@ -40,8 +40,9 @@ from spark_arrow_ipc.arrow import RecordBatch, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import scan

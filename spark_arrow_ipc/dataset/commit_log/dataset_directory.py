@@ -84,7 +84,7 @@ class DatasetDirectory:
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.json")
 
     def done_mark(self, seq: int) -> str:
-        """Return the path of the file that marks a record as applied; it holds the id of its job."""
+        """Return the path of the file that marks a record as applied; it is a copy of it."""
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.done")
 
     def claim(self, seq: int) -> str:

@@ -2,14 +2,14 @@
 
 Strategy
 --------
-Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and ``<sequence number>.done`` with the
-id of its job once it is applied: a mark of another job, which a process made that stood still while the directory was
-removed and made anew, counts for nothing. The newest record is the *head*. Only the head can be pending, because the
-next record may be made only when the head is done. The listing of the directory stays the truth about a dataset: a
-record corrects it between the commit and the last rename, and afterwards only remembers the committed jobs and tokens.
-A reader notes the head, lists, and reads the head again (a sequence lock). With a pending record its answer is the
-listing, plus the record's files, minus those that the record removes: the same at every point of the application, so
-that a pending record may be finished meanwhile and only another number makes the reader list again.
+Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and ``<sequence number>.done``, a copy of
+it, once it is applied (`stored_record`): a mark of another job, which a process made that stood still while the
+directory was removed and made anew, counts for nothing. The newest record is the *head*. Only the head can be pending,
+because the next record may be made only when the head is done. The listing of the directory stays the truth about a
+dataset: a record corrects it between the commit and the last rename, and afterwards only remembers the committed jobs
+and tokens. A reader notes the head, lists, and reads the head again (a sequence lock). With a pending record its answer
+is the listing, plus the record's files, minus those that the record removes: the same at every point of the
+application, so that a pending record may be finished meanwhile and only another number makes the reader list again.
 
 This module changes nothing. A dataset without ``_ipc_commits`` costs one failed listing.
 """
@@ -17,7 +17,7 @@ This module changes nothing. A dataset without ``_ipc_commits`` costs one failed
 from __future__ import annotations
 
 import logging
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
@@ -29,27 +29,9 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
     sequence_number,
 )
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME
-from spark_arrow_ipc.dataset.commit_log.record import (
-    FIRST_NBYTES,
-    MAX_RECORD_NBYTES,
-    TAKEN_BACK,
-    OtherFormatError,
-    Record,
-    RemovedFile,
-    StagedFile,
-    job_in,
-    schema_in,
-)
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import MAX_TEXT_NBYTES
-from spark_arrow_ipc.errors import (
-    CommitError,
-    ConcurrentWriteError,
-    FileChangedError,
-    LimitError,
-    UnsupportedError,
-    error_context,
-    printable,
-)
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there, marked_schema, read_record, settled
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, printable
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status
 
@@ -60,17 +42,13 @@ __all__ = [
     "PendingFile",
     "State",
     "check_is_there",
-    "follows_its_previous",
     "is_applied",
     "is_committed",
-    "is_marked",
-    "is_there",
     "newest_record",
     "old_records",
     "read_changes",
     "read_head",
     "read_pending",
-    "read_record",
     "read_state",
 ]
 
@@ -84,12 +62,6 @@ _KEPT_NBYTES: Final = 1 << 20
 """Larger records are not kept."""
 
 _log = logging.getLogger(__name__)
-
-_SCHEMA_NBYTES: Final = 16 << 10
-"""So many bytes of a record are read for its schema; those of 1,000 columns."""
-
-_MARK_NBYTES: Final = 64
-"""A longer mark is not ours."""
 
 _ATTEMPTS: Final = 5
 """Attempts to read the newest record while other jobs prune it."""
@@ -218,16 +190,6 @@ def is_applied(dataset: DatasetDirectory, record: Record, head: Head | None = No
     return head.seq > record.seq or (head == Head(record.seq) and is_marked(dataset, record))
 
 
-def is_marked(dataset: DatasetDirectory, record: Record) -> bool:
-    """Return whether the mark of a record's own job is there; it may be pruned. Reads a few bytes."""
-    return _marked_job(dataset, record.seq) == record.jobid
-
-
-def is_there(dataset: DatasetDirectory, record: Record) -> bool:
-    """Return whether the record of a number is this one. Reads a few bytes."""
-    return _first_bytes(dataset, record.seq).startswith(record.first_bytes)
-
-
 def check_is_there(dataset: DatasetDirectory, record: Record) -> bool:
     """Return whether the record of a number is this one, or False if it is applied without it. Reads a few bytes.
 
@@ -249,85 +211,13 @@ def check_is_there(dataset: DatasetDirectory, record: Record) -> bool:
     )
 
 
-def follows_its_previous(dataset: DatasetDirectory, record: Record) -> bool:
-    """Return whether the record of the number before is there, and of the job that a record names. Reads a few bytes."""
-    return record.seq == 1 or job_in(_first_bytes(dataset, record.seq - 1)) == record.previous
-
-
-def _marked_job(dataset: DatasetDirectory, seq: int) -> str | None:
-    """Return the id of the job that a mark names; empty where it names none, and None where there is no mark."""
-    try:
-        return dataset.storage.read(dataset.done_mark(seq), _MARK_NBYTES).decode()
-    except FileNotFoundError:
-        return None
-    except (LimitError, UnsupportedError, UnicodeDecodeError):
-        return ""
-
-
-def _first_bytes(dataset: DatasetDirectory, seq: int, nbytes: int = FIRST_NBYTES) -> bytes:
-    """Return the bytes of a record that name its number, its job and its schema; empty if there is no such record."""
-    try:
-        path = dataset.record(seq)
-        if dataset.storage.traits.waits:  # whole: that is one request, and opening it is another
-            with suppress(LimitError):
-                return dataset.storage.read(path, _KEPT_NBYTES)
-        with closing(dataset.storage.open(path)) as source:
-            first = bytes(source.read_up_to(0, nbytes))
-            is_cut = nbytes > FIRST_NBYTES and schema_in(first) is None
-            return bytes(source.read_up_to(0, nbytes + MAX_TEXT_NBYTES)) if is_cut else first
-    except FileNotFoundError:
-        return b""
-
-
-def _applied_state(dataset: DatasetDirectory, head: Head) -> State | None:
-    """Return the state whose head is done; None if the mark is of another job than the record."""
-    job = _marked_job(dataset, head.seq)
-    if job is None:  # pruned with its record, so that whoever lists will see a newer one; or removed
-        return None if read_head(dataset) == Head(head.seq, done=False) else State(head)
-    first = _first_bytes(dataset, head.seq, _SCHEMA_NBYTES)
-    # Records of earlier builds have marks without a name.
-    return State(head, schema=schema_in(first) or "") if job == (job_in(first) or "") else None
-
-
-def read_record(dataset: DatasetDirectory, seq: int) -> Record:
-    """Read and check a record.
-
-    Raises
-    ------
-    FileNotFoundError
-        It is not there: at least two records have followed it.
-    CommitError
-        It is damaged; the message says what to do.
-    """
-    path = dataset.record(seq)
-    try:
-        data = dataset.storage.read(path, MAX_RECORD_NBYTES)
-        with error_context(path=path):
-            record = Record.from_bytes(data)
-            if record.seq != seq:
-                raise CommitError(expected=f"the commit record number {seq}", found=f"number {record.seq}")
-    except OtherFormatError as error:
-        raise CommitError(
-            f"{error}. Write with that build; or bring its last job to an end with its 'arrowipc vacuum', stop its jobs, remove "
-            f"the directory {dataset.commits} and write again: the data files stay as they are",
-            path=dataset.root,
-        ) from error
-    except (CommitError, LimitError, UnsupportedError) as error:
-        raise CommitError(
-            f"{error}; nothing is done by it, and which of the files it counts cannot be known. Restore it from a copy; "
-            "or look at the data files and write those that you want into another directory",
-            path=dataset.root,
-        ) from error
-    return record
-
-
 def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
     """Return the head and its record, done or not; None if there was never a record.
 
     Raises
     ------
     CommitError
-        The record is damaged.
+        The record is damaged and not applied, or of another chain.
     ConcurrentWriteError
         Other writers append faster than the chain can be read.
     OSError
@@ -338,8 +228,13 @@ def newest_record(dataset: DatasetDirectory) -> tuple[Head, Record | None]:
         if not head.seq:
             return head, None
         with suppress(FileNotFoundError):  # other writers appended two records meanwhile
-            record = read_record(dataset, head.seq)
-            return replace(head, done=head.done and is_applied(dataset, record, head)), record
+            try:
+                record, done = settled(dataset, head.seq, has_mark=head.done)
+            except CommitError:
+                if read_head(dataset) == head:
+                    raise
+            else:
+                return replace(head, done=done), record
     raise ConcurrentWriteError(
         "other writers change the directory faster than its state can be read", path=dataset.root
     )
@@ -351,16 +246,16 @@ def read_state(dataset: DatasetDirectory) -> State:
     Raises
     ------
     CommitError
-        The pending record is damaged.
+        As `newest_record`.
     OSError
         The storage cannot be read.
     """
     head = read_head(dataset)
     if not head.seq:
         return State(head)
-    state = _applied_state(dataset, head) if head.done else None
-    if state is not None:
-        return state
+    schema = marked_schema(dataset, head.seq) if head.done else None
+    if schema is not None:
+        return State(head, schema=schema)
     head, record = newest_record(dataset)
     if record is None:
         return State(head)

@@ -6,8 +6,9 @@ import logging
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import MAX_SEQUENCE_NUMBER, DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Head, follows_its_previous, is_there, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBERED, Record
+from spark_arrow_ipc.dataset.commit_log.stored_record import follows_its_previous, is_there
 from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context, printable
 from spark_arrow_ipc.storage.paths import name_of
@@ -91,7 +92,7 @@ def _put(dataset: DatasetDirectory, record: Record, data: bytes) -> bool:
     if made and read_head(dataset).seq <= record.seq:
         if follows_its_previous(dataset, record):
             return True
-        if newest_record(dataset)[0].seq <= record.seq:  # no other has followed, so the one before it was not pruned
+        if read_head(dataset).seq <= record.seq:  # no other has followed, so the one before it was not pruned
             _delete_own(dataset, record)
             raise ConcurrentWriteError(
                 f"the directory was removed, or removed and made anew, while the job {record.jobid} ran; nothing is published",

@@ -26,7 +26,7 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import kept_bytes, log_directory, read_retention, record_path
-from spark_arrow_ipc.dataset.commit_log.log import is_there, newest_record, read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import (
     COPIED,
     MAX_RECORD_NBYTES,
@@ -35,6 +35,7 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     StagedFile,
     check_names,
 )
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.listing.globs import escaped
@@ -269,7 +270,7 @@ def _carry_over(source: DatasetDirectory, target: DatasetDirectory, record: Reco
     if read_head(source).keeps:
         _carry_kept(source, target, record)
     # The mark first: without its record it counts for nothing, and a record without its mark would be a pending job.
-    storage.put(target.done_mark(record.seq), record.jobid.encode(), durable=True)
+    storage.put(target.done_mark(record.seq), record.to_bytes(), durable=True)
     storage.put_if_absent(target.record(record.seq), record.to_bytes(), durable=True)
     storage.sync(target.commits)
     storage.sync(target.root)

@@ -21,8 +21,9 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import Pending, is_applied, read_record
+from spark_arrow_ipc.dataset.commit_log.log import Pending, is_applied
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.helping import help_marks
 from spark_arrow_ipc.dataset.write.present_files import present
 from spark_arrow_ipc.dataset.write.timing import TIMING

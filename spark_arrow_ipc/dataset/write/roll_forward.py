@@ -32,7 +32,6 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     Head,
     check_is_there,
     is_applied,
-    is_marked,
     newest_record,
     old_records,
     read_head,
@@ -42,6 +41,7 @@ from spark_arrow_ipc.dataset.commit_log.replaced_files import (
     all_replaced,
     expired,
 )
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
 from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
@@ -230,7 +230,7 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
         keep_record(dataset, record)
         failpoint.hit("C6.kept")
     check_published(dataset, record)
-    dataset.storage.put(dataset.done_mark(record.seq), record.jobid.encode())
+    dataset.storage.put(dataset.done_mark(record.seq), record.to_bytes())
     if record.durable:
         dataset.storage.sync(dataset.commits)
     if record.removes:

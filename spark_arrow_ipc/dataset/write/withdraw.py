@@ -18,8 +18,9 @@ from contextlib import suppress
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.log import is_there, newest_record, read_head
+from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, WITHDRAWN, Record
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_there
 from spark_arrow_ipc.dataset.write.append_record import append_record, check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest, roll_forward
 from spark_arrow_ipc.errors import CommitError

@@ -6,15 +6,7 @@ from unittest import mock
 import pytest
 from commit_jobs import APPEND, OVERWRITE, dataset, dying, ours, save
 
-from spark_arrow_ipc.dataset.commit_log import log
-from spark_arrow_ipc.dataset.commit_log.log import (
-    Head,
-    is_committed,
-    read_head,
-    read_pending,
-    read_record,
-    read_state,
-)
+from spark_arrow_ipc.dataset.commit_log.log import Head, is_committed, read_head, read_pending, read_state
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.local import LocalStorage
 
@@ -92,13 +84,3 @@ def test_a_damaged_pending_record_is_named_with_what_to_do(tmp_path):
     path.unlink()
     save(tmp_path, APPEND, "next")
     assert ["next", "old"] == ours(tmp_path)
-
-
-def test_a_record_of_another_number_or_too_large_is_refused(tmp_path, monkeypatch):
-    save(tmp_path, APPEND, "old")
-    Path(dataset(tmp_path).record(1)).rename(dataset(tmp_path).record(2))
-    with pytest.raises(CommitError, match="record number 2, found number 1"):
-        read_record(dataset(tmp_path), 2)
-    monkeypatch.setattr(log, "MAX_RECORD_NBYTES", 10)
-    with pytest.raises(CommitError, match="at most 10 bytes"):
-        read_record(dataset(tmp_path), 2)

@@ -12,10 +12,7 @@ from commit_jobs import (
     save,
 )
 
-from spark_arrow_ipc.dataset.commit_log.log import (
-    read_head,
-    read_record,
-)
+from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import (
     FIRST_NBYTES,
     REMEMBERED,
@@ -28,6 +25,7 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     schema_in,
 )
 from spark_arrow_ipc.dataset.commit_log.recorded_files import Tally
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status
 

@@ -293,7 +293,7 @@ def test_directory_that_changes_without_end_is_an_error(tmp_path, monkeypatch):
         number = f"_ipc_commits/{next(numbers):020d}"
         record = Record(int(number[-20:]), "0" * 32, "append", jobs=("0" * 32,))
         (tmp_path / f"{number}.json").write_bytes(record.to_bytes())
-        (tmp_path / f"{number}.done").write_text(record.jobid)
+        (tmp_path / f"{number}.done").write_bytes(record.to_bytes())
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)

@@ -22,7 +22,7 @@ from commit_jobs import (
 )
 
 from spark_arrow_ipc.dataset.commit_log import log
-from spark_arrow_ipc.dataset.commit_log.log import read_record
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write import old_files, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.give_up import give_up

@@ -1,0 +1,190 @@
+"""One record as the storage has it: its file, and the mark that says it is applied, which is a second copy of it.
+
+Strategy
+--------
+A record is read by everybody who writes after it: it says which jobs, tokens and batches are committed. So that damage of
+the newest one does not end all writing, its mark holds the same bytes. Where the file of a record is damaged, or has been
+replaced by a record of another chain, the copy stands for it, and a warning has the path. Without a mark nobody knows which
+of its files count, and nothing is done by it.
+
+A copy is believed only if it names the job of the record before: a process that stood still while the directory was removed
+and made anew may have left its mark here.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing, suppress
+from typing import Final
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import (
+    FIRST_NBYTES,
+    MAX_RECORD_NBYTES,
+    OtherFormatError,
+    Record,
+    job_in,
+    schema_in,
+)
+from spark_arrow_ipc.dataset.commit_log.recorded_schema import MAX_TEXT_NBYTES
+from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context, printable
+
+__all__ = ["follows_its_previous", "is_marked", "is_there", "marked_schema", "read_record", "settled"]
+
+_WHOLE_NBYTES: Final = 1 << 20
+"""A larger record is opened to read its first bytes, where that is a request of its own."""
+
+_SCHEMA_NBYTES: Final = 16 << 10
+"""So many bytes of a record are read for its schema; those of 1,000 columns."""
+
+_log = logging.getLogger(__name__)
+
+
+def read_record(dataset: DatasetDirectory, seq: int) -> Record:
+    """Read and check a record; if it is damaged and applied, the copy in its mark.
+
+    Raises
+    ------
+    FileNotFoundError
+        It is not there: at least two records have followed it.
+    CommitError
+        It is damaged and not applied, or of another format; the message says what to do.
+    """
+    path = dataset.record(seq)
+    try:
+        return _read(dataset, path, seq)
+    except OtherFormatError as error:
+        raise CommitError(
+            f"{error}. Write with that build; or bring its last job to an end with its 'arrowipc vacuum', stop its jobs, remove "
+            f"the directory {dataset.commits} and write again: the data files stay as they are",
+            path=dataset.root,
+        ) from error
+    except (CommitError, LimitError, UnsupportedError) as error:
+        applied = _copy(dataset, seq)
+        if applied is None:
+            raise _damaged(dataset, seq, error) from error
+        _log.warning("%s: this commit record is damaged, and the copy in its mark stands for it", printable(path))
+        return applied
+
+
+def settled(dataset: DatasetDirectory, seq: int, *, has_mark: bool) -> tuple[Record, bool]:
+    """Return the record of a number, and whether it is applied. A record of another chain is none, if a mark says which was.
+
+    Raises
+    ------
+    FileNotFoundError, CommitError
+        As `read_record`; or the record is of another chain, and it is not known which one was there.
+    """
+    record = read_record(dataset, seq)
+    if has_mark and is_marked(dataset, record):
+        return record, True
+    follows = _follows(dataset, record)
+    applied = _copy(dataset, seq) if has_mark else None
+    if applied is not None and (follows is False or not _has_files(dataset, record)):
+        words = "%s: this commit record is not one of this chain, and the copy in its mark stands for it"
+        _log.warning(words, printable(dataset.record(seq)))
+        return applied, True
+    if follows is False:
+        raise CommitError(
+            f"{dataset.record(seq)} is a commit record of another chain: it does not follow the record before it, and "
+            "nothing is done by it. If a backup was put back, put all of it back; else remove that record",
+            path=dataset.root,
+        )
+    return record, False
+
+
+def is_marked(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the mark of a record's own job is there; it may be pruned. Reads a few bytes."""
+    return _first_bytes(dataset, dataset.done_mark(record.seq)).startswith(record.first_bytes)
+
+
+def marked_schema(dataset: DatasetDirectory, seq: int) -> str | None:
+    """Return the schema of a record that its own mark says is applied; None if the first bytes of both do not tell."""
+    marked = job_in(_first_bytes(dataset, dataset.done_mark(seq)))
+    first = _first_bytes(dataset, dataset.record(seq), _SCHEMA_NBYTES)
+    if marked is None and job_in(first) is None:  # both are pruned; or of an earlier build, whose marks are empty
+        status = dataset.storage.status(dataset.done_mark(seq), follow_links=False)
+        return "" if status is not None and not status.nbytes else None
+    return schema_in(first) if marked == job_in(first) else None
+
+
+def is_there(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the record of a number is this one. Reads a few bytes."""
+    return _first_bytes(dataset, dataset.record(record.seq)).startswith(record.first_bytes)
+
+
+def follows_its_previous(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether the record of the number before is there, and of the job that a record names. Reads a few bytes."""
+    if record.seq == 1 or _job(dataset, record.seq - 1) == record.previous:
+        return True
+    with suppress(FileNotFoundError, CommitError):
+        return settled(dataset, record.seq - 1, has_mark=True)[0].jobid == record.previous
+    return False
+
+
+def _read(dataset: DatasetDirectory, path: str, seq: int) -> Record:
+    data = dataset.storage.read(path, MAX_RECORD_NBYTES)
+    with error_context(path=path):
+        record = Record.from_bytes(data)
+        if record.seq != seq:
+            raise CommitError(expected=f"the commit record number {seq}", found=f"number {record.seq}")
+    return record
+
+
+def _copy(dataset: DatasetDirectory, seq: int) -> Record | None:
+    """Return the copy in a mark; None if there is none that can be believed."""
+    with suppress(FileNotFoundError, CommitError, LimitError, UnsupportedError):
+        record = _read(dataset, dataset.done_mark(seq), seq)
+        return None if _follows(dataset, record) is False else record
+    return None
+
+
+def _damaged(dataset: DatasetDirectory, seq: int, error: Exception) -> CommitError:
+    """Return the error of a damaged record without a copy that stands for it."""
+    if job_in(_first_bytes(dataset, dataset.done_mark(seq))) is None:
+        state = (
+            "nothing is done by it, and which of the files it counts cannot be known. Restore it from a copy; or look at the "
+            "data files and write those that you want into another directory"
+        )
+    else:
+        state = (
+            f"it is applied, so that the data files are whole, but the copy in {dataset.done_mark(seq)} is damaged, too, and "
+            "which jobs are committed cannot be known. Restore one of the two from a copy; or stop all jobs, remove the "
+            f"directory {dataset.commits} and write again: the data files stay as they are"
+        )
+    return CommitError(f"{error}; {state}", path=dataset.root)
+
+
+def _follows(dataset: DatasetDirectory, record: Record) -> bool | None:
+    """Return whether the record before, or its mark, has the job that a record names; None if neither names a job."""
+    names = False
+    for path in (dataset.record(record.seq - 1), dataset.done_mark(record.seq - 1)):
+        job = job_in(_first_bytes(dataset, path))
+        if job == record.previous:
+            return True
+        names = names or job is not None
+    return False if names else None
+
+
+def _has_files(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether anything of a record's job is in the dataset."""
+    paths = [*map(dataset.staging, record.staged_jobs), *(dataset.path(add.final) for add in record.adds[:1])]
+    return any(dataset.storage.status(path, follow_links=False) is not None for path in paths)
+
+
+def _job(dataset: DatasetDirectory, seq: int) -> str | None:
+    return job_in(_first_bytes(dataset, dataset.record(seq)))
+
+
+def _first_bytes(dataset: DatasetDirectory, path: str, nbytes: int = FIRST_NBYTES) -> bytes:
+    """Return the bytes of a record, or a mark, that name its number, its job and its schema; empty if there is no such file."""
+    try:
+        if dataset.storage.traits.waits:  # whole: that is one request, and opening it is another
+            with suppress(LimitError):
+                return dataset.storage.read(path, _WHOLE_NBYTES)
+        with closing(dataset.storage.open(path)) as source:
+            first = bytes(source.read_up_to(0, nbytes))
+            is_cut = nbytes > FIRST_NBYTES and schema_in(first) is None
+            return bytes(source.read_up_to(0, nbytes + MAX_TEXT_NBYTES)) if is_cut else first
+    except FileNotFoundError:
+        return b""
