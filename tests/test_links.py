@@ -115,7 +115,12 @@ def own(*names):
     return put
 
 
-RECORDS, STAGED, REPLACED = "_ipc_commits", "_ipc_stage", "_ipc_replaced"
+def aside(data, elsewhere):
+    (data / ASIDE).symlink_to(elsewhere)
+    return data
+
+
+RECORDS, STAGED, REPLACED, ASIDE = "_ipc_commits", "_ipc_stage", "_ipc_replaced", "_ipc_aside"
 
 PLACES = {
     "above": (above, None),
@@ -130,6 +135,7 @@ PLACES = {
     "its staged files after planning": (unchanged, own(STAGED)),
     "the staged files of jobs after planning": (unchanged, own(f"{STAGED}/*")),
     "its replaced files": (own(REPLACED), None),
+    "what was taken aside": (aside, None),
     "its replaced files after planning": (unchanged, own(REPLACED)),
     "a replaced generation after planning": (unchanged, own(f"{REPLACED}/*")),
 }
@@ -178,7 +184,17 @@ def replacing(data):
         os.utime(record, (1, 1))
 
 
-def small(data):
+def with_other_files(data):
+    """As `committed`, with files that are no part of a state, and a copy of one that is."""
+    committed(data)
+    for part in PARTS:
+        (data / part / f"part-00000-{'a' * 32}.arrow").write_bytes(arrow_bytes(7))
+        file = next((data / part).glob("part-00001-*.arrow"), None)
+        if file is not None:
+            shutil.copy(file, file.with_stem(f"{file.stem} (1)"))
+
+
+def committed_twice(data):
     """As `committed`, with two files in each partition."""
     committed(data)
     committed(data)
@@ -267,7 +283,7 @@ ACTIONS = {
     "records that are pruned": (replacing, kept),
     "replaced files that are due": (replacing, job(APPEND)),
     "vacuum of what is due": (replacing, vacuumed),
-    "compact": (small, compacted),
+    "compact": (committed_twice, compacted),
     "rewrite in place": (committed, rewritten(mode="overwrite", partitionBy="k")),
     "rewrite of partitions": (
         committed,
@@ -286,6 +302,8 @@ ACTIONS = {
     "arrowipc split": (committed, command("split", "IN", "OUT", "--rows", "1")),
     "arrowipc repair": (committed, command("repair", "IN", "OUT")),
     "arrowipc copy": (committed, command("copy", "IN", "OUT")),
+    "arrowipc fsck --repair": (with_other_files, command("fsck", "IN", "--repair")),
+    "arrowipc fsck --back-to": (committed_twice, command("fsck", "IN", "--back-to", "1")),
     "arrowipc copy into it": (committed, command("copy", "OUT", "IN")),
 }
 
@@ -385,6 +403,7 @@ ORIGINS = {
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
     "dataset/write/append_record.py": {"_delete_own": INSIDE, "_delete_marks": INSIDE},
     "dataset/write/copy.py": {"_planned": INSIDE, "_carry_kept": INSIDE},
+    "dataset/write/fsck.py": {"_set_aside": INSIDE},
     "dataset/write/job_plan.py": {"_check_decides": INSIDE},
     "dataset/write/keep_records.py": {"prune_kept": INSIDE},
     "dataset/write/old_files.py": {

@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, Command] = {
     "repair": Command("copy the readable record batches of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
     "serve": Command("serve files to other processes, from shared memory or sockets", "spark_arrow_ipc.cli.serve"),
     "copy": Command("copy a data set, whole, to another place while jobs run", "spark_arrow_ipc.cli.copy"),
+    "fsck": Command("compare the records of a data set with its files, and mend it", "spark_arrow_ipc.cli.fsck"),
     "vacuum": Command("remove what failed jobs left in a dataset's directory", "spark_arrow_ipc.cli.vacuum"),
     "integration": Command(
         "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"

@@ -1,0 +1,415 @@
+"""Compare a data set's records with its files, say what is wrong and what mends it, and mend what can be without a loss.
+
+Strategy
+--------
+`fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; what is no fault,
+and only good to know, is a note.
+
+`repair` brings the pending job to its end, as each writer does, and takes out of the readers' sight what records prove to be
+no part of the newest state: files that a record removed, or without which the tally of the newest record is exact; files of
+another name whose bytes are those of one of ours; and records that no other names. `go_back` makes an older state the newest
+one, if the directory holds that one whole and not the newest. Neither deletes a byte: what is taken away goes to the same
+path below ``_ipc_aside``, which no reader sees, and from where a person can put it back.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from shlex import quote
+from typing import Final
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, parse_name
+from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory
+from spark_arrow_ipc.dataset.commit_log.log import read_head
+from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
+from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.write.inventory import Inventory, State, states, take_inventory
+from spark_arrow_ipc.dataset.write.live_files import shown
+from spark_arrow_ipc.dataset.write.roll_forward import latest
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
+from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
+from spark_arrow_ipc.storage.storage import Kind, Storage
+
+__all__ = ["ASIDE_DIRECTORY", "Finding", "FsckReport", "fsck", "go_back", "repair"]
+
+ASIDE_DIRECTORY: Final = "_ipc_aside"
+"""Directory inside a dataset that holds what was taken out of it; nothing removes it."""
+
+_COPY_OF: Final = re.compile(r"part-[0-9]{5,}-[0-9a-f]{32}")
+"""In the name of a copy that a file manager, or a person, has made of one of our files."""
+
+_MOMENT_SECONDS: Final = 600
+"""A job is put in place in less, if its process lives."""
+
+_PIECE_NBYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault, or with ``is_note`` something that is good to know.
+
+    Parameters
+    ----------
+    path
+        The file or directory.
+    what
+        What is wrong with it.
+    mend
+        A command that mends it, or what else to do; empty if there is nothing to do.
+    """
+
+    path: str
+    what: str
+    mend: str = ""
+    is_note: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    """What was found.
+
+    Parameters
+    ----------
+    path
+        The dataset's directory.
+    record
+        The number of its newest record; 0 if it has none.
+    files, nbytes
+        The files that readers see.
+    is_whole
+        Whether these are the state of the newest record, and nothing else; None if that cannot be known.
+    findings
+        Faults first.
+    done
+        What was mended.
+    """
+
+    path: str
+    record: int
+    files: int
+    nbytes: int
+    is_whole: bool | None
+    findings: tuple[Finding, ...]
+    done: tuple[Finding, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there are no faults."""
+        return all(finding.is_note for finding in self.findings)
+
+
+def fsck(path: str, storage: Storage) -> FsckReport:
+    """Look at a data set's directory, and change nothing.
+
+    Raises
+    ------
+    NoFilesError
+        The path is not a directory.
+    CommitError, ConcurrentWriteError, OSError
+        As `take_inventory`.
+    """
+    return _report(take_inventory(_dataset(path, storage)))
+
+
+def repair(path: str, storage: Storage) -> FsckReport:
+    """Mend what can be mended without losing anything, and return what is found after that.
+
+    Raises
+    ------
+    NoFilesError, CommitError, ConcurrentWriteError, OSError
+        As `fsck`; or a file cannot be taken aside.
+    """
+    dataset = _dataset(path, storage)
+    done: list[Finding] = []
+    inventory = take_inventory(dataset)
+    if inventory.is_pending and not inventory.missing():
+        with suppress(CommitError, OSError):  # the report says what stops it
+            latest(dataset)
+            done.append(Finding(_record_path(inventory), "the job is brought to its end"))
+            inventory = take_inventory(dataset)
+    others = [*_proven(inventory), *(path for path, _ in _copies(inventory))]
+    records = _paths_of(dataset, lambda number: number in inventory.strays)
+    done += _set_aside(dataset, [*dict.fromkeys(others), *records])
+    return replace(_report(take_inventory(dataset)), done=tuple(done))
+
+
+def go_back(path: str, record: int, storage: Storage) -> FsckReport:
+    """Make the state of an older record the newest one, while no job runs. May be called again at any time.
+
+    Raises
+    ------
+    CommitError
+        The directory does not hold that state whole; nothing is changed.
+    NoFilesError, ConcurrentWriteError, OSError
+        As `repair`.
+    """
+    dataset = _dataset(path, storage)
+    inventory = take_inventory(dataset)
+    whole = {state.record.seq: state for state in states(inventory)}
+    if record not in whole:
+        known = f"; those that it holds: {', '.join(map(str, whole))}" if whole else ""
+        raise CommitError(f"the directory does not hold the state of record {record} whole{known}", path=dataset.root)
+    if read_head(dataset).seq != inventory.head.seq:
+        raise ConcurrentWriteError("a job was committed meanwhile; nothing is changed", path=dataset.root)
+    later = _paths_of(dataset, lambda number: number > record)
+    done = _set_aside(dataset, [*whole[record].others, *later])
+    latest(dataset)
+    return replace(_report(take_inventory(dataset)), done=tuple(done))
+
+
+def _dataset(path: str, storage: Storage) -> DatasetDirectory:
+    root = storage.resolve(path)
+    status = storage.status(root)
+    if status is None or status.kind is not Kind.DIRECTORY:
+        found = "nothing" if status is None else "something else"
+        raise NoFilesError(expected="the directory of a data set", found=found, path=root)
+    return DatasetDirectory(storage, root)
+
+
+# What is found
+
+
+def _report(inventory: Inventory) -> FsckReport:
+    root = inventory.dataset.root
+    is_whole = _is_whole(inventory)
+    found = [*_of_state(inventory, is_whole), *_of_chain(inventory), *_of_names(inventory), *_of_jobs(inventory)]
+    findings = [replace(finding, path=join(root, finding.path)) for finding in found]
+    seen = {**inventory.staged, **{path: status.nbytes for path, status in inventory.files.items()}}
+    if inventory.is_pending:
+        seen = {path: nbytes for path, nbytes in seen.items() if path not in inventory.removed()}
+    faults_first = sorted(findings, key=lambda finding: finding.is_note)
+    return FsckReport(root, inventory.head.seq, len(seen), sum(seen.values()), is_whole, tuple(faults_first))
+
+
+def _is_whole(inventory: Inventory) -> bool | None:
+    """Return whether what readers see is the state of the newest record; None if it cannot be known."""
+    record = inventory.record
+    if record is None or record.tally is None:
+        return None
+    own = inventory.own
+    if inventory.is_pending:
+        own = {path: nbytes for path, nbytes in own.items() if path not in inventory.removed()}
+    return NO_FILES.changed(own.items()) == record.tally
+
+
+def _command(inventory: Inventory, command: str) -> str:
+    return f"arrowipc {command} {quote(inventory.dataset.root)}"
+
+
+def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
+    """Yield whether there is one state, and if not, which of them can be had."""
+    missing, removed = inventory.missing(), inventory.removed()
+    for path, nbytes in sorted(missing.items()):
+        words = "is gone" if nbytes is None else f"has {nbytes:,} bytes, and had others when it was committed"
+        yield Finding(path, f"a committed file {words}", _restore(inventory))
+    for path in sorted(_proven(inventory) & removed):
+        words = "a record has removed this file, and it is there: readers see its rows"
+        yield Finding(path, words, _command(inventory, "fsck --repair"))
+    record = inventory.record
+    if is_whole or record is None:
+        return
+    if is_whole is None:
+        words = (
+            f"{counted(len(inventory.own), 'file')} of our names lie here, and whether these are all is not known: some are "
+            "older than the chain. An overwrite of all of them begins to count"
+        )
+        yield Finding("", words, is_note=True)
+        return
+    yield _mixed(inventory, next(states(inventory), None))
+
+
+def _mixed(inventory: Inventory, state: State | None) -> Finding:
+    """Return the fault of a directory that is not the state of its newest record."""
+    newest = inventory.chain[0]
+    found = NO_FILES.changed(inventory.own.items())
+    assert newest.tally is not None, "it differs"
+    words = (
+        f"this is not the state of its newest record ({newest.seq}), which has {counted(newest.tally.files, 'file')} of "
+        f"{newest.tally.nbytes:,} bytes, and here are {counted(found.files, 'file')} of {found.nbytes:,}"
+    )
+    if state is None:
+        return Finding("", f"{words}; nor is it that of another record, whatever is left out", _restore(inventory))
+    others = f"without {counted(len(state.others), 'file')} ({shown(state.others)})" if state.others else "as it is"
+    if state.record is newest:
+        return Finding("", f"{words}; {others} it is", _command(inventory, "fsck --repair"))
+    words += f"; {others} it is the state of record {state.record.seq}: it was copied while jobs ran"
+    return Finding("", words, _command(inventory, f"fsck --back-to {state.record.seq}"))
+
+
+def _restore(inventory: Inventory) -> str:
+    root = quote(inventory.dataset.root)
+    return (
+        f"it cannot be mended from here: if this is a copy, remove it and make it by 'arrowipc copy SOURCE {root}'; if not, "
+        "put the files back from a copy"
+    )
+
+
+def _of_chain(inventory: Inventory) -> Iterator[Finding]:
+    """Yield what is wrong with the records and marks."""
+    record = inventory.record
+    if inventory.damaged:
+        whole = next(states(inventory), None)
+        mend = "restore it from a copy" if whole is None else _command(inventory, f"fsck --back-to {whole.record.seq}")
+        yield Finding(_record_path(inventory), inventory.damaged, mend)
+    for seq in inventory.strays:
+        path = relative(inventory.dataset.record(seq), inventory.dataset.root)
+        words = "this record is of another chain: data sets were copied over each other, or the directory was made anew"
+        yield Finding(path, words, _command(inventory, "fsck --repair"))
+    if inventory.is_pending and record is not None:
+        status = inventory.dataset.storage.status(inventory.dataset.record(record.seq))
+        age = 0 if status is None else max(0, int(time.time() - status.mtime_ns / 1e9))
+        placed = sum(add.final in inventory.files for add in record.adds)
+        words = (
+            f"the job {record.jobid} is committed, and {placed} of {counted(len(record.adds), 'new file')} have their names, "
+            f"since {age} s"
+        )
+        is_whole = not inventory.missing()
+        is_young = is_whole and age < _MOMENT_SECONDS
+        yield Finding(
+            _record_path(inventory), words, _command(inventory, "vacuum") if is_whole else "", is_note=is_young
+        )
+
+
+def _record_path(inventory: Inventory) -> str:
+    return relative(inventory.dataset.record(inventory.head.seq), inventory.dataset.root)
+
+
+def _of_names(inventory: Inventory) -> Iterator[Finding]:
+    """Yield what is wrong with names: doubled, of other programs, and what has no place in a data set."""
+    repair_it = _command(inventory, "fsck --repair")
+    proven = _proven(inventory)
+    for name, paths in sorted(inventory.doubled().items()):
+        mend = repair_it if proven.intersection(paths) else "find out which is in its place, and remove the other"
+        yield Finding(paths[0], f"the file {name} is there twice: {', '.join(paths)}", mend)
+    copies = dict(_copies(inventory))
+    for path, original in copies.items():
+        yield Finding(path, f"these are the bytes of {original}: readers see their rows twice", repair_it)
+    for path in inventory.dangling:
+        words = "the link leads to nothing, and no reader reads the data set"
+        yield Finding(path, words, "remove it, or mend what it names")
+    for directory in inventory.inner:
+        inner = quote(join(inventory.dataset.root, directory))
+        words = "this is a data set of its own, inside of another: jobs that write to one know nothing of those of the other"
+        mend = (
+            f"move it elsewhere; or if it is to be a part of the other: arrowipc vacuum {inner} && rm -r {inner}/"
+            f"{COMMITS_DIRECTORY}"
+        )
+        yield Finding(directory, words, mend)
+    above = _above(inventory.dataset)
+    if above is not None:
+        words = f"this lies in the data set {above}: jobs that write to one know nothing of those of the other"
+        yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
+    foreign = sorted(path for path in inventory.files.keys() - copies if not has_own_name(path))
+    if foreign and inventory.head.seq:
+        words = f"{counted(len(foreign), 'file')} of other programs, which readers read: {shown(foreign)}"
+        yield Finding("", words, is_note=True)
+    if inventory.links:
+        yield Finding("", f"links, which are not looked into: {shown(inventory.links)}", is_note=True)
+
+
+def _above(dataset: DatasetDirectory) -> str | None:
+    """Return the nearest data set above."""
+    directory = dataset.root
+    while (above := parent(directory)) not in ("", directory):
+        with suppress(OSError, CommitError):
+            if any(True for _ in dataset.storage.inside(above).list(join(above, COMMITS_DIRECTORY))):
+                return above
+        directory = above
+    return None
+
+
+def _of_jobs(inventory: Inventory) -> Iterator[Finding]:
+    """Yield what jobs have left, dead or alive, and what was taken aside."""
+    dataset = inventory.dataset
+    if not inventory.damaged:
+        left = vacuum(dataset.root, dry_run=True, storage=dataset.storage)
+        for job in left.kept:
+            words = f"the job {job.jobid} has staged {job.nbytes:,} bytes, the last {int(job.age_seconds)} s ago, and may still run"
+            path = relative(dataset.staging(job.jobid), dataset.root)
+            mend = f"if it does not: {_command(inventory, 'vacuum')} --older-than 1h"
+            yield Finding(path, words, mend, is_note=True)
+        if left.withdrawn or left.files:
+            dead, old = counted(len(left.withdrawn), "dead job"), counted(len(left.files), "old file")
+            words = f"{dead} and {old}, {left.nbytes:,} bytes, can go"
+            yield Finding("", words, _command(inventory, "vacuum"), is_note=True)
+    with suppress(FileNotFoundError):
+        if any(True for _ in dataset.storage.list(dataset.path(ASIDE_DIRECTORY))):
+            words = "here is what was taken out of the data set"
+            yield Finding(ASIDE_DIRECTORY, words, "remove it when you do not need it", is_note=True)
+
+
+# What is mended
+
+
+def _proven(inventory: Inventory) -> set[str]:
+    """Return the files that are no part of the newest state, as its records say; none if it is not there whole without them.
+
+    Then they may be what is left of an older state.
+    """
+    record = inventory.record
+    if record is not None and record.tally is None and not inventory.is_pending and not inventory.missing():
+        return inventory.removed()
+    state = next(states(inventory), None)
+    is_newest = state is not None and state.record is record
+    others = set[str](state.others) if state is not None and is_newest else set[str]()
+    if inventory.is_pending:  # bringing it to its end removes these
+        return others - inventory.removed()
+    return others | inventory.removed() if is_newest else others
+
+
+def _copies(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield the files of other names that have the bytes of one of ours, whose name they contain; and that one."""
+    ours = {match[0]: path for path in inventory.files if has_own_name(path) and (match := _COPY_OF.search(path))}
+    for path, status in sorted(inventory.files.items()):
+        match = _COPY_OF.search(path)
+        original = None if match is None or has_own_name(path) or status.is_link else ours.get(match[0])
+        if original is None or inventory.files[original].nbytes != status.nbytes:
+            continue
+        if _are_same(inventory.dataset, path, original, status.nbytes):
+            yield path, original
+
+
+def _are_same(dataset: DatasetDirectory, one: str, other: str, nbytes: int) -> bool:
+    storage = dataset.storage
+    with closing(storage.open(dataset.path(one))) as first, closing(storage.open(dataset.path(other))) as second:
+        pieces = ((at, min(_PIECE_NBYTES, nbytes - at)) for at in range(0, nbytes, _PIECE_NBYTES))
+        return first.nbytes == second.nbytes == nbytes and all(
+            first.read_at(*piece) == second.read_at(*piece) for piece in pieces
+        )
+
+
+def _paths_of(dataset: DatasetDirectory, is_meant: Callable[[int], bool]) -> list[str]:
+    """Return the records, marks and kept records of some numbers, relative to the data set, the newest first."""
+    found: list[tuple[int, str]] = []
+    for directory in (dataset.commits, log_directory(dataset)):
+        with suppress(FileNotFoundError):
+            for status in dataset.storage.list(directory):
+                parsed = parse_name(name_of(status.path))
+                if parsed is not None and is_meant(parsed[0]):
+                    found.append((parsed[0], relative(status.path, dataset.root)))
+    # A mark after its record: a record without its mark would be a pending job.
+    return [path for _, path in sorted(found, key=lambda each: (-each[0], not each[1].endswith(".json"), each[1]))]
+
+
+def _set_aside(dataset: DatasetDirectory, paths: Iterable[str]) -> list[Finding]:
+    """Move files to the same paths below `ASIDE_DIRECTORY`."""
+    done: list[Finding] = []
+    storage = dataset.storage
+    for path in paths:
+        aside = join(dataset.path(ASIDE_DIRECTORY), f"{path}{STAGED_SUFFIX}")
+        number = 1
+        while storage.status(aside, follow_links=False) is not None:
+            number += 1
+            aside = join(dataset.path(ASIDE_DIRECTORY), f"{path}.{number}{STAGED_SUFFIX}")
+        storage.make_directory(parent(aside))
+        with suppress(FileNotFoundError):  # another process took it
+            storage.publish(dataset.path(path), aside)
+            if not storage.traits.renames:
+                storage.delete(dataset.path(path))
+            done.append(Finding(dataset.path(path), f"moved to {aside}"))
+    return done

@@ -1,0 +1,317 @@
+"""`Inventory`: all that lies in a data set's directory, beside what its records say of it.
+
+Strategy
+--------
+The records that can be read are followed from the newest one back, as long as each names the one before it; others are of
+no use to anybody. The files are listed between two equal looks at the chain, the staged ones first, as they move to their
+names and not back. Nothing is corrected and nothing is believed: a reader gets one state or an error, and this shows what
+there is. Links are not followed, and only files of the data set's visible directories are of it.
+
+`states` tells which states the directory holds whole. The tally of a record says which files were there after it: they are,
+if the files of the directory without some others have it. Which others is looked for among those that records name, among
+names that are there twice, and among the youngest; as a few bytes stand for all files, there is no need to know them before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, product
+from math import prod
+from typing import Final
+
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
+from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, is_applied, read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, Tally, has_own_name
+from spark_arrow_ipc.dataset.listing.directory import is_hidden
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
+from spark_arrow_ipc.storage.concurrent import each
+from spark_arrow_ipc.storage.paths import join, name_of, parent
+from spark_arrow_ipc.storage.storage import Kind, Status
+
+__all__ = ["Inventory", "State", "states", "take_inventory"]
+
+_ATTEMPTS: Final = 20
+"""How often the directory is listed anew because a job was committed meanwhile."""
+
+_RECORDS: Final = KEPT_RECORDS + 2
+"""Most records that are read; older ones are of no use."""
+
+_CHOICES: Final = 1024
+"""Most ways to tell names that are there twice apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state that a directory holds whole, if some files were not there.
+
+    Parameters
+    ----------
+    record
+        After which it was the state.
+    others
+        The files that are not of it, relative to the data set's directory.
+    """
+
+    record: Record
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What lies in a directory. All paths are relative to it.
+
+    Parameters
+    ----------
+    head
+        The newest record's number, and whether it is applied.
+    chain
+        The records from the newest one back, or from the first that can be read.
+    damaged
+        Why the newest record cannot be read; empty if it can.
+    strays
+        Numbers of other records that can be read: of another chain.
+    files
+        The visible files.
+    staged
+        The files of the pending job that have not their names yet, and their sizes.
+    inner
+        Visible directories that have commit records of their own.
+    dangling
+        Links that lead to nothing, which readers refuse.
+    links
+        Links to directories, which are not looked into.
+    """
+
+    dataset: DatasetDirectory
+    head: Head
+    chain: tuple[Record, ...]
+    damaged: str
+    strays: tuple[int, ...]
+    files: Mapping[str, Status]
+    staged: Mapping[str, int]
+    inner: tuple[str, ...]
+    dangling: tuple[str, ...]
+    links: tuple[str, ...]
+
+    @property
+    def record(self) -> Record | None:
+        """The newest record, if it can be read."""
+        return self.chain[0] if self.chain and self.chain[0].seq == self.head.seq else None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the newest record is not applied, as far as is known."""
+        return not self.head.done and self.record is not None
+
+    @property
+    def own(self) -> dict[str, int]:
+        """The files with names that our writers make, those without their names included, and their sizes."""
+        own = {path: status.nbytes for path, status in self.files.items() if has_own_name(path)}
+        return own | {path: nbytes for path, nbytes in self.staged.items() if path not in own}
+
+    def removed(self) -> set[str]:
+        """Return the files that are there although a record of the chain has removed them."""
+        found = {file.path: file for record in self.chain for file in record.removes}
+        return {path for path, file in found.items() if path in self.files and file.is_same(self.files[path])}
+
+    def missing(self) -> dict[str, int | None]:
+        """Return the files that records have added and none has removed, and that are not there: with the size of what is.
+
+        None is of a file that is gone altogether.
+        """
+        own, later = self.own, set[str]()
+        gone: dict[str, int | None] = {}
+        for record in self.chain:
+            gone |= {
+                add.final: own.get(add.final)
+                for add in record.adds
+                if add.final not in later and has_own_name(add.final) and own.get(add.final) != add.nbytes
+            }
+            later |= {file.path for file in record.removes}
+        return gone
+
+    def doubled(self) -> dict[str, list[str]]:
+        """Return the paths of names that only one file can have, and several do."""
+        paths: dict[str, list[str]] = {}
+        for path in sorted(self.files):
+            if has_own_name(path):
+                paths.setdefault(name_of(path), []).append(path)
+        return {name: found for name, found in paths.items() if len(found) > 1}
+
+
+def take_inventory(dataset: DatasetDirectory) -> Inventory:
+    """Return what lies in a data set's directory. Lists all of it, and reads the newest records.
+
+    Raises
+    ------
+    CommitError
+        The directory of the records, or of what is staged, is a link.
+    ConcurrentWriteError
+        Jobs are committed faster than the directory can be listed.
+    OSError
+        The storage cannot be read.
+    """
+    for _ in range(_ATTEMPTS):
+        dataset.check()
+        head = read_head(dataset)
+        chain, damaged, strays = _records(dataset, head)
+        newest = chain[0] if chain and chain[0].seq == head.seq else None
+        pending = None if newest is None or is_applied(dataset, newest, head) else newest
+        staged = {} if pending is None else _staged(dataset, pending)
+        found = _Found(dataset)
+        found.list_all()
+        if read_head(dataset).seq == head.seq:
+            done = head.done if newest is None else pending is None
+            return Inventory(
+                dataset, Head(head.seq, done=done, keeps=head.keeps), tuple(chain), damaged, tuple(strays), found.files,
+                staged, tuple(sorted(found.inner)), tuple(sorted(found.dangling)), tuple(sorted(found.links)),
+            )  # fmt: skip
+    raise ConcurrentWriteError(
+        f"jobs were committed while the directory was listed, {_ATTEMPTS} times; look at it while fewer run, or at a copy of "
+        "it ('arrowipc copy')",
+        path=dataset.root,
+    )
+
+
+def _records(dataset: DatasetDirectory, head: Head) -> tuple[list[Record], str, list[int]]:
+    """Return the chain from its newest record back, why that cannot be read, and the numbers of records of no chain."""
+    with suppress(FileNotFoundError):
+        parsed = [parse_name(name_of(status.path)) for status in dataset.storage.list(dataset.commits)]
+        numbers = sorted({each[0] for each in parsed if each is not None and each[1] is NameKind.RECORD}, reverse=True)
+        chain: list[Record] = []
+        damaged, strays = "", []
+        for seq in numbers[:_RECORDS]:
+            try:
+                record = read_record(dataset, seq)
+            except FileNotFoundError:
+                continue  # pruned
+            except CommitError as error:
+                damaged = str(error) if seq == head.seq else damaged
+                continue
+            if not chain or _is_before(record, chain[-1]):
+                chain.append(record)
+            elif record.seq == chain[-1].seq - 1 or record.chain != chain[-1].chain:
+                strays.append(seq)
+        return chain, damaged, strays
+    return [], "", []
+
+
+def _is_before(record: Record, after: Record) -> bool:
+    is_copied = after.mode == COPIED and (after.seq, after.previous) == (record.seq + 1, record.jobid)
+    return is_copied or after.follows(record)
+
+
+def _staged(dataset: DatasetDirectory, record: Record) -> dict[str, int]:
+    """Return the files of a pending job that lie in its staging directory, by the paths that they will have."""
+    with suppress(FileNotFoundError):
+        there = {name_of(status.path): status.nbytes for status in dataset.storage.list(dataset.staging(record.jobid))}
+        return {add.final: there[add.staged] for add in record.adds if add.staged in there}
+    return {}
+
+
+class _Found:
+    """The visible names of a directory and of those in it."""
+
+    def __init__(self, dataset: DatasetDirectory) -> None:
+        self._dataset = dataset
+        self._next: list[str] = []
+        self.files: dict[str, Status] = {}
+        self.inner: list[str] = []
+        self.dangling: list[str] = []
+        self.links: list[str] = []
+
+    def list_all(self) -> None:
+        self._next = [""]
+        while self._next:
+            level, self._next = self._next, []
+            each(self._list, level, waits=self._dataset.storage.traits.waits)
+
+    def _list(self, directory: str) -> None:
+        dataset = self._dataset
+        commits = name_of(dataset.commits)
+        with suppress(FileNotFoundError):  # it was deleted with its last file
+            for status in dataset.storage.list(dataset.path(directory)):
+                name = name_of(status.path)
+                path = join(directory, name)
+                if name == commits and directory:
+                    self.inner.append(directory)
+                elif is_hidden(name) or name.endswith(STAGED_SUFFIX):
+                    continue
+                elif status.kind is Kind.DANGLING:
+                    self.dangling.append(path)
+                elif status.kind is Kind.DIRECTORY:
+                    (self.links if status.is_link else self._next).append(path)
+                elif status.kind is Kind.FILE:
+                    self.files[path] = status
+
+
+def states(inventory: Inventory) -> Iterator[State]:
+    """Yield the states that the directory holds whole, the newest first; none if no record has a tally that fits."""
+    own, removed, later = inventory.own, inventory.removed() & inventory.own.keys(), set[str]()
+    doubled = list(_choices(inventory))
+    for i, record in enumerate(inventory.chain):
+        if record.tally is not None:
+            known = later | {
+                file.path for before in inventory.chain[i:] for file in before.removes if file.path in removed
+            }
+            others = _others(inventory, own, known & own.keys(), doubled, record.tally)
+            if others is not None:
+                yield State(record, tuple(sorted(others)))
+        later |= {add.final for add in record.adds}
+
+
+def _choices(inventory: Inventory) -> Iterator[set[str]]:
+    """Yield the sets of paths without which each name is there once; those of one pair of directories are of one kind."""
+    groups: dict[tuple[str, ...], list[list[str]]] = {}
+    for paths in inventory.doubled().values():
+        groups.setdefault(tuple(map(parent, paths)), []).append(paths)
+    yield set()
+    if groups and prod(map(len, groups)) <= _CHOICES:
+        for kept in product(*(range(len(directories)) for directories in groups)):
+            yield {
+                path
+                for i, names in zip(kept, groups.values(), strict=True)
+                for paths in names
+                for path in (*paths[:i], *paths[i + 1 :])
+            }
+
+
+def _others(
+    inventory: Inventory, own: Mapping[str, int], known: set[str], doubled: Iterable[set[str]], wanted: Tally
+) -> set[str] | None:
+    """Return the files without which the others have a tally; None if they are not found."""
+    for twice in doubled:
+        others = known | twice
+        rest = {path: nbytes for path, nbytes in own.items() if path not in others}
+        found = NO_FILES.changed(rest.items())
+        if found == wanted:
+            return others
+        unknown = _few(rest, found, wanted) or _youngest(inventory, rest, found, wanted)
+        if unknown is not None:
+            return others | unknown
+    return None
+
+
+def _few(rest: Mapping[str, int], found: Tally, wanted: Tally) -> set[str] | None:
+    """Return the one file, or the two, that are too much."""
+    few, digest = found.files - wanted.files, found.digest ^ wanted.digest
+    if few not in (1, 2):
+        return None
+    by_digest = {NO_FILES.changed([file]).digest: file[0] for file in rest.items()}
+    pairs = ({by_digest[one], by_digest[one ^ digest]} for one in by_digest if one ^ digest in by_digest)
+    one = {by_digest[digest]} if few == 1 and digest in by_digest else None
+    some = next(pairs, None) if few == 2 else one
+    is_it = some is not None and len(some) == few and found.nbytes - wanted.nbytes == sum(rest[path] for path in some)
+    return some if is_it else None
+
+
+def _youngest(inventory: Inventory, rest: Mapping[str, int], found: Tally, wanted: Tally) -> set[str] | None:
+    """Return the youngest files, if they are what is too much: whoever copied them may have kept their times."""
+    if found.files <= wanted.files:
+        return None
+    ages = sorted(rest, key=lambda path: inventory.files[path].mtime_ns if path in inventory.files else 0, reverse=True)
+    some = set(islice(ages, found.files - wanted.files))
+    return some if found.changed(((path, rest[path]) for path in some), -1) == wanted else None
