@@ -258,11 +258,11 @@ class TableMode:
     def _as_read(self, record: TableRecord) -> TableRecord:
         """Return a record as the option says what to do with one that overwrites."""
         if record.is_rewrite:  # its rows are those of files that are read, or will be where they live on
-            return TableRecord(record.seq, record.jobid, ())
+            return TableRecord(record.seq, record.jobid, record.previous, ())
         if not record.removes or self._options.on_overwrite is OnOverwrite.APPEND:
             return record
         if self._options.on_overwrite is OnOverwrite.SKIP:
-            return TableRecord(record.seq, record.jobid, ())
+            return TableRecord(record.seq, record.jobid, record.previous, ())
         raise SourceOverwrittenError(
             f"record {record.seq} (job {record.jobid}) overwrote the source of this stream; set onOverwrite=skip to go on "
             "after it, or onOverwrite=append to read the rows that it wrote as new ones",

@@ -1,7 +1,9 @@
 """`TableRecords`: the records of a dataset as a stream reads them, each once.
 
 A record comes from the kept ones (`kept_records`), and the head, which may be pending, from the chain itself. A record
-that was taken back counts for nothing: the next one says so, whether the record itself is kept or not.
+that was taken back counts for nothing: the next one says so, whether the record itself is kept or not. A process that
+stood still while the directory was removed and made anew may keep a record of the chain before: each record names the
+job of the one before it, by which such a record is known.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_hea
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record, StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of
 
@@ -28,8 +31,8 @@ class TableRecord:
 
     Parameters
     ----------
-    seq, jobid
-        Its number and its job.
+    seq, jobid, previous
+        Its number, its job, and the job of the record before it.
     adds
         Files, by path.
     removes
@@ -44,6 +47,7 @@ class TableRecord:
 
     seq: int
     jobid: str
+    previous: str
     adds: tuple[StagedFile, ...]
     removes: tuple[str, ...] = ()
     takes_back: bool = False
@@ -88,18 +92,20 @@ class TableRecords:
         Raises
         ------
         CommitError
-            A record is damaged.
+            A record is damaged, or is of another chain.
         OSError
             The storage cannot be read.
         """
         wanted = range(after + 1, min(last + 1, head) + 1)
-        self._read([seq for seq in wanted if seq not in self._known])
+        self._read([seq for seq in wanted if seq not in self._known], head)
         found = []
+        for seq in wanted[:-1]:
+            self._check_follows(seq)
         for seq in range(after + 1, last + 1):
             record = self._known.get(seq)
             following = self._known.get(seq + 1)
             if following is not None and following.takes_back:
-                found.append(TableRecord(seq, "" if record is None else record.jobid, ()))
+                found.append(TableRecord(seq, "" if record is None else record.jobid, "", ()))
             elif record is None:
                 return seq
             else:
@@ -127,11 +133,29 @@ class TableRecords:
             return min((name[0] for name in names if name is not None and name[1] is NameKind.RECORD), default=None)
         return None
 
-    def _read(self, numbers: Sequence[int]) -> None:
+    def _check_follows(self, seq: int) -> None:
+        """Raise if the next record does not name the job of this one, in what is kept and in the chain itself."""
+        record, following = self._known.get(seq), self._known.get(seq + 1)
+        if record is None or following is None or following.previous == record.jobid:
+            return
+        for number in (seq, seq + 1):
+            with suppress(FileNotFoundError, CommitError):
+                self._known[number] = _summary(read_record(self.dataset, number))
+        if self._known[seq + 1].previous != self._known[seq].jobid:
+            raise CommitError(
+                f"record {seq + 1} does not follow record {seq}: one of them was kept by a process that stood still while "
+                "the directory was removed and written anew; start the stream with a new checkpoint",
+                path=log_directory(self.dataset),
+            )
+
+    def _read(self, numbers: Sequence[int], head: int = 0) -> None:
         missing: list[int] = []
 
         def read(seq: int) -> None:
-            record = read_kept(self.dataset, seq)
+            record = None
+            with suppress(FileNotFoundError, CommitError):  # a damaged one that is done may be kept
+                record = read_record(self.dataset, seq) if seq == head else None
+            record = record or read_kept(self.dataset, seq)
             if record is None:
                 missing.append(seq)
             else:
@@ -161,7 +185,7 @@ class TableRecords:
 
 def _summary(record: Record) -> TableRecord:
     if record.mode == COPIED:  # its files are those of the records before it
-        return TableRecord(record.seq, record.jobid, ())
+        return TableRecord(record.seq, record.jobid, record.previous, ())
     # An append may remove the empty file that stood for the schema.
     replaces = record.is_of_job and record.mode != WriteMode.APPEND.value
     removed = record.removes if replaces else ()
@@ -170,6 +194,7 @@ def _summary(record: Record) -> TableRecord:
     return TableRecord(
         record.seq,
         record.jobid,
+        record.previous,
         adds,
         tuple(file.path for file in removed),
         record.mode == TAKEN_BACK,

@@ -424,7 +424,7 @@ def test_once_the_snapshot_is_read_no_data_are_listed(lake, monkeypatch):
     start = query.at
     end = query.mode.latest(start, ALL_AVAILABLE)
     query.mode.batch(start, end)
-    assert {("list", "_ipc_commits"), ("read", "log")} == {each for each in asked if each[0] != "status"}
+    assert {("list", "_ipc_commits"), ("read", "_ipc_commits")} == {each for each in asked if each[0] != "status"}
     assert [2, 1] == [len([each for each in asked if each[0] == kind]) for kind in ("list", "read")]
     assert [("status", "lake")] * 2 == [each for each in asked if each[0] == "status"]
 

@@ -9,6 +9,7 @@ from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
 from spark_arrow_ipc.dataset.stream import table_records
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords, keeps_records
 from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.errors import CommitError
 
 
 def commit(path, *texts, mode=APPEND):
@@ -68,19 +69,39 @@ def test_a_record_in_a_hole_of_the_chain_is_none(tmp_path):
     assert 1 == seen(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("number", "is_told"), [(5, False), (3, False), (2, True)], ids=["head", "in the chain", "pruned from the chain"]
+)
+def test_a_kept_record_of_another_chain_is_known(tmp_path, number, is_told):
+    """A process kept it late: it had stood still while the directory was removed and made anew."""
+    other = tmp_path / "other"
+    for text in "abcde":
+        commit(tmp_path, text)
+        commit(other, text, "x")
+    Path(record_path(dataset(tmp_path), number)).write_bytes(Path(record_path(dataset(other), number)).read_bytes())
+    if is_told:
+        Path(dataset(tmp_path).record(number)).unlink()
+        with pytest.raises(CommitError, match=r"record \d does not follow record \d: .*new checkpoint"):
+            seen(tmp_path)
+    else:
+        assert [(seq, 1, 0, False) for seq in range(1, 6)] == seen(tmp_path)
+
+
 def test_each_record_is_read_once_until_it_is_forgotten(tmp_path, monkeypatch):
     for text in "abc":
         commit(tmp_path, text)
     read = []
-    monkeypatch.setattr(table_records, "read_kept", counted(table_records.read_kept, read))
+    for name in ("read_kept", "read_record"):
+        monkeypatch.setattr(table_records, name, counted(getattr(table_records, name), read))
     records = TableRecords(dataset(tmp_path))
     for _ in range(2):
         records.between(0, 3, 3)
         assert records.jobid(2) is not None
-    assert [1, 2, 3] == read
+    assert [1, 2, 3] == sorted(read)
+    read.clear()
     records.forget(3)
     records.between(1, 2, 3)
-    assert [1, 2, 3, 2] == read
+    assert [2] == read
 
 
 def counted(call, read):
