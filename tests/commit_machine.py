@@ -11,23 +11,27 @@ is under way on the storage: it ends after some more calls of anybody, at the la
 
 import json
 import math
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, utf8
 from spark_arrow_ipc.dataset.commit_log import log, record
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
-from spark_arrow_ipc.dataset.commit_log.log import read_head
+from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_path
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords
 from spark_arrow_ipc.dataset.write import append_record, withdraw
+from spark_arrow_ipc.dataset.write.beside import NewSchema
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
@@ -333,7 +337,7 @@ class CommitMachine(RuleBasedStateMachine):
     def look_at_kept(self):
         """Every record that is done is kept, and a stream reads each as it is in the chain, or is told why not."""
         dataset = DatasetDirectory(self.storage, ROOT)
-        head = read_head(dataset)
+        head = newest_record(dataset)[0]  # which knows whose mark it is
         for seq, made_record in self.records.items():
             is_taken_back = self.records.get(seq + 1, {"mode": ""})["mode"] == "taken back"
             if read_kept(dataset, seq) is None:
@@ -387,6 +391,13 @@ class CommitMachine(RuleBasedStateMachine):
                 files.append(StagedFile(f"{name}.staged", join(directory, f"part-{part:05d}-{name}.arrow"), 4, 4, 0))
             outputs.append(TaskOutput(plan.staging.jobid, tuple(files)))
         return plan, outputs
+
+    def new_job(self, mode, directories, keep_replaced=0):
+        """Plan a job by what is there now, and stage its files; a rewrite replaces all."""
+        choose = (lambda files: files) if mode is WriteMode.REWRITE else None
+        options = {"storage": self.storage, "durable": False}
+        plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, choose=choose, **options)
+        return self.staged(plan_job(ROOT, WriteMode.APPEND, **options) if plan.skip else plan, *directories)
 
     def finished(self, _, job):
         plan, outputs = job
@@ -474,8 +485,7 @@ class CommitMachine(RuleBasedStateMachine):
 
     def appending(self, *_):
         for _ in range(3):  # after which the number that a slow job means to take has been pruned
-            plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
-            commit(*self.staged(plan, "k=4"), write_empty=None)
+            commit(*self.new_job(WriteMode.APPEND, ["k=4"]), write_empty=None)
 
     def withdrawing_late(self, job, *_):
         """A job is withdrawn by a process that stands still before its record is made, and dies after."""
@@ -509,8 +519,7 @@ class CommitMachine(RuleBasedStateMachine):
         self.newest, self.before, self.committed, self.records = None, set(), [], {}
         self.make()
         for left in range(jobs - 1, 0, -1):
-            plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
-            self.committing(self.staged(plan, "k=1"), fault if left == 1 else None)
+            self.committing(self.new_job(WriteMode.APPEND, ["k=1"]), fault if left == 1 else None)
 
     @rule(
         job=jobs,
@@ -544,9 +553,7 @@ class CommitMachine(RuleBasedStateMachine):
     def duel(self, mode, directories, keep_replaced, what, then, at, other_fault, looks_every):
         """While a new job is committed or aborted, it is aborted or committed elsewhere, or others do something."""
         if what != then:
-            choose = (lambda files: files) if mode is WriteMode.REWRITE else None
-            plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, storage=self.storage, durable=False, choose=choose)
-            job = self.staged(plan, *directories)
+            job = self.new_job(mode, directories, keep_replaced)
             if then == "make anew":
                 looks_every = 0  # a record that is made late is in the way of readers until its process removes it
             self.acting(what)(job, None, (at, lambda: self.acting(then)(job, other_fault)), looks_every)
@@ -589,22 +596,51 @@ class CommitMachine(RuleBasedStateMachine):
             return
         assert len(self.seen(storage)) == 1, "rows lie beside partitions, where no reader sees them"
 
+    @rule(jobs=st.lists(st.tuples(MODES, st.sampled_from(["a", "ab", "ac", "d"])), min_size=2, max_size=4))
+    def widen(self, jobs):
+        """Jobs of several columns are planned at once, in a data set of their own: a read has all that is there then."""
+        storage, columns = MemoryStorage(renames=self.renames), {}
+
+        def schema(names):
+            return Schema(tuple(Field(name, utf8) for name in sorted(names)))
+
+        def planned(mode, names):
+            choose = (lambda files: files) if mode is WriteMode.REWRITE else None
+            plan = plan_job(ROOT, mode, storage=storage, durable=False, choose=choose)
+            if choose is not None:  # as `compact` does
+                names = {name for file in plan.intent.snapshot for name in columns[file.path]}
+            _, outputs = self.staged(plan, "", storage=storage)
+            columns.update((file.final, {*names}) for output in outputs for file in output.files)
+            new = NewSchema(schema(names), schema(names), lambda there, _: schema({*names, *there.names}))
+            return partial(commit, plan, outputs, write_empty=None, schema=new)
+
+        planned(WriteMode.APPEND, "a")()
+        for commit_it in [planned(*job) for job in jobs]:
+            with suppress(CommitError):  # another one was faster
+                commit_it()
+            head = list_tree([ROOT], storage=storage).heads[ROOT]
+            there = {name for path in self.seen(storage) for name in columns[path]}
+            assert there <= {*decode_schema(head.schema, ROOT).names}, "a column is hidden"
+
     @rule(what=st.sampled_from(["touch", "copy", "write foreign"]))
     def change(self, what):
         """All files get other times; or are copied; or another program writes."""
         self.acting(what)()
         self.look()
 
-    @rule(other=jobs, overtakings=OVERTAKINGS, fault=FAULTS)
-    def read(self, other, overtakings, fault):
-        """A reader is overtaken while it lists: it sees what was true at some time meanwhile."""
+    @rule(mode=MODES, directories=DIRECTORIES, overtakings=OVERTAKINGS, fault=FAULTS)
+    def read(self, mode, directories, overtakings, fault):
+        """A reader is overtaken by new jobs while it lists: it sees what was true at some time meanwhile."""
         since, left = len(self.truths) - 1, list(overtakings)
         process = Process(self)
 
         def next_one():
             if left:
                 calls, then = left.pop()
-                process.overtaken = (process.calls + calls, lambda: (self.acting(then)(other, fault), next_one()))
+                process.overtaken = (process.calls + calls, lambda: (act(then), next_one()))
+
+        def act(then):
+            self.acting(then)(self.new_job(mode, directories), fault)
 
         next_one()
         files = list_tree([ROOT], storage=process).all_files()
@@ -614,8 +650,7 @@ class CommitMachine(RuleBasedStateMachine):
     @rule()
     def next_writer(self):
         """A writer without faults finds a directory in which it can work."""
-        plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
-        assert commit(*self.staged(plan, "k=3"), write_empty=None).published
+        assert commit(*self.new_job(WriteMode.APPEND, ["k=3"]), write_empty=None).published
         self.look()
 
     def teardown(self):

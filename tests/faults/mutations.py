@@ -19,7 +19,7 @@ PACKAGE = "spark_arrow_ipc"
 PROGRAM = "tests/faults/state_machine.py"
 BESIDE = ("tests/commit_machine.py", PROGRAM)
 
-LOG, FILES = "commit_log/log.py", "commit_log/recorded_files.py"
+LOG, STORED, FILES = "commit_log/log.py", "commit_log/stored_record.py", "commit_log/recorded_files.py"
 APPEND, APPLY = "write/append_record.py", "write/roll_forward.py"
 EXISTING = "write/existing_files.py"
 
@@ -27,13 +27,24 @@ MUTATIONS = [
     # what is taken out, with the finding that it mends; the file below dataset/; a text of it, and what it becomes
     ("D1 files of ours are known by their names", FILES, "if has_own_name(self.path):", "if False:"),
     (
+        "D2 what others added meanwhile is in the schema of the record",
+        "write/beside.py",
+        "schema = new.beside(there.schema, there.path)",
+        "new.beside(there.schema, there.path)",
+    ),
+    (
         "D4 records name the job before them",
         LOG,
         "if not all(record.follows(before) for before, record in pairwise(changes)):",
         "if any(record.is_of_job and record.jobid not in newest.jobs for record in records):",
     ),
-    ("D5 a mark names its job", LOG, "return _marked_job(dataset, record.seq) == record.jobid", "return True"),
-    ("D5 a reader looks for whose mark it is", LOG, 'return job == (found or "")', "return True"),
+    (
+        "D5 a mark names its job",
+        STORED,
+        "return _first_bytes(dataset, dataset.done_mark(record.seq)).startswith(record.first_bytes)",
+        "return True",
+    ),
+    ("D5 a reader looks for whose mark it is", STORED, "if marked == job_in(first) else None", ""),
     ("D5 the record is looked for before it is marked", APPLY, "if not check_is_there(dataset, record):", "if False:"),
     (
         "D5 the record is looked for before files are removed",
@@ -43,9 +54,9 @@ MUTATIONS = [
     ),
     (
         "D5 a new record follows the one that it names",
-        LOG,
-        "return record.seq == 1 or job_in(",
-        "return True or job_in(",
+        STORED,
+        "if record.seq == 1 or _job(",
+        "if True or _job(",
     ),
     (
         "D5 only an own record is deleted",
