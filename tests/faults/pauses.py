@@ -37,6 +37,7 @@ from commit_jobs import (  # noqa: E402 - found by the path above
     OVERWRITE,
     REWRITE,
     Died,
+    dataset,
     finish,
     foreign,
     leftovers,
@@ -46,6 +47,7 @@ from commit_jobs import (  # noqa: E402 - found by the path above
 from copying_storage import CopyingStorage, local_paths_are_copied  # noqa: E402
 
 from spark_arrow_ipc.dataset.commit_log import log, record  # noqa: E402
+from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402
 from spark_arrow_ipc.dataset.write import append_record, withdraw  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import abort  # noqa: E402
 from spark_arrow_ipc.dataset.write.give_up import give_up  # noqa: E402
@@ -93,6 +95,8 @@ class Run:
         self.head, self.chain = 0, None
         self.truth, self.before = {}, {}
         self.committed, self.withdrawn = [], set()
+        self.mode = ""
+        """That of the newest record."""
 
     # What is true
 
@@ -120,7 +124,7 @@ class Run:
             if seq <= self.head or (seq > 1 and data["chain"] != self.chain):
                 continue  # in the place of a pruned one, or of a chain that was removed
             assert seq == self.head + 1, "a record leaves a gap"
-            self.head, self.chain = seq, data["chain"]
+            self.head, self.chain, self.mode = seq, data["chain"], data["mode"]
             self.withdrawn |= {*data["withdraws"]}
             if data["mode"] == "taken back":
                 assert self.committed.pop() in data["withdraws"], "another job than the newest is taken back"
@@ -133,10 +137,10 @@ class Run:
                 kept = {path: text for path, text in self.truth.items() if path not in removed}
                 self.truth = kept | {add[1]: self.texts[add[1]] for add in data["adds"]}
 
-    def look(self, seen=ours, path=None):
+    def look(self, seen=ours, path=None, truth=None):
         self.note()
         found = seen(path or self.path) if self.path.exists() else []
-        expected = sorted(self.truth.values())
+        expected = sorted((self.truth if truth is None else truth).values())
         assert expected == found, f"expected {expected}, found {found} by {seen.__name__}"
 
     # What processes do
@@ -220,8 +224,11 @@ class Run:
         copy = shutil.copytree(self.path, self.path.with_name("copy"), copy_function=shutil.copyfile)
         self.look(ours, copy)
         vacuum(copy, older_than_seconds=0)
-        self.look(ours, copy)
-        self.look(foreign, copy)
+        # A person who gives a job up says so before the record that takes it back: that goes on in the copy, too.
+        is_taken_back = newest_record(dataset(copy))[1].mode == record.TAKEN_BACK != self.mode
+        truth = self.before if is_taken_back else self.truth
+        self.look(ours, copy, truth)
+        self.look(foreign, copy, truth)
         shutil.rmtree(copy)
 
     def withdraw_all(self):
