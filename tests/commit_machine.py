@@ -5,6 +5,9 @@ process at any of its calls. What is true is kept by the machine itself: it watc
 and applies them to a mapping of file names. At the calls of a process, and after each rule, a reader must see exactly
 that mapping.
 
+Jobs inside of the data set (``k=1``) and above it are refused, however they run beside its own: of all these directories
+only one ever becomes a data set. What the refused ones leave disturbs nobody.
+
 `CopyingCommitMachine` does the same over a storage that publishes by copies. A copy whose process dies, or gets no reply,
 is under way on the storage: it ends after some more calls of anybody, at the latest when the grace has passed.
 """
@@ -44,7 +47,9 @@ from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
 
-ROOT = "memory:/data"
+ROOT = "memory:/top/data"
+NESTED = [f"{ROOT}/k=1", f"{ROOT}/k=2/sub", "memory:/top"]
+"""Directories that must not become data sets beside it."""
 FOREIGN = "k=1/part-0.arrow"
 """A name that another program writes again and again."""
 CALLS = (
@@ -108,7 +113,10 @@ class Recorded(MemoryStorage):
     def put_if_absent(self, path, data, *, durable=False):
         made = super().put_if_absent(path, data, durable=durable)
         if made and path.endswith(".json"):
-            self.machine.record_was_made(int(name_of(path)[:20]), data)
+            if path.startswith(f"{ROOT}/_ipc_commits/"):
+                self.machine.record_was_made(int(name_of(path)[:20]), data)
+            else:
+                self.machine.nested_record_was_made(data)
         return made
 
 
@@ -285,6 +293,8 @@ class CommitMachine(RuleBasedStateMachine):
         self.number = 0
         self.records = {}
         self.keeps = False
+        self.nested = False
+        """Whether a job is committed in another directory."""
 
     def sleep(self, seconds):
         self.now += seconds
@@ -311,6 +321,7 @@ class CommitMachine(RuleBasedStateMachine):
             self.committed.remove(self.newest)
             self.withdrawn.add(self.newest)
             return
+        assert not self.nested, "a job commits beside another data set"
         assert record["jobid"] not in self.withdrawn, "a withdrawn job commits"
         assert record["jobid"] not in self.committed, "a job commits twice"
         self.committed.append(record["jobid"])
@@ -322,6 +333,11 @@ class CommitMachine(RuleBasedStateMachine):
         self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
         self.truths.append(self.truth)
 
+    def nested_record_was_made(self, data):
+        if json.loads(data)["mode"] != "withdrawn":
+            assert not self.committed, "a job commits inside of the data set, or above it"
+            self.nested = True
+
     @property
     def known(self):
         """The committed jobs that the newest record remembers."""
@@ -331,6 +347,8 @@ class CommitMachine(RuleBasedStateMachine):
         moved = {FOREIGN} if self.storage.has_taken() else set()
         seen = self.seen(self.storage)
         assert self.truth - moved == seen - moved, f"hidden {self.truth - seen}, not committed {seen - self.truth}"
+        part = {name for name in self.truth if name.startswith("k=1/")}
+        assert part - moved == self.seen(self.storage, f"{ROOT}/k=1") - moved
         if self.keeps:
             self.look_at_kept()
 
@@ -352,9 +370,9 @@ class CommitMachine(RuleBasedStateMachine):
             assert record is None or is_taken_back or made == (record.jobid, {add.final for add in record.adds})
 
     @staticmethod
-    def seen(storage):
+    def seen(storage, directory=ROOT):
         try:
-            tree = list_tree([ROOT], storage=storage)
+            tree = list_tree([directory], storage=storage)
         except NoFilesError:  # nothing was ever written
             return set()
         files = tree.all_files()
@@ -481,6 +499,7 @@ class CommitMachine(RuleBasedStateMachine):
             "copy": self.copying,
             "make anew": self.making_anew,
             "write foreign": self.writing_foreign,
+            "job elsewhere": lambda _=None, fault=None: self.committing_elsewhere(NESTED[self.number % 3], fault=fault),
         }[what]
 
     def appending(self, *_):
@@ -513,20 +532,41 @@ class CommitMachine(RuleBasedStateMachine):
     def making_anew(self, _=None, fault=None):
         """Everything is removed, and as many jobs as before write the data set anew; the last one may die."""
         jobs = self.head
-        self.storage.clear()
-        self.head, self.chain, self.truth = 0, None, set()
-        self.truths.append(self.truth)
-        self.newest, self.before, self.committed, self.records = None, set(), [], {}
+        self.clearing()
         self.make()
         for left in range(jobs - 1, 0, -1):
             self.committing(self.new_job(WriteMode.APPEND, ["k=1"]), fault if left == 1 else None)
+
+    def clearing(self):
+        self.storage.clear()
+        self.head, self.chain, self.truth, self.nested = 0, None, set(), False
+        self.truths.append(self.truth)
+        self.newest, self.before, self.committed, self.records = None, set(), [], {}
+
+    def committing_elsewhere(self, root, mode=WriteMode.OVERWRITE, fault=None):
+        """Plan, commit and abort a job in a directory of the data set, or above it."""
+        if self.head and not self.committed:
+            return  # a data set in which nothing is committed is none
+        plan, process = None, Process(self, fault)
+        try:
+            plan = plan_job(root, mode, storage=process, durable=False, choose=list)
+            if not plan.skip:
+                commit(*self.staged(plan, ""), write_empty=None)
+        except Died:
+            return
+        except (CommitError, OSError):
+            if plan is not None:
+                with suppress(Died):
+                    abort(plan.staging)
 
     @rule(
         job=jobs,
         other=jobs,
         what=st.sampled_from(["commit", "commit", "commit", "abort", "vacuum", "give up"]),
         then=st.none()
-        | st.sampled_from(["commit", "commit", "abort", "vacuum", "give up", "touch", "copy", "write foreign"]),
+        | st.sampled_from(
+            ["commit", "commit", "abort", "vacuum", "give up", "touch", "copy", "write foreign", "job elsewhere"]
+        ),
         at=CALL_NUMBERS,
         fault=FAULTS,
         other_fault=FAULTS,
@@ -622,7 +662,23 @@ class CommitMachine(RuleBasedStateMachine):
             there = {name for path in self.seen(storage) for name in columns[path]}
             assert there <= {*decode_schema(head.schema, ROOT).names}, "a column is hidden"
 
-    @rule(what=st.sampled_from(["touch", "copy", "write foreign"]))
+    @rule(root=st.sampled_from(NESTED), mode=MODES, other_mode=MODES, at=CALL_NUMBERS, fault=FAULTS, other_fault=FAULTS)
+    def begin_beside(self, root, mode, other_mode, at, fault, other_fault):
+        """In the middle of the data set's first job another one begins a data set inside of it, or above it."""
+        self.clearing()
+        elsewhere = lambda: self.committing_elsewhere(root, other_mode, other_fault)  # noqa: E731
+        process, keeps = Process(self, fault, (at, elsewhere)), 60 if self.keeps else None
+        try:
+            plan = plan_job(ROOT, mode, storage=process, durable=False, commit_retention=keeps)
+            if not plan.skip:
+                commit(*self.staged(plan, "k=1"), write_empty=None)
+        except (Died, CommitError, OSError):
+            pass
+        if not self.committed:
+            self.making_anew()
+        self.look()
+
+    @rule(what=st.sampled_from(["touch", "copy", "write foreign", "job elsewhere"]))
     def change(self, what):
         """All files get other times; or are copied; or another program writes."""
         self.acting(what)()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["SEPARATOR", "TEMPORARY_SUFFIX", "join", "name_of", "parent", "relative", "root_of"]
+__all__ = ["SEPARATOR", "TEMPORARY_SUFFIX", "above", "join", "name_of", "parent", "relative", "root_of"]
 
 SEPARATOR: Final = "/"
 
@@ -22,6 +23,13 @@ def parent(path: str) -> str:
     """Return the directory of a path: the root for the root itself, ``""`` for a bare name."""
     above = posixpath.dirname(path)
     return path if above[-1:] == ":" and path.startswith(above + "//") else above
+
+
+def above(path: str) -> Iterator[str]:
+    """Yield the directories above a path, innermost first; none for a root."""
+    while (directory := parent(path)) not in ("", path):
+        yield directory
+        path = directory
 
 
 def root_of(path: str) -> str:

@@ -21,7 +21,7 @@ BESIDE = ("tests/commit_machine.py", PROGRAM)
 
 LOG, STORED, FILES = "commit_log/log.py", "commit_log/stored_record.py", "commit_log/recorded_files.py"
 APPEND, APPLY = "write/append_record.py", "write/roll_forward.py"
-EXISTING = "write/existing_files.py"
+EXISTING, NESTED = "write/existing_files.py", "write/nested.py"
 
 MUTATIONS = [
     # what is taken out, with the finding that it mends; the file below dataset/; a text of it, and what it becomes
@@ -31,6 +31,12 @@ MUTATIONS = [
         "write/beside.py",
         "schema = new.beside(there.schema, there.path)",
         "new.beside(there.schema, there.path)",
+    ),
+    (
+        "D3 readers apply the records of all data sets around a directory",
+        "listing/committed_view.py",
+        "dataset = None if dataset == parent(dataset) else self._datasets.get(parent(dataset))",
+        "dataset = None",
     ),
     (
         "D4 records name the job before them",
@@ -65,6 +71,14 @@ MUTATIONS = [
         "if True:\n        dataset",
     ),
     ("D6 after a long pause the outcome is unknown", APPEND, "if newest.seq - record.seq < REMEMBERED:", "if True:"),
+    (
+        "D13 a first job looks for other data sets before its record",
+        "write/commit.py",
+        "check_alone(staging.dataset, before if intent.copies is None else None)",
+        "pass",
+    ),
+    ("D13 a first job minds what is staged above", NESTED, "    if first:\n        for", "    if False:\n        for"),
+    ("D13 a first job minds what is staged below", NESTED, "if first and listing.staging and", "if False and"),
     (
         "D14 a placeholder is listed before it is replaced",
         EXISTING,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
+from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 
 
 def test_parts_are_joined_and_empty_ones_add_nothing():
@@ -21,6 +21,21 @@ def test_parts_are_joined_and_empty_ones_add_nothing():
 )
 def test_a_path_has_a_directory_and_a_name(path, directory, name):
     assert (directory, name) == (parent(path), name_of(path))
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/d/k=1/a", ["/d/k=1", "/d", "/"]),
+        ("/", []),
+        ("s3://bucket/d/a", ["s3://bucket/d", "s3://bucket"]),
+        ("s3://bucket", []),
+        ("k=1/a", ["k=1"]),
+        ("a", []),
+    ],
+)
+def test_the_directories_above_a_path(path, expected):
+    assert expected == list(above(path))
 
 
 RELATIVE = [

@@ -3,7 +3,9 @@
 Strategy
 --------
 `CommittedView` corrects listings by the pending commit records of their datasets: a committed file that is still staged
-is listed, a removed one is not, and a directory that exists only for such files is listed too.
+is listed, a removed one is not, and a directory that exists only for such files is listed too. What lies in a directory
+of a dataset (``lake/k=1``) is corrected by its records, from wherever the read begins. Jobs make no dataset inside of
+another one (`dataset.write.nested`); where there is one all the same, both correct it, and two jobs at once are refused.
 
 Jobs may be committed while directories are listed. So after listing, `catch_up` reads the records that came meanwhile,
 and the caller lists again: each directory is listed by the storage only once, and corrected by all changes since. That
@@ -27,8 +29,9 @@ from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_h
 from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, look
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
-from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent
+from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage
 
 __all__ = ["CommittedView", "MetRecord", "Progress"]
@@ -83,15 +86,14 @@ class _Correction:
                 added.pop(path, None)
             added.update((pending.dataset.path(add.final), (pending, add)) for add in pending.record.adds)
         for path, change in added.items():
-            directory, _, name = path.rpartition(SEPARATOR)
-            self._adds.setdefault(directory, {})[name] = change
+            directory = parent(path)
+            self._adds.setdefault(directory, {})[name_of(path)] = change
             while directory != change[0].dataset.root:
-                directory, _, name = directory.rpartition(SEPARATOR)
+                name, directory = name_of(directory), parent(directory)
                 self._directories.setdefault(directory, set()).add(name)
 
     def file(self, path: str) -> DataFile | None:
-        directory, _, name = path.rpartition(SEPARATOR)
-        add = self._adds.get(directory, {}).get(name)
+        add = self._adds.get(parent(path), {}).get(name_of(path))
         return None if add is None else self._file(add)
 
     def _file(self, change: tuple[Pending, StagedFile]) -> DataFile:
@@ -140,8 +142,10 @@ class CommittedView:
         self._heads: dict[str, MetRecord] = {}
         self._changes: dict[str, tuple[Pending, ...]] = {}
         self._corrections: dict[str, _Correction | None] = {}
-        self._datasets: dict[str, str | None] = dict.fromkeys(("", SEPARATOR))
-        """The dataset that contains each directory, or None."""
+        self._datasets: dict[str, str | None] = {"": None}
+        """The innermost dataset that contains each directory, or None."""
+        self._linked: set[str] = set()
+        """Datasets that are met by links to directories in them alone, so that their paths are other ones."""
         self._looked: dict[str, Listing] = {}
         self._looked_up: dict[str, Status | None] = {}
         """What was asked for ahead and is not used yet."""
@@ -167,8 +171,8 @@ class CommittedView:
                 self._looked[directory] = look(self.storage, directory)
 
         directories = list(dict.fromkeys(directories))
-        for above in dict.fromkeys(map(parent, directories)):
-            self._dataset(above, is_known=False)  # whose head is read before the names
+        for outer in dict.fromkeys(map(parent, directories)):
+            self._dataset(outer, is_known=False)  # whose head is read before the names
         known = self._listings.keys() | self._looked.keys()
         each(look_at, [path for path in directories if path not in known], waits=True)
 
@@ -216,9 +220,9 @@ class CommittedView:
         return listing if correction is None else correction.applied(directory, listing)
 
     def _look(self, directory: str) -> Listing:
-        above = self._listings.get(parent(directory))
+        outer = self._listings.get(parent(directory))
         correction = self._correction(directory, is_known=True)
-        is_new = above is not None and name_of(directory) not in above.directories
+        is_new = outer is not None and name_of(directory) not in outer.directories
         if is_new and correction is not None and correction.has_directory(directory):
             return Listing()  # a job made it after that: all its files are in records
         self.listed += 1
@@ -250,7 +254,7 @@ class CommittedView:
         Parameters
         ----------
         directories
-            Directories that, if they were no dataset when they were listed, must not have become one.
+            Directories that, if they were in no dataset when they were listed, must not be in one by now.
 
         Raises
         ------
@@ -262,13 +266,15 @@ class CommittedView:
             if read_head(self._directory(dataset)).seq == head.seq:
                 continue
             changes = read_changes(self._directory(dataset), head.seq)
-            if changes is None:
+            if changes is None or dataset in self._linked:
                 return Progress.LOST
             progress = Progress.MOVED
             newest = changes[-1].record
             self._apply(dataset, MetRecord(newest.seq, newest.schema), (*self._changes[dataset], *changes))
         strangers = [directory for directory in directories if self._datasets.get(directory) is None]
-        return Progress.LOST if any(self._have_records(strangers)) else progress
+        # Of the datasets above only those have changed a directory whose partitions it lies in.
+        around = [outer for path in strangers for outer in above(path) if "=" in relative(path, outer)]
+        return Progress.LOST if any(self._have_records([*dict.fromkeys(strangers + around)])) else progress
 
     def _add_dataset(self, dataset: str) -> None:
         state = read_state(self._directory(dataset))
@@ -280,14 +286,55 @@ class CommittedView:
     def _apply(self, dataset: str, head: MetRecord, changes: tuple[Pending, ...]) -> None:
         self._heads[dataset] = head
         self._changes[dataset] = changes
-        self._corrections[dataset] = _Correction(changes, self._files) if changes else None
+        changing = [change for change in changes if change.record.adds or change.record.removes]
+        self._corrections[dataset] = _Correction(changing, self._files) if changing else None
 
     def _correction(self, directory: str, *, is_known: bool = False) -> _Correction | None:
-        dataset = self._dataset(directory, is_known=is_known)
-        return None if dataset is None else self._corrections[dataset]
+        correcting = self._correcting(self._dataset(directory, is_known=is_known))
+        if len(correcting) > 1:
+            inner, outer = correcting[:2]
+            raise CommitError(
+                f"a data set lies inside of the data set {outer}, and jobs of both are being put in place, so that nobody can "
+                f"say which files count; run 'arrowipc vacuum {inner}', then 'arrowipc vacuum {outer}'",
+                path=inner,
+            )
+        return self._corrections[correcting[0]] if correcting else None
+
+    def _correcting(self, dataset: str | None) -> Sequence[str]:
+        """Return which of a dataset and those around it have jobs that correct listings, innermost first."""
+        found = []
+        while dataset is not None:
+            if self._corrections[dataset] is not None:
+                found.append(dataset)
+            dataset = None if dataset == parent(dataset) else self._datasets.get(parent(dataset))
+        return found
+
+    def followed(self, directory: str) -> str:
+        """Return a directory, and mind the jobs of the datasets into which it leads by links: their paths are other ones.
+
+        Raises
+        ------
+        CommitError
+            One of them is being put in place.
+        """
+        real = self.storage.real_path(directory) if self.storage.traits.directories else directory
+        if real == directory:
+            return directory
+        own, met = self._dataset(directory, is_known=False), {*self._heads}
+        dataset = self._dataset(real, is_known=False)
+        if own is None or dataset != self.storage.real_path(own):
+            self._linked |= self._heads.keys() - met
+            correcting = self._correcting(dataset)
+            if correcting:
+                raise CommitError(
+                    f"this leads by a link into the data set {correcting[0]}, a job of which is being put in place: read "
+                    f"{real}, wait, or run 'arrowipc vacuum {correcting[0]}'",
+                    path=directory,
+                )
+        return directory
 
     def _dataset(self, directory: str, *, is_known: bool) -> str | None:
-        """Return the nearest dataset at or above a directory, or None.
+        """Return the innermost dataset at or above a directory, or None.
 
         `is_known` says that the directory itself need not be checked.
         """
@@ -297,15 +344,14 @@ class CommittedView:
             if directory == parent(directory):
                 break
             directory = parent(directory)
-        first = 1 if is_known else 0
-        for i, has_records in enumerate(self._have_records(unknown[first:]), first):
-            if has_records:
-                directory = unknown[i]
-                self._add_dataset(directory)
-                del unknown[i:]
-                break
         dataset = self._datasets.get(directory)
-        self._datasets.update(dict.fromkeys(unknown, dataset))
+        checked = unknown[1:] if is_known else unknown
+        having = {path for path, has_records in zip(checked, self._have_records(checked), strict=True) if has_records}
+        for inner in reversed(unknown):
+            if inner in having:
+                self._add_dataset(inner)
+                dataset = inner
+            self._datasets[inner] = dataset
         return dataset
 
     def _have_records(self, directories: Sequence[str]) -> Iterator[bool]:

@@ -279,8 +279,10 @@ def _inner(view: CommittedView, directory: str, listing: Listing) -> list[str]:
     paths = []
     for name in listing.directories:
         path = join(directory, name)
-        if name not in listing.links or not is_loop(view.storage, path):
+        if name not in listing.links:
             paths.append(path)
+        elif not is_loop(view.storage, path):
+            paths.append(view.followed(path))
     return paths
 
 
@@ -302,7 +304,7 @@ def _root(view: CommittedView, path: str) -> DataFile | str:
             raise _missing(view.storage, path)
         return coming or path
     if status.kind is Kind.DIRECTORY:
-        return path
+        return view.followed(path)
     if status.kind is not Kind.FILE:
         raise NoFilesError("this is a pipe, socket or device; copy its bytes to a regular file first", path=path)
     return DataFile(path, status.nbytes, status.mtime_ns, version=status.version)

@@ -57,7 +57,7 @@ def read_schemas(
         others = [file for file in of_dataset if not has_own_name(file.path)]
         recorded = decode_schema(heads[root].schema, root) if len(others) < len(of_dataset) else None
         if recorded is None:
-            break
+            continue
         found = [(root, recorded)]
         with suppress(ArrowIpcError, OSError):  # the task that reads such a file raises what is wrong with it
             found += [(file.path, schema) for file, schema in [newest_schema(others, outlines, policy)]]

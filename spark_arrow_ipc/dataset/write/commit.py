@@ -47,6 +47,7 @@ from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.keep_records import begin_to_keep
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.present_files import present
 from spark_arrow_ipc.dataset.write.roll_forward import (
     SUCCESS_FILE,
@@ -284,6 +285,7 @@ def _append(
             raise CommitError("the job was withdrawn while it committed; nothing is published", path=staging.root)
         if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or _is_left_out(job, before):
             return None
+        check_alone(staging.dataset, before if intent.copies is None else None)
         beside = look_beside(job, adds, before, schema, is_placeholder=is_placeholder)
         if checked is None or not _is_only_added(job, checked, fits):
             removes, is_all = _check_unchanged(job, adds, beside.placeholder, fits)

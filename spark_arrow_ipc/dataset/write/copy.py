@@ -48,6 +48,7 @@ from spark_arrow_ipc.dataset.write.job_plan import JobPlan, check_is_no_file, pl
 from spark_arrow_ipc.dataset.write.keep_records import DEFAULT_SECONDS
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.roll_forward import latest
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
@@ -154,6 +155,7 @@ def copy_dataset(
     plan, noted = _planned(original.root, copy, target_storage)
     files = CopiedFiles(plan.staging, original.root, noted, copied)
     state = _staged(original, files)
+    check_alone(copy)  # before it gets records
     _carry_over(original, copy, state.record)
     intent = replace(plan.intent, copies="" if state.record is None else state.record.jobid)
     if read_head(copy).keeps:

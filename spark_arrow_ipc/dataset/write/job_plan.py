@@ -29,6 +29,7 @@ from spark_arrow_ipc.dataset.write.existing_files import (
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.roll_forward import finish, latest
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
@@ -186,8 +187,8 @@ def plan_job(
     UnsupportedError
         No storage has the path's scheme, or an overwrite finds a partition that is a link.
     CommitError
-        There are files and `if_exists` is error, a pending job of others cannot be finished, or a directory of the commit
-        is a link.
+        There are files and `if_exists` is error, a pending job of others cannot be finished, a directory of the commit
+        is a link, or a dataset lies above or below.
     OSError
         A directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
     """
@@ -199,6 +200,7 @@ def plan_job(
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
     staging.dataset.check()
+    check_none_above(staging.dataset)
     intent = CommitIntent(
         mode, (), if_exists, commit_token, partition_by, keep_replaced, commit_retention=commit_retention
     )
@@ -207,6 +209,8 @@ def plan_job(
         snapshot = tuple(sorted(choose(snapshot), key=lambda file: file.path))
     if snapshot is None or (mode is WriteMode.REWRITE and not snapshot):
         return JobPlan(staging, intent, skip=True)
+    head = read_head(staging.dataset)
+    _check_none_below(staging, head, mode, is_there=is_there)
     if is_there and mode not in _REPLACES_ALL:
         check_kept_files(staging.dataset, partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
@@ -215,7 +219,6 @@ def plan_job(
         staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
     failpoint.hit("P0.snapshot")
     staging.storage.make_directory(staging.directory)
-    head = read_head(staging.dataset)
     if head.seq:
         staging.storage.check_writable(staging.dataset.commits)
     _check_decides(staging, head)
@@ -255,6 +258,7 @@ def plan_batch(
     """
     check_is_no_file(staging.storage, staging.root)
     staging.dataset.check()
+    check_none_above(staging.dataset)
     intent = CommitIntent(
         mode,
         (),
@@ -265,9 +269,11 @@ def plan_batch(
     )
     # If the batch is committed, `commit` finds that too, and removes what is staged.
     snapshot = _snapshot(staging.dataset, intent) or ()
+    head = read_head(staging.dataset)
+    _check_none_below(staging, head, mode)
     if mode is not WriteMode.OVERWRITE:
         check_kept_files(staging.dataset, partition_by, check_existing)
-    _check_decides(staging, read_head(staging.dataset))
+    _check_decides(staging, head)
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 
 
@@ -289,10 +295,12 @@ def make_staging(staging: Staging) -> None:
 def check_is_no_file(storage: Storage, root: str) -> bool:
     """Return whether the dataset's directory is there; raise if something else is."""
     status = storage.status(root)
+    if status is None:
+        status = storage.status(root, follow_links=False)
+        if status is not None and status.is_link:  # else another job has just made it
+            raise OptionError("the path is a link that leads nowhere; make what it names, or remove it", path=root)
     if status is not None and status.kind is not Kind.DIRECTORY:
         raise OptionError("a dataset is written into a directory, and this is a file; give another path", path=root)
-    if status is None and storage.status(root, follow_links=False) is not None:
-        raise OptionError("the path is a link that leads nowhere; make what it names, or remove it", path=root)
     return status is not None
 
 
@@ -366,6 +374,12 @@ def _make_directory(storage: Storage, directory: str, *, durable: bool) -> None:
 def _is_directory(storage: Storage, path: str) -> bool:
     status = storage.status(path)
     return status is not None and status.kind is Kind.DIRECTORY
+
+
+def _check_none_below(staging: Staging, head: Head, mode: WriteMode, *, is_there: bool = True) -> None:
+    """Raise if there is a dataset below that of a job which lists nothing; once there is a chain above it, none begins."""
+    if is_there and not head.seq and mode is WriteMode.APPEND:
+        check_none_below(staging.dataset)
 
 
 def _check_decides(staging: Staging, head: Head) -> None:

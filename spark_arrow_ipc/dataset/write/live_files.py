@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import RemovedFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory
+from spark_arrow_ipc.dataset.write.nested import check_listed
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of
 
@@ -63,6 +64,8 @@ def live_files(
 
     Raises
     ------
+    CommitError
+        A directory in it is a dataset of its own.
     UnsupportedError
         A directory of a partition is a link.
     NoFilesError
@@ -79,6 +82,7 @@ def live_files(
             continue
         seen.add(inner)
         listing = _listing(dataset, inner)
+        check_listed(dataset, inner, listing)
         if directories is None or (deep and inner):
             pending += _below(dataset, inner, listing)
         if not inner or "=" in inner:

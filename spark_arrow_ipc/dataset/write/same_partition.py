@@ -14,7 +14,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.partition_values import cast, exact_number, unescape_path_name
 from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.storage.paths import SEPARATOR, parent
+from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 
 __all__ = ["PartitionValues", "is_in"]
 
@@ -71,12 +71,7 @@ class PartitionValues:
 
 def is_in(path: str, partitions: Collection[str]) -> bool:
     """Return whether a file lies in one of some directories or, of a partition's, anywhere below."""
-    directory = parent(path)
-    if not directory:
-        return directory in partitions
-    while directory and directory not in partitions:
-        directory = parent(directory)
-    return bool(directory)
+    return any(directory in partitions for directory in above(path)) or ("" in partitions and not parent(path))
 
 
 def _moment(string: str) -> object:

@@ -24,6 +24,7 @@ from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_reco
 from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
 from spark_arrow_ipc.dataset.write.keep_records import outdated
+from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import NoFilesError
@@ -173,7 +174,7 @@ def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> 
     Raises
     ------
     NoFilesError
-        The path is not a directory.
+        The path is not a directory, or is one in a dataset.
     CommitError
         A directory of the commit is a link.
     """
@@ -183,6 +184,12 @@ def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> 
         raise NoFilesError("vacuum clears the directory of a dataset, and this is none", path=root)
     dataset = DatasetDirectory(storage, root)
     dataset.check()
+    if storage.status(dataset.commits) is None and storage.status(dataset.all_staging) is None:
+        above = dataset_above(dataset)
+        if above is not None:
+            raise NoFilesError(
+                f"this is a directory in the data set {above}, which has the records; give that one", path=root
+            )
     return dataset
 
 

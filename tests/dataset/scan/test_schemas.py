@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.recorded_schema import encode_schema
+from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project
+from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
 from spark_arrow_ipc.errors import ColumnNotFoundError, FileChangedError, InvalidArrowError, NoFilesError
 
 pa = pytest.importorskip("pyarrow")
@@ -117,3 +121,11 @@ def test_a_projection_is_what_a_reader_of_these_columns_has(tmp_path, columns):
 def test_a_projection_to_a_column_that_is_not_there_is_an_error(tmp_path):
     with ipc.open(write(tmp_path / "x")) as reader, pytest.raises(ColumnNotFoundError, match="'c'"):
         project(reader.schema, ["c"])
+
+
+def test_a_chain_without_a_schema_inside_of_a_data_set_does_not_hide_the_schema_of_that_one():
+    """A first job that was withdrawn leaves such a chain."""
+    own = Schema((t.Field("a", t.int64), t.Field("b", t.utf8)))
+    heads = {"/lake": MetRecord(3, encode_schema(own, "/lake")), "/lake/k=1": MetRecord(1)}
+    file = DataFile(f"/lake/k=1/part-00000-{'0' * 32}.arrow", 1, 1)
+    assert [("/lake", own)] == read_schemas([file], heads, Outlines(OutlineOptions()))

@@ -60,13 +60,13 @@ def test_a_record_that_is_gone_is_named(tmp_path):
 
 def test_a_record_in_a_hole_of_the_chain_is_none(tmp_path):
     """A writer that stood still puts its record where the true one was pruned; no job remembers it."""
+    path, other = tmp_path / "path", tmp_path / "other"
     for text in "abc":
-        commit(tmp_path, text)
-    other = tmp_path / "other"
+        commit(path, text)
     commit(other, "x")
-    Path(record_path(dataset(tmp_path), 1)).unlink()
-    Path(dataset(tmp_path).record(1)).write_bytes(Path(dataset(other).record(1)).read_bytes())
-    assert 1 == seen(tmp_path)
+    Path(record_path(dataset(path), 1)).unlink()
+    Path(dataset(path).record(1)).write_bytes(Path(dataset(other).record(1)).read_bytes())
+    assert 1 == seen(path)
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_a_record_in_a_hole_of_the_chain_is_none(tmp_path):
 )
 def test_a_kept_record_of_another_chain_is_known(tmp_path, number, is_told):
     """A process kept it late: it had stood still while the directory was removed and made anew."""
-    other = tmp_path / "other"
+    path, other = tmp_path / "path", tmp_path / "other"
     for text in "abcde":
-        commit(tmp_path, text)
+        commit(path, text)
         commit(other, text, "x")
-    Path(record_path(dataset(tmp_path), number)).write_bytes(Path(record_path(dataset(other), number)).read_bytes())
+    Path(record_path(dataset(path), number)).write_bytes(Path(record_path(dataset(other), number)).read_bytes())
     if is_told:
-        Path(dataset(tmp_path).record(number)).unlink()
+        Path(dataset(path).record(number)).unlink()
         with pytest.raises(CommitError, match=r"record \d does not follow record \d: .*new checkpoint"):
-            seen(tmp_path)
+            seen(path)
     else:
-        assert [(seq, 1, 0, False) for seq in range(1, 6)] == seen(tmp_path)
+        assert [(seq, 1, 0, False) for seq in range(1, 6)] == seen(path)
 
 
 def test_each_record_is_read_once_until_it_is_forgotten(tmp_path, monkeypatch):

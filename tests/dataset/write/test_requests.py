@@ -3,10 +3,13 @@
 The store is the tests' own server, so that what the library asks for is counted and not what is asked of it.
 """
 
+from unittest import mock
+
 import pytest
 from fault_server import BUCKET, fault_server
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.write import commit as commit_module
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
@@ -74,7 +77,8 @@ TASKS = {"PUT": FILES, "GET": FILES}
 def test_an_append(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.APPEND, batch)
-    assert {"LIST": 2} == plan
+    # Is the directory there, its records, and those of the directory above: the bucket.
+    assert {"LIST": 3} == plan
     assert TASKS == tasks
     # The record, the mark that it is applied, and _SUCCESS are put; the record before and its mark are read, and both
     # records once more, to see that the chain is still the same; the files are listed and the mark is read before the
@@ -88,7 +92,7 @@ def test_a_process_asks_once_whether_the_store_keeps_what_is_there(server, batch
     assert 2 == first["PUT"], "what is asked for is made"
     _proven.clear()
     another_process, _, _ = run(server, WriteMode.APPEND, batch)
-    assert {"LIST": 2, "PUT": 1} == another_process
+    assert {"LIST": 3, "PUT": 1} == another_process
 
 
 def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, batch):
@@ -102,7 +106,7 @@ def test_records_that_are_kept_cost_one_request_and_no_longer_listings(server, b
 def test_an_overwrite_of_as_many_files(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.OVERWRITE, batch)
-    assert {"LIST": 5, "GET": 2} == plan
+    assert {"LIST": 6, "GET": 2} == plan
     assert TASKS == tasks
     assert {"PUT": 4, "GET": 7, "COPY": FILES, "DELETE_MANY": 3, "LIST": 19} == end
     assert FILES == files(server)
@@ -111,9 +115,30 @@ def test_an_overwrite_of_as_many_files(server, batch):
 def test_an_abort(server, batch):
     run(server, WriteMode.APPEND, batch)
     plan, tasks, end = run(server, WriteMode.APPEND, batch, ends=abort)
-    assert {"LIST": 2} == plan
+    assert {"LIST": 3} == plan
     assert TASKS == tasks
     assert 2 == end["PUT"], "a record that withdraws the job, and its mark"
     assert "COPY" not in end
     assert sum(end.values()) <= 20
     assert FILES == files(server)
+
+
+def test_each_directory_above_costs_one_request_that_does_not_wait_for_the_others(server, batch):
+    storage = ObjectStorage(tuple(server.options.items()))
+    asked = []
+    for root in (ROOT, f"s3://{BUCKET}/a/b/c/lake"):
+        for _ in range(2):
+            server.reset_counts()
+            job = plan_job(root, WriteMode.APPEND, storage=storage)
+            asked.append(requests(server)["LIST"])
+            abort(job.staging)
+    assert asked[1] + 3 == asked[3]
+
+
+def test_the_first_job_looks_once_more_for_other_data_sets_before_its_record(server, batch):
+    with mock.patch.object(commit_module, "check_alone"):
+        _, _, without = run(server, WriteMode.APPEND, batch)
+    ObjectStorage(tuple(server.options.items())).delete_tree(ROOT)
+    _, _, first = run(server, WriteMode.APPEND, batch)
+    # The records of the bucket, what is staged there, and the directory itself.
+    assert {**without, "LIST": without["LIST"] + 3} == first

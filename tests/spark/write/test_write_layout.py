@@ -10,9 +10,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.spark.rewrite.compact import compact
+from spark_arrow_ipc.spark.rewrite.rewrite import rewrite
 
 
 def files_of(path):
@@ -23,8 +27,8 @@ def directories_of(path):
     return sorted({os.path.relpath(str(Path(name).parent), path) for name in files_of(path)})
 
 
-def write(frame, path, **options):
-    frame.write.format("arrowipc").mode("append").options(**options).save(str(path))
+def write(frame, path, mode="append", **options):
+    frame.write.format("arrowipc").mode(mode).options(**options).save(str(path))
     return str(path)
 
 
@@ -194,3 +198,45 @@ def test_an_overwrite_replaces_what_lies_deeper_in_its_partitions_as_parquets_do
     assert found["parquet"] == found["arrowipc"]
     assert 6 == len(found["parquet"][0])
     assert (101, 1) in found["parquet"][1]
+
+
+def test_a_job_inside_of_a_data_set_or_above_one_is_refused_in_one_sentence(spark, tmp_path):
+    lake, base = str(tmp_path / "lake"), str(tmp_path / "base")
+    frame = spark.range(6).selectExpr("id", "id % 3 AS k").coalesce(1)
+    write(frame, lake, partitionBy="k")
+    for k in (1, 2):
+        write(frame.where(f"k = {k}").drop("k"), f"{base}/k={k}")
+    frame.write.parquet(str(tmp_path / "in"))
+
+    def stream(path):
+        started = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in")).writeStream.format("arrowipc")
+        checkpoint = str(tmp_path / f"checkpoint-{len(refused)}")
+        started.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(path).awaitTermination()
+
+    jobs = [
+        lambda path: write(frame, path),
+        lambda path: write(frame, path, mode="overwrite"),
+        lambda path: compact(spark, path),
+        lambda path: rewrite(spark, path, path, mode="overwrite"),
+        stream,
+    ]
+    refused = []
+    for path, reason in ((f"{lake}/k=1", f"inside of the data set {lake}, "), (base, "is a data set of its own")):
+        before = sorted(
+            (row.id, row.k) for row in spark.read.format("arrowipc").load(path).selectExpr("id", "1 AS k").collect()
+        )
+        for job in jobs:
+            with pytest.raises((PySparkException, ArrowIpcError), match=reason):
+                job(path)
+            refused.append(path)
+        after = spark.read.format("arrowipc").load(path).selectExpr("id", "1 AS k").collect()
+        assert before == sorted((row.id, row.k) for row in after)
+    assert 6 == spark.read.format("arrowipc").load(lake).count()
+    write(
+        frame.where("k = 1").selectExpr("id + 10 AS id", "k"),
+        lake,
+        mode="overwrite",
+        partitionBy="k",
+        partitionOverwriteMode="dynamic",
+    )
+    assert {11, 14} == {row.id for row in spark.read.format("arrowipc").load(f"{lake}/k=1").collect()}

@@ -1,0 +1,508 @@
+"""A data set inside of another one is refused, above and below, and what lies in one is read as its records say."""
+
+from contextlib import ExitStack, suppress
+from unittest import mock
+
+import pytest
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, Died, dying, interrupted
+from places import PLACES, Place, local
+
+from spark_arrow_ipc.arrow.types import Field, int32
+from spark_arrow_ipc.dataset.commit_log.record import Batch
+from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write import commit as commit_module
+from spark_arrow_ipc.dataset.write import job_plan, live_files, nested
+from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.job_plan import plan_batch
+from spark_arrow_ipc.dataset.write.modes import IfExists
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
+from spark_arrow_ipc.storage.memory import MemoryStorage
+from spark_arrow_ipc.storage.paths import parent
+
+pytestmark = pytest.mark.usefixtures("clock")
+
+KINDS = ["local", "s3", pytest.param("memory that copies", marks=pytest.mark.exhaustive),
+         pytest.param("copying", marks=pytest.mark.exhaustive)]  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def lake(request, tmp_path):
+    with PLACES[request.param](tmp_path) as (place, _):
+        yield place
+
+
+def inside(place, directory):
+    return Place(place.storage, f"{place.root.rstrip('/')}/{directory}")
+
+
+@pytest.fixture
+def unminded():
+    """Let jobs make data sets inside of others, as older builds do."""
+    with ExitStack() as stack:
+        for module, name in (
+            (job_plan, "check_none_above"),
+            (job_plan, "check_none_below"),
+            (commit_module, "check_alone"),
+            (live_files, "check_listed"),
+        ):
+            stack.enter_context(mock.patch.object(module, name))
+        yield stack
+
+
+# Jobs inside of a data set
+
+
+def batch(place):
+    staging = Staging(place.dataset, "b" * 32, durable=False)
+    plan_batch(staging, APPEND, Batch("query", 1))
+
+
+def copy(place):
+    source = Place(place.storage, f"{place.root.partition('source')[0]}another")
+    source.save(APPEND, "x")
+    try:
+        source.copied_to(place)
+    finally:
+        source.storage.delete_tree(source.root)
+
+
+JOBS = {
+    "append": lambda place: place.save(APPEND, "x"),
+    "append with partitions": lambda place: place.save(APPEND, "i=1:x", partition_by=(Field("i", int32),)),
+    "append beside others": lambda place: place.save(APPEND, "x", check_existing=lambda file: None, partition_by=()),
+    "append with a token": lambda place: place.save(APPEND, "x", commit_token="token"),
+    "ifExists=error": lambda place: place.save(APPEND, "x", if_exists=IfExists.ERROR),
+    "ifExists=ignore": lambda place: place.save(APPEND, "x", if_exists=IfExists.IGNORE),
+    "overwrite": lambda place: place.save(OVERWRITE, "x"),
+    "dynamic": lambda place: place.save(DYNAMIC, "i=1:x"),
+    "rewrite": lambda place: place.save(REWRITE, "x"),
+    "batch of a stream": batch,
+    "copy": copy,
+}
+
+PARTS = {
+    # a directory of a data set with k=1/j=1: what the error says of partitionBy
+    "k=1": "with partitionBy=k;",
+    "k=1/j=1": "with partitionBy=k,j;",
+    "k=1/sub/j=7": "with partitionBy=k,j;",
+    "k=9": "with partitionBy=k;",
+    "sub/more": "source; or",
+    "_ipc_stage/x": "source; or",
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_in_a_directory_of_a_data_set_is_refused_and_leaves_nothing(lake, job):
+    lake.save(APPEND, "k=1/j=1:a", "k=2/j=1:b")
+    before = lake.contents()
+    for part, way in PARTS.items() if job in ("append", "overwrite") else [("k=9", "with partitionBy=k;")]:
+        with pytest.raises(
+            CommitError, match=f"inside of the data set {lake.root}, .*: write to {lake.root}.*Nothing is"
+        ) as error:
+            JOBS[job](inside(lake, part))
+        assert way in str(error.value).replace(lake.root, "source")
+        assert before == lake.contents()
+
+
+@pytest.mark.parametrize("directory", ["../source2", "../sourc", "../other/k=1", "_tables/x", ".cache/k=1/x"])
+def test_a_directory_beside_a_data_set_or_hidden_in_it_is_not_inside(lake, directory):
+    lake.save(APPEND, "k=1:a")
+    root = lake.root if directory[0] != "." or directory[1] != "." else lake.root.rpartition("/")[0]
+    other = Place(lake.storage, f"{root}/{directory.removeprefix('../')}")
+    other.save(APPEND, "x")
+    other.save(OVERWRITE, "k=1:y")
+    assert ["k=1:y"] == other.ours()
+    lake.save(APPEND, "k=2:b")
+    lake.save(OVERWRITE, "k=3:c")
+    assert ["k=3:c"] == lake.ours()
+    assert ["k=1:y"] == other.ours()
+
+
+class Slashes(MemoryStorage):
+    """Paths without a scheme."""
+
+    def resolve(self, path):
+        return path
+
+
+@pytest.mark.parametrize("root", ["/", "a bucket"])
+def test_the_root_of_a_storage_may_be_the_data_set(tmp_path, root):
+    with PLACES["s3"](tmp_path) as (place, _):
+        lake = Place(Slashes(), "/") if root == "/" else Place(place.storage, place.root.rpartition("/")[0])
+        lake.save(APPEND, "k=1:a", "k=2:b")
+        for directory in ("k=1", "k=1/more", "another"):
+            with pytest.raises(CommitError, match=f"inside of the data set {lake.root}, "):
+                inside(lake, directory).save(OVERWRITE, "x")
+        with dying("C3.synced"):
+            lake.save(OVERWRITE, "k=1:A")
+        assert ["k=1:A"] == lake.ours()
+        assert [f"{lake.root.rstrip('/')}/k=1"] == [*list_tree([lake.root], storage=lake.storage).leaves]
+        assert ["A"] == inside(lake, "k=1").ours()
+        lake.save(APPEND, "k=2:B")
+        assert ["k=1:A", "k=2:B"] == lake.ours() == lake.plain()
+
+
+# Jobs above a data set
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "append",
+        "append beside others",
+        "ifExists=error",
+        "ifExists=ignore",
+        "overwrite",
+        "rewrite",
+        "batch of a stream",
+    ],
+)
+@pytest.mark.parametrize("part", ["k=1", "k=1/sub", "sub", "sub/more"])
+def test_a_job_above_a_data_set_is_refused_and_changes_nothing(lake, job, part):
+    lake.put("k=2/part-foreign", "b")
+    lake.put("part-foreign", "c")
+    inner = inside(lake, part)
+    inner.save(APPEND, "a")
+    before = lake.contents()
+    with pytest.raises(
+        CommitError, match=f"the directory {inner.root} in it is a data set of its own.*Nothing is"
+    ) as error:
+        JOBS[job](lake)
+    assert before == lake.contents()
+    for step in (f"run 'arrowipc vacuum {inner.root}'", f"remove {inner.root}/_ipc_commits;"):
+        assert step in str(error.value)
+    vacuum(inner.root, storage=inner.storage)
+    inner.storage.delete_tree(f"{inner.root}/_ipc_commits")
+    lake.save(OVERWRITE, "k=1:x")
+    assert "k=1:x" in lake.ours()
+    assert f"{part}:a" not in lake.ours() or "=" not in part
+
+
+def test_a_first_job_that_was_withdrawn_makes_no_data_set(lake):
+    abort(inside(lake, "k=1").planned(APPEND, "x")[0].staging)
+    assert any("k=1/_ipc_commits/" in name for name in lake.names())
+    lake.save(APPEND, "k=1:a")
+    lake.save(OVERWRITE, "k=1:b", "k=2:c")
+    with dying("C4.directories"):
+        lake.save(OVERWRITE, "k=1:d")
+    assert ["k=1:d"] == lake.ours()
+    assert ["d"] == inside(lake, "k=1").ours()
+
+
+def test_a_data_set_in_which_a_damaged_record_lies_counts(lake):
+    lake.put(f"k=1/_ipc_commits/{1:020d}.json", "{")
+    with pytest.raises(CommitError, match=r"k=1 in it is a data set of its own"):
+        lake.save(OVERWRITE, "k=1:x")
+    with pytest.raises(CommitError, match=r"inside of the data set .*k=1, "):
+        inside(lake, "k=1/j=1").save(APPEND, "x")
+
+
+# At the same time
+
+
+@pytest.mark.parametrize("mode", [APPEND, OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+@pytest.mark.parametrize("begins", ["above", "below"])
+def test_a_data_set_that_begins_after_a_job_was_planned_stops_it_before_anything_is_removed(lake, mode, begins):
+    lake.put("k=1/part-foreign", "old")
+    inner = inside(lake, "k=1")
+    job, other = (inner, lake) if begins == "above" else (lake, inner)
+    plan, outputs = job.planned(mode, "k=1:x")
+    with mock.patch.object(commit_module, "check_alone"), mock.patch.object(live_files, "check_listed"):
+        other.save(APPEND, "y")
+    before = {name: data for name, data in lake.contents().items() if "_ipc_stage" not in name}
+    with pytest.raises(CommitError, match="data set"):
+        commit(plan, outputs, write_empty=None)
+    assert abort(plan.staging)
+    after = lake.contents()
+    assert before == {name: after[name] for name in before}
+    assert "k=1:old" in lake.ours()
+    assert ["y"] == [text.rpartition(":")[2] for text in lake.ours() if not text.endswith("old")]
+
+
+@pytest.mark.parametrize("first", ["above", "below"])
+@pytest.mark.parametrize(
+    ("point", "planned"),
+    [
+        *((point, "before") for point in ("C1.checked", "C2.synced", None)),
+        *(
+            (point, "then")
+            for point in ("C1.checked", "C2.synced", "C3.checked", "C3.synced", "C4.directories", "C6.done")
+        ),
+    ],
+)
+def test_of_two_first_jobs_one_above_the_other_one_is_committed(lake, first, point, planned):
+    """The second one is committed in the middle of the first one; both are planned before, or it is planned then."""
+    inner = inside(lake, "k=1")
+    places = (lake, inner) if first == "above" else (inner, lake)
+    jobs = [place.planned(OVERWRITE, "x") for place in places[: 2 if planned == "before" else 1]]
+    refused = []
+
+    def commit_it(number):
+        if number == len(jobs):
+            try:
+                jobs.append(places[1].planned(OVERWRITE, "x"))
+            except CommitError as error:
+                refused.append(str(error))
+                return
+        plan, outputs = jobs[number]
+        try:
+            commit(plan, outputs, write_empty=None)
+        except CommitError as error:
+            refused.append(str(error))
+            abort(plan.staging)
+
+    with interrupted(point, lambda: commit_it(1)):
+        commit_it(0)
+    if point is None:
+        commit_it(1)
+    assert 1 == len(refused)
+    assert "othing is" in refused[0]
+    assert 1 == len(lake.ours())
+    inner_won = inner.record is not None and inner.record.jobs
+    JOBS["overwrite"](inner if inner_won else lake)
+    assert 1 == len(lake.ours())
+
+
+def test_a_first_job_that_died_below_is_cleared_as_the_error_says(lake):
+    inner = inside(lake, "k=1")
+    inner.planned(APPEND, "dead")
+    with pytest.raises(ConcurrentWriteError, match=f"vacuum --older-than 0 {inner.root}'"):
+        lake.save(OVERWRITE, "k=1:x")
+    vacuum(inner.root, older_than_seconds=0, storage=inner.storage)
+    lake.save(OVERWRITE, "k=1:x")
+    assert ["k=1:x"] == lake.ours() == plain(lake)
+
+
+# Readers
+
+
+STEPS = [
+    "C2.synced",
+    "C3.checked",
+    "C3.synced",
+    "C4.directories",
+    "C4.synced",
+    "C5.unlinked",
+    "C6.success",
+    "C6.done",
+]
+
+
+@pytest.mark.parametrize("point", STEPS)
+@pytest.mark.parametrize("mode", [OVERWRITE, DYNAMIC], ids=lambda mode: mode.value)
+def test_a_directory_of_a_data_set_is_read_as_its_records_say(lake, mode, point):
+    """While a job is put in place, and after it died."""
+    lake.save(APPEND, "k=1:a", "k=1:b", "k=1/sub:c", "k=2:d")
+    seen = []
+
+    def look():
+        parts = {
+            part: [f"{part}:{text}" if ":" not in text else f"{part}/{text}" for text in found(inside(lake, part))]
+            for part in ("k=1", "k=2", "k=3")
+        }
+        everything = lake.ours()
+        seen.append(everything)
+        for part, texts in parts.items():
+            assert sorted(text for text in everything if text.startswith(part)) == sorted(texts)
+
+    with interrupted(point, look), suppress(Died):
+        lake.save(mode, "k=1:A", "k=3:B")
+    assert seen, "the step was passed"
+    lake.save(APPEND, "k=1:a", "k=1/sub:c")
+    with dying(point):
+        lake.save(mode, "k=1/sub:A", "k=3:C")
+    look()
+
+
+def plain(place):
+    """What a reader sees that only lists."""
+    names = [name for name in place.names() if not any(part.startswith("_") for part in name.split("/"))]
+    return sorted(f"{parent(name)}:{place.read(f'{place.root}/{name}')}".lstrip(":") for name in names)
+
+
+def found(place):
+    try:
+        return place.ours()
+    except NoFilesError:
+        return []
+
+
+def test_a_reader_of_a_directory_minds_that_the_one_above_becomes_a_data_set_meanwhile(lake):
+    lake.put("k=1/part-a", "old")
+    lake.put("k=1/part-b", "old")
+    part = inside(lake, "k=1")
+    real, done = type(lake.storage).list, []
+
+    def listing(storage, directory):
+        names = [*real(storage, directory)]
+        if directory.endswith("k=1") and not done:
+            done.append(1)
+            with dying("C5.unlinked"):
+                lake.save(OVERWRITE, "k=1:x")
+        return iter(names)
+
+    with mock.patch.object(type(lake.storage), "list", listing):
+        assert ["x"] == part.ours()
+    assert done
+
+
+def test_a_directory_of_a_data_set_is_copied_as_its_records_say(lake):
+    lake.save(APPEND, "k=1:a", "k=2:b")
+    with dying("C4.directories"):
+        lake.save(OVERWRITE, "k=1:A", "k=3:C")
+    target = Place(lake.storage, f"{lake.root}2")
+    inside(lake, "k=1").copied_to(target)
+    assert ["A"] == target.ours() == plain(target)
+    assert ["k=1:A", "k=3:C"] == lake.ours()
+
+
+# What older builds have left
+
+
+@pytest.mark.parametrize("dead", ["inner", "outer", "neither"])
+def test_readers_see_both_chains_of_a_data_set_in_another(lake, unminded, dead):
+    lake.save(APPEND, "k=1:a", "k=2:b")
+    inner = inside(lake, "k=1")
+    inner.save(APPEND, "c")
+    with dying("C4.directories") if dead == "inner" else ExitStack():
+        inner.save(APPEND, "d")
+    with dying("C4.directories") if dead == "outer" else ExitStack():
+        lake.save(DYNAMIC, "k=1:e")
+    expected = {"inner": ["c", "d", "e"], "outer": ["c", "d", "e"], "neither": ["c", "d", "e"]}[dead]
+    expected = inner.ours() if dead == "neither" else expected
+    assert sorted([*(f"k=1:{text}" for text in inner.ours()), "k=2:b"]) == lake.ours()
+    state = lake.ours()
+    for place in (inner, lake):
+        vacuum(place.root, storage=place.storage)
+        assert state == lake.ours()
+        assert inner.ours() == [text.removeprefix("k=1:") for text in state if text.startswith("k=1")]
+    assert state == plain(lake)
+
+
+def test_two_jobs_that_are_put_in_place_one_in_the_other_are_refused_to_readers(lake, unminded):
+    lake.save(APPEND, "k=1:a", "k=2:b")
+    inner = inside(lake, "k=1")
+    for place in (inner, lake):
+        with dying("C4.directories"):
+            place.save(OVERWRITE, "k=1:x")
+    for place in (inner, lake):
+        with pytest.raises(CommitError, match=f"inside of the data set {lake.root}, and jobs of both") as error:
+            place.ours()
+        assert f"'arrowipc vacuum {inner.root}', then 'arrowipc vacuum {lake.root}'" in str(error.value)
+    assert ["b"] != inside(lake, "k=2").ours(), "where one alone counts it is read"
+    for place in (inner, lake):
+        vacuum(place.root, storage=place.storage)
+    assert "k=1:x" in lake.ours()
+
+
+@pytest.mark.parametrize("job", ["overwrite", "dynamic", "rewrite", "ifExists=error"])
+def test_jobs_of_both_are_refused_and_mended_as_the_errors_say(lake, unminded, job):
+    lake.save(APPEND, "k=1:a")
+    inner = inside(lake, "k=1")
+    with dying("C4.directories"):
+        inner.save(APPEND, "b")
+    unminded.close()
+    for place in (lake, inner):
+        with pytest.raises(CommitError, match="know of each other"):
+            JOBS[job](place)
+    vacuum(inner.root, storage=inner.storage)
+    inner.storage.delete_tree(f"{inner.root}/_ipc_commits")
+    lake.save(OVERWRITE, "k=1:x")
+    assert ["k=1:x"] == lake.ours() == plain(lake)
+
+
+def test_vacuum_of_a_directory_of_a_data_set_names_the_data_set(lake):
+    lake.save(APPEND, "k=1:a")
+    with pytest.raises(
+        NoFilesError, match=f"a directory in the data set {lake.root}, which has the records; give that one"
+    ):
+        vacuum(inside(lake, "k=1").root, storage=lake.storage)
+
+
+# Links
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A data set, and links to it, to a partition of it, and in place of a partition."""
+    with local(tmp_path) as (lake, elsewhere):
+        lake.save(APPEND, "k=1:a", "k=2:b")
+        elsewhere.put("part-x", "x")
+        (tmp_path / "alias").symlink_to(lake.root)
+        (tmp_path / "part").symlink_to(f"{lake.root}/k=1")
+        (tmp_path / "source/k=3").symlink_to(elsewhere.root)
+        (tmp_path / "chain").symlink_to(tmp_path / "part")
+        yield lake, tmp_path
+
+
+@pytest.mark.parametrize("path", ["alias/k=1", "part", "part/j=1", "chain", "source/k=3", "alias/k=3"])
+def test_a_job_in_a_data_set_is_refused_by_whatever_links(linked, path):
+    lake, folder = linked
+    with pytest.raises(CommitError, match=r"inside of the data set .*(source|alias), "):
+        Place(lake.storage, str(folder / path)).save(OVERWRITE, "x")
+    assert {"a", "b"} == {text.rpartition(":")[2] for text in lake.ours()} - {"x"}
+
+
+def test_the_data_set_itself_may_be_named_by_a_link(linked):
+    lake, folder = linked
+    (folder / "source/k=3").unlink()
+    alias = Place(lake.storage, str(folder / "alias"))
+    alias.save(DYNAMIC, "k=1:A")
+    with dying("C4.directories"):
+        alias.save(OVERWRITE, "k=1:B")
+    assert ["k=1:B"] == alias.ours() == lake.ours()
+    assert ["B"] == inside(alias, "k=1").ours()
+
+
+def test_a_link_into_a_data_set_is_read_but_while_a_job_is_put_in_place(linked):
+    lake, folder = linked
+    (folder / "source/k=3").unlink()
+    part = Place(lake.storage, str(folder / "part"))
+    assert ["a"] == part.ours()
+    with dying("C4.directories"):
+        lake.save(OVERWRITE, "k=1:A")
+    for path in ("part", "chain", "cha*"):
+        with pytest.raises(
+            CommitError, match=f"into the data set {lake.root}, a job of which .* read {lake.root}/k=1, wait"
+        ):
+            list_tree([str(folder / path)])
+    vacuum(lake.root)
+    assert ["A"] == part.ours()
+
+
+@pytest.mark.parametrize("point", ["C3.synced", "C5.unlinked", "C6.done"])
+def test_a_link_into_a_data_set_shows_one_state_while_jobs_commit(linked, point):
+    lake, folder = linked
+    (folder / "source/k=3").unlink()
+    real, done = type(lake.storage).list, []
+
+    def listing(storage, directory):
+        names = [*real(storage, directory)]
+        if directory.endswith("part") and not done:
+            done.append(1)
+            with dying(point) if point != "C6.done" else ExitStack():
+                lake.save(OVERWRITE, "k=1:A", "k=1:B")
+        return iter(names)
+
+    with mock.patch.object(type(lake.storage), "list", listing):
+        if point == "C6.done":
+            assert ["A", "B"] == Place(lake.storage, str(folder / "part")).ours()
+        else:
+            with pytest.raises(CommitError, match="a job of which"):
+                list_tree([str(folder / "part")])
+    assert done
+
+
+def test_a_directory_above_that_may_not_be_read_is_no_data_set(lake):
+    real = type(lake.storage).list
+
+    def denying(storage, directory):
+        if not directory.startswith(lake.root):
+            raise PermissionError(13, "denied", directory)
+        return real(storage, directory)
+
+    with mock.patch.object(type(lake.storage), "list", denying):
+        assert [] == [*filter(None, [nested.dataset_above(lake.dataset)])]
+        nested.check_alone(lake.dataset)
