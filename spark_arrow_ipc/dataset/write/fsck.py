@@ -5,7 +5,7 @@ Strategy
 `fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; what is no fault,
 and only good to know, is a note.
 
-`repair` brings the pending job to its end, as each writer does, and takes out of the readers' sight what records prove to be
+`repair` brings the pending job to its end, as each writer does, writes a damaged record from its copy, and takes out of the readers' sight what records prove to be
 no part of the newest state: files that a record removed, or without which the tally of the newest record is exact; files of
 another name whose bytes are those of one of ours; and records that no other names. `go_back` makes an older state the newest
 one, if the directory holds that one whole and not the newest. Neither deletes a byte: what is taken away goes to the same
@@ -19,19 +19,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from shlex import quote
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory
 from spark_arrow_ipc.dataset.commit_log.log import read_head
+from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, states, take_inventory
 from spark_arrow_ipc.dataset.write.live_files import shown
+from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.roll_forward import latest
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
@@ -132,6 +135,7 @@ def repair(path: str, storage: Storage) -> FsckReport:
             latest(dataset)
             done.append(Finding(_record_path(inventory), "the job is brought to its end"))
             inventory = take_inventory(dataset)
+    done += [_written_again(inventory, name) for name in _spoilt(inventory)]
     others = [*_proven(inventory), *(path for path, _ in _copies(inventory))]
     records = _paths_of(dataset, lambda number: number in inventory.strays)
     done += _set_aside(dataset, [*dict.fromkeys(others), *records])
@@ -256,6 +260,9 @@ def _of_chain(inventory: Inventory) -> Iterator[Finding]:
         whole = next(states(inventory), None)
         mend = "restore it from a copy" if whole is None else _command(inventory, f"fsck --back-to {whole.record.seq}")
         yield Finding(_record_path(inventory), inventory.damaged, mend)
+    for path in _spoilt(inventory):
+        words = "this is damaged, and its second copy stands for it: if that is lost, too, nobody knows which jobs are committed"
+        yield Finding(path, words, _command(inventory, "fsck --repair"))
     for seq in inventory.strays:
         path = relative(inventory.dataset.record(seq), inventory.dataset.root)
         words = "this record is of another chain: data sets were copied over each other, or the directory was made anew"
@@ -300,7 +307,7 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
             f"{COMMITS_DIRECTORY}"
         )
         yield Finding(directory, words, mend)
-    above = _above(inventory.dataset)
+    above = dataset_above(inventory.dataset)
     if above is not None:
         words = f"this lies in the data set {above}: jobs that write to one know nothing of those of the other"
         yield Finding("", words, f"{_command(inventory, 'copy')} ELSEWHERE, and write there")
@@ -310,17 +317,6 @@ def _of_names(inventory: Inventory) -> Iterator[Finding]:
         yield Finding("", words, is_note=True)
     if inventory.links:
         yield Finding("", f"links, which are not looked into: {shown(inventory.links)}", is_note=True)
-
-
-def _above(dataset: DatasetDirectory) -> str | None:
-    """Return the nearest data set above."""
-    directory = dataset.root
-    while (above := parent(directory)) not in ("", directory):
-        with suppress(OSError, CommitError):
-            if any(True for _ in dataset.storage.inside(above).list(join(above, COMMITS_DIRECTORY))):
-                return above
-        directory = above
-    return None
 
 
 def _of_jobs(inventory: Inventory) -> Iterator[Finding]:
@@ -383,6 +379,22 @@ def _are_same(dataset: DatasetDirectory, one: str, other: str, nbytes: int) -> b
         )
 
 
+def _spoilt(inventory: Inventory) -> list[str]:
+    """Return the file of the newest record, or its mark, if the other one is whole; none while the record is not applied."""
+    record, dataset = inventory.record, inventory.dataset
+    if record is None or inventory.is_pending:
+        return []
+    data, found = record.to_bytes(), []
+    for path in (dataset.record(record.seq), dataset.done_mark(record.seq)):
+        with suppress(FileNotFoundError):  # pruned, as jobs have gone on
+            try:
+                is_spoilt = dataset.storage.read(path, MAX_RECORD_NBYTES) != data
+            except (LimitError, UnsupportedError):
+                is_spoilt = True
+            found += [relative(path, dataset.root)] if is_spoilt else []
+    return found
+
+
 def _paths_of(dataset: DatasetDirectory, is_meant: Callable[[int], bool]) -> list[str]:
     """Return the records, marks and kept records of some numbers, relative to the data set, the newest first."""
     found: list[tuple[int, str]] = []
@@ -396,16 +408,29 @@ def _paths_of(dataset: DatasetDirectory, is_meant: Callable[[int], bool]) -> lis
     return [path for _, path in sorted(found, key=lambda each: (-each[0], not each[1].endswith(".json"), each[1]))]
 
 
+def _written_again(inventory: Inventory, path: str) -> Finding:
+    """Replace a damaged copy of the newest record in one step, as without it another job would take its number."""
+    dataset, storage = inventory.dataset, inventory.dataset.storage
+    aside = _free_place(dataset, path)
+    storage.make_directory(parent(aside))
+    storage.put(aside, storage.read(dataset.path(path), MAX_RECORD_NBYTES), durable=True)
+    storage.put(dataset.path(path), inventory.chain[0].to_bytes(), durable=True)
+    return Finding(dataset.path(path), f"is written again; what it was is in {aside}")
+
+
+def _free_place(dataset: DatasetDirectory, path: str) -> str:
+    """Return the path below `ASIDE_DIRECTORY`, with a number where it is taken."""
+    aside = join(dataset.path(ASIDE_DIRECTORY), path)
+    places = (f"{aside}{f'.{number}' if number else ''}{STAGED_SUFFIX}" for number in count())
+    return next(place for place in places if dataset.storage.status(place, follow_links=False) is None)
+
+
 def _set_aside(dataset: DatasetDirectory, paths: Iterable[str]) -> list[Finding]:
     """Move files to the same paths below `ASIDE_DIRECTORY`."""
     done: list[Finding] = []
     storage = dataset.storage
     for path in paths:
-        aside = join(dataset.path(ASIDE_DIRECTORY), f"{path}{STAGED_SUFFIX}")
-        number = 1
-        while storage.status(aside, follow_links=False) is not None:
-            number += 1
-            aside = join(dataset.path(ASIDE_DIRECTORY), f"{path}.{number}{STAGED_SUFFIX}")
+        aside = _free_place(dataset, path)
         storage.make_directory(parent(aside))
         with suppress(FileNotFoundError):  # another process took it
             storage.publish(dataset.path(path), aside)

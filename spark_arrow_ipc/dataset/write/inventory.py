@@ -22,9 +22,10 @@ from math import prod
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
-from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, is_applied, read_head, read_record
+from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, Tally, has_own_name
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.concurrent import each
@@ -157,14 +158,11 @@ def take_inventory(dataset: DatasetDirectory) -> Inventory:
     for _ in range(_ATTEMPTS):
         dataset.check()
         head = read_head(dataset)
-        chain, damaged, strays = _records(dataset, head)
-        newest = chain[0] if chain and chain[0].seq == head.seq else None
-        pending = None if newest is None or is_applied(dataset, newest, head) else newest
-        staged = {} if pending is None else _staged(dataset, pending)
+        chain, done, damaged, strays = _records(dataset, head)
+        staged = {} if done or damaged or not chain else _staged(dataset, chain[0])
         found = _Found(dataset)
         found.list_all()
         if read_head(dataset).seq == head.seq:
-            done = head.done if newest is None else pending is None
             return Inventory(
                 dataset, Head(head.seq, done=done, keeps=head.keeps), tuple(chain), damaged, tuple(strays), found.files,
                 staged, tuple(sorted(found.inner)), tuple(sorted(found.dangling)), tuple(sorted(found.links)),
@@ -176,27 +174,31 @@ def take_inventory(dataset: DatasetDirectory) -> Inventory:
     )
 
 
-def _records(dataset: DatasetDirectory, head: Head) -> tuple[list[Record], str, list[int]]:
-    """Return the chain from its newest record back, why that cannot be read, and the numbers of records of no chain."""
-    with suppress(FileNotFoundError):
+def _records(dataset: DatasetDirectory, head: Head) -> tuple[list[Record], bool, str, list[int]]:
+    """Return the chain, whether its newest record is applied, why that cannot be read, and the numbers of other records."""
+    chain: list[Record] = []
+    done, damaged, strays = head.done, "", list[int]()
+    try:
         parsed = [parse_name(name_of(status.path)) for status in dataset.storage.list(dataset.commits)]
-        numbers = sorted({each[0] for each in parsed if each is not None and each[1] is NameKind.RECORD}, reverse=True)
-        chain: list[Record] = []
-        damaged, strays = "", []
-        for seq in numbers[:_RECORDS]:
-            try:
+    except FileNotFoundError:
+        return chain, done, damaged, strays
+    numbers = sorted({each[0] for each in parsed if each is not None and each[1] is NameKind.RECORD}, reverse=True)
+    for seq in numbers[:_RECORDS]:
+        try:
+            if seq == head.seq:
+                record, done = settled(dataset, seq, has_mark=head.done)
+            else:
                 record = read_record(dataset, seq)
-            except FileNotFoundError:
-                continue  # pruned
-            except CommitError as error:
-                damaged = str(error) if seq == head.seq else damaged
-                continue
-            if not chain or _is_before(record, chain[-1]):
-                chain.append(record)
-            elif record.seq == chain[-1].seq - 1 or record.chain != chain[-1].chain:
-                strays.append(seq)
-        return chain, damaged, strays
-    return [], "", []
+        except FileNotFoundError:
+            continue  # pruned
+        except CommitError as error:
+            damaged = str(error) if seq == head.seq else damaged
+            continue
+        if not chain or _is_before(record, chain[-1]):
+            chain.append(record)
+        elif record.seq == chain[-1].seq - 1 or record.chain != chain[-1].chain:
+            strays.append(seq)
+    return chain, done, damaged, strays
 
 
 def _is_before(record: Record, after: Record) -> bool:

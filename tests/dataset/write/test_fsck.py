@@ -211,7 +211,7 @@ def test_what_is_taken_aside_twice_is_kept_twice(place):
         place.put(OTHER_NAME, "x")
         assert repair(place.root, place.storage).is_sound
     kept = [name for name in place.names() if name.startswith(ASIDE_DIRECTORY)]
-    assert [f"{ASIDE_DIRECTORY}/{OTHER_NAME}{end}" for end in (".2.staged", ".staged")] == kept
+    assert [f"{ASIDE_DIRECTORY}/{OTHER_NAME}{end}" for end in (".1.staged", ".staged")] == kept
 
 
 @pytest.mark.parametrize("point", ["C4.directories", "C4.renamed", "C5.unlinked", "C6.success"])
@@ -233,7 +233,31 @@ def test_a_job_whose_process_died_is_brought_to_its_end(point, tmp_path):
 def test_the_mark_of_another_job_is_replaced(place):
     place.put(f"_ipc_commits/{2:020d}.done", "f" * 32)
     assert repair(place.root, place.storage).done
-    assert place.read(place.dataset.done_mark(2)) == place.record.jobid
+    assert place.read(place.dataset.done_mark(2)).encode() == place.record.to_bytes()
+
+
+SPOILT = {
+    "empty": ("json", lambda data: b""),
+    "another record": ("json", lambda data: data.replace(b'"seq":2', b'"seq":1')),
+    "long": ("json", lambda data: b"\xff" * 50_000),
+    "a copy that is cut": (
+        "done",
+        lambda data: data[:-1],
+    ),  # one whose first bytes are gone says that the job is pending
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_the_newest_record_is_written_from_its_copy(place, case):
+    name, spoil = SPOILT[case]
+    damage = spoil(place.record.to_bytes())
+    path, before = f"_ipc_commits/{2:020d}.{name}", place.contents()
+    place.storage.put(join(place.root, path), damage)
+    assert [join(place.root, path)] == [finding.path for finding in faults(place)]
+    assert f"arrowipc fsck --repair {place.root}" == faults(place)[0].mend
+    report = repair(place.root, place.storage)
+    assert (True, True) == (report.is_sound, report.is_whole)
+    assert before | {f"{ASIDE_DIRECTORY}/{path}.staged": damage} == place.contents()
 
 
 # What only a person may decide: the state of an older record
@@ -255,7 +279,8 @@ def newest_overwrite_is_half_there(place):
 
 def newest_record_is_damaged(place):
     place.save(APPEND, "5")
-    place.storage.put(place.dataset.record(3), b"{")
+    for path in (place.dataset.record(3), place.dataset.done_mark(3)):
+        place.storage.put(path, b"{")
 
 
 def committed_and_not_copied(place):
@@ -369,9 +394,11 @@ def test_a_file_that_was_cut_is_named(place):
 
 
 def test_a_data_set_inside_is_named_from_both(places):
-    place, _ = places
+    place, other = places
+    other.save(APPEND, "x")
     inner = type(place)(place.storage, join(place.root, "k=1"))
-    inner.save(APPEND, "x")
+    for name in other.names():  # as a copy; jobs are refused there
+        inner.put(name, other.read(join(other.root, name)))
     found = [finding for finding in faults(place) if finding.path == inner.root]
     assert ["inside of another" in finding.what for finding in found] == [True]
     assert f"rm -r {inner.root}/_ipc_commits" in found[0].mend
