@@ -107,6 +107,10 @@ class DatasetDirectory:
         """Return a job's staging directory."""
         return join(self.root, STAGING_DIRECTORY, jobid)
 
+    def room(self, jobid: str) -> str:
+        """Return the directory of the files by which a job keeps room on a disk."""
+        return join(self.root, STAGING_DIRECTORY, f"{jobid}.room")
+
 
 class NameKind(StrEnum):
     """What a name in the directory of the records is, by its suffix."""

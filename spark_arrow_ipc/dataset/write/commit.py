@@ -33,6 +33,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
@@ -57,6 +58,7 @@ from spark_arrow_ipc.dataset.write.roll_forward import (
     latest,
     roll_forward,
 )
+from spark_arrow_ipc.dataset.write.room import advised, with_room
 from spark_arrow_ipc.dataset.write.same_partition import PartitionValues, is_in
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
@@ -139,7 +141,8 @@ def _put_in_place(staging: Staging, record: Record) -> None:
     """Apply the job's record; where that fails and all rows are safe, only warn: the job is committed."""
     for is_last in (False, True):
         try:
-            roll_forward(staging.dataset, record, alone=not is_last)
+            put = partial(roll_forward, staging.dataset, record, alone=not is_last)
+            with_room(staging.dataset, [staging.jobid], put)
         except (OSError, CommitError) as error:
             if not is_last:  # a second attempt does what is left
                 continue
@@ -411,15 +414,13 @@ def abort(staging: Staging) -> bool:
     return withdrawn
 
 
-# Shared by the steps
-
-
 @contextmanager
 def _nothing_published(staging: Staging) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CommitError(f"the commit could not begin: {error}; nothing is published", path=staging.root) from error
+        words = f"the commit could not begin: {advised(error, 'write again')}; nothing is published"
+        raise CommitError(words, path=staging.root) from error
 
 
 def _unfinished(staging: Staging, record: Record, error: Exception) -> str:

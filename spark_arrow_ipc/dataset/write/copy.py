@@ -49,7 +49,7 @@ from spark_arrow_ipc.dataset.write.keep_records import DEFAULT_SECONDS
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
-from spark_arrow_ipc.dataset.write.roll_forward import latest
+from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import (
@@ -243,7 +243,7 @@ def _planned(source: str, target: DatasetDirectory, storage: Storage) -> tuple[J
         staging = replace(plan.staging, jobid=jobid)
         noted = read_notes(staging, source)
         if noted is not None:
-            target.storage.delete_tree(plan.staging.directory)
+            delete_staging(target, [plan.staging.jobid])
             return replace(plan, staging=staging), noted
     return plan, None
 

@@ -18,6 +18,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
@@ -25,6 +26,7 @@ from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.claim import Claim, check_old_files, claim, take_back
 from spark_arrow_ipc.dataset.write.roll_forward import finish
+from spark_arrow_ipc.dataset.write.room import with_room
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, dataset_at
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import CommitError
@@ -94,6 +96,11 @@ def give_up(
     dataset = dataset_at(path, storage)
     if not dry_run:
         dataset.storage.check_writable(dataset.root)
+    act = partial(_give_up, dataset, jobid, older_than_seconds, dry_run=dry_run)
+    return act() if dry_run else with_room(dataset, [jobid], act)
+
+
+def _give_up(dataset: DatasetDirectory, jobid: str, older_than_seconds: float, *, dry_run: bool) -> GivenUpJob:
     while True:
         record = _pending(dataset, jobid)
         if record is None:

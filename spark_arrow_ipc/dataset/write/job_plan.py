@@ -30,7 +30,8 @@ from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
-from spark_arrow_ipc.dataset.write.roll_forward import finish, latest
+from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
+from spark_arrow_ipc.dataset.write.room import advised, keep_room
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
@@ -218,10 +219,7 @@ def plan_job(
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
         staging.storage.check_delete([staging.dataset.path(file.path) for file in snapshot])
     failpoint.hit("P0.snapshot")
-    staging.storage.make_directory(staging.directory)
-    if head.seq:
-        staging.storage.check_writable(staging.dataset.commits)
-    _check_decides(staging, head)
+    _begin(staging, head)
     failpoint.hit("P0.staging")
     return JobPlan(staging, replace(intent, snapshot=snapshot, is_new=not is_there))
 
@@ -290,6 +288,7 @@ def make_staging(staging: Staging) -> None:
         check_is_no_file(storage, staging.root)
     _make_directory(storage, staging.root, durable=staging.durable)
     staging.storage.make_directory(staging.directory)
+    keep_room(staging)
 
 
 def check_is_no_file(storage: Storage, root: str) -> bool:
@@ -380,6 +379,20 @@ def _check_none_below(staging: Staging, head: Head, mode: WriteMode, *, is_there
     """Raise if there is a dataset below that of a job which lists nothing; once there is a chain above it, none begins."""
     if is_there and not head.seq and mode is WriteMode.APPEND:
         check_none_below(staging.dataset)
+
+
+def _begin(staging: Staging, head: Head) -> None:
+    """Make a job's staging directory, and what it keeps room by; leave nothing of it where that fails."""
+    try:
+        staging.storage.make_directory(staging.directory)
+        if head.seq:
+            staging.storage.check_writable(staging.dataset.commits)
+        _check_decides(staging, head)
+        keep_room(staging)
+    except OSError as error:
+        delete_staging(staging.dataset, [staging.jobid])
+        then = f"write again, or run 'arrowipc vacuum {staging.root}', which removes what dead jobs have staged"
+        raise advised(error, then) from error
 
 
 def _check_decides(staging: Staging, head: Head) -> None:

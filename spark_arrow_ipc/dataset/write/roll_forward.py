@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -47,6 +48,7 @@ from spark_arrow_ipc.dataset.write.helping import may_help
 from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
 from spark_arrow_ipc.dataset.write.old_files import delete_old_files
 from spark_arrow_ipc.dataset.write.publish import check_published, publish_files, wait_for_copies
+from spark_arrow_ipc.dataset.write.room import is_full, keeps_room, with_room
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
@@ -145,7 +147,7 @@ def _newest_done(dataset: DatasetDirectory, ended: Collection[str] = ()) -> tupl
         applied[head.seq] += 1
         try:
             if may_help(dataset, record, ended):
-                roll_forward(dataset, record)
+                with_room(dataset, record.staged_jobs, partial(roll_forward, dataset, record))
         except (OSError, CommitError) as error:
             raise _cannot_finish(dataset, record, error) from error
 
@@ -230,7 +232,12 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
         keep_record(dataset, record)
         failpoint.hit("C6.kept")
     check_published(dataset, record)
-    dataset.storage.put(dataset.done_mark(record.seq), record.to_bytes())
+    try:
+        dataset.storage.put(dataset.done_mark(record.seq), record.to_bytes())
+    except OSError as error:
+        if not is_full(error):
+            raise
+        dataset.storage.put(dataset.done_mark(record.seq), record.first_bytes)  # which says as much, and is no copy
     if record.durable:
         dataset.storage.sync(dataset.commits)
     if record.removes:
@@ -328,7 +335,7 @@ def delete_expired(dataset: DatasetDirectory) -> None:
 
 
 def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:
-    """Delete the staging directories of jobs, and their parent if it is empty then.
+    """Delete the staging directories of jobs and the room that they keep, and the parent if it is empty then.
 
     A failure is only logged: readers do not see staged files, and vacuum tries again.
     """
@@ -336,6 +343,8 @@ def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:
         directory = dataset.staging(jobid)
         try:
             dataset.storage.delete_tree(directory)
+            if keeps_room(dataset.storage):
+                dataset.storage.delete_tree(dataset.room(jobid))
         except OSError as error:
             _log.warning("%s: the staging directory could not be removed: %s", printable(directory), error)
     dataset.storage.delete_directory_if_empty(dataset.all_staging)

@@ -42,8 +42,8 @@ _FUTURE_SECONDS: Final = 24 * 3600.0
 
 _JOBID_LENGTH: Final = 32
 
-_JOBID: Final = re.compile(r"[0-9a-f]{32}(\.removed)?")
-"""Name of a staging directory; early releases renamed those of withdrawn jobs."""
+_JOBID: Final = re.compile(r"[0-9a-f]{32}(\.room)?")
+"""Name of a staging directory, or of the room that its job keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def vacuum(
     record = newest_record(dataset)[1]
     ended = frozenset(() if record is None else (*record.jobs, *record.withdrawn))
     jobs = list(_staged_jobs(dataset))
-    dead = [job for job in jobs if job.name in ended or job.age_seconds >= older_than_seconds]
+    dead = [job for job in jobs if job.name[:_JOBID_LENGTH] in ended or job.age_seconds >= older_than_seconds]
     files = list(_stale_files(dataset, older_than_seconds))
     replaced = [file for directory in expired(dataset, time.time()) for file in _entries(dataset, directory)]
     nbytes = sum(job.nbytes for job in dead) + sum(file.nbytes for file in (*files, *replaced))
@@ -140,11 +140,13 @@ def vacuum(
     if not dry_run:
         if dead or files or replaced:
             dataset.storage.check_writable(dataset.root)
-        withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
-        delete_staging(dataset, names)
+        # What needs no record goes first: on a full disk there may be no room for one.
+        delete_staging(dataset, [name for name in names if name[:_JOBID_LENGTH] in ended])
         for file in files:
             _remove(dataset.storage, file)
         delete_expired(dataset)
+        withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
+        delete_staging(dataset, names)
     kept = tuple(KeptJob(job.name, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
     return VacuumReport(
         dataset.root,
@@ -195,9 +197,10 @@ def dataset_at(path: str | os.PathLike[str], storage: Storage | None = None) -> 
 
 def _staged_jobs(dataset: DatasetDirectory) -> Iterator[_Staged]:
     now = time.time_ns()
-    for entry in _entries(dataset, dataset.all_staging):
-        name = name_of(entry.path)
-        if entry.kind is Kind.DIRECTORY and not entry.is_link and _JOBID.fullmatch(name):
+    entries = {name_of(entry.path): entry for entry in _entries(dataset, dataset.all_staging)}
+    for name, entry in entries.items():
+        is_beside = len(name) > _JOBID_LENGTH and name[:_JOBID_LENGTH] in entries  # it goes with that one
+        if entry.kind is Kind.DIRECTORY and not entry.is_link and not is_beside and _JOBID.fullmatch(name):
             own = dataset.storage.status(entry.path)
             staged = _entries(dataset, entry.path)
             if own is None:  # its job has ended meanwhile

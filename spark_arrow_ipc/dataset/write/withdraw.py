@@ -4,7 +4,8 @@ Strategy
 --------
 A job and its withdrawal race for the next number in the chain of records, and the first one wins: a job that is
 withdrawn in the newest record fails, and a withdrawal of a committed job does nothing. Staged files are deleted only
-after the withdrawal is in the chain, so that no record ever names a file that a withdrawal deleted.
+after the withdrawal is in the chain, so that no record ever names a file that a withdrawal deleted. On a full disk the
+room that the jobs keep for it is given first (`room`).
 
 No file is renamed and no lock is held: `Storage.put_if_absent` is enough. A withdrawal takes a number in the chain; a
 new head makes readers list again, and is no conflict for writers, which compare files.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -23,6 +25,7 @@ from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, WITHDRAWN, Rec
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there
 from spark_arrow_ipc.dataset.write.append_record import append_record, check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest, roll_forward
+from spark_arrow_ipc.dataset.write.room import with_room
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
 
@@ -49,7 +52,7 @@ def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: boo
     remaining = sorted(set(jobids))
     while remaining:
         batch, remaining = remaining[:REMEMBERED], remaining[REMEMBERED:]
-        withdrawn += _withdraw(dataset, batch, durable=durable)
+        withdrawn += with_room(dataset, batch, partial(_withdraw, dataset, batch, durable=durable))
     return tuple(withdrawn)
 
 

@@ -26,7 +26,7 @@ def pair(tmp_path):
 
 def staged(place):
     """The names of staged files, and of the notes on each of them."""
-    inside = [name for name in place.names() if name.startswith("_ipc_stage/")]
+    inside = [name for name in place.names() if name.startswith("_ipc_stage/") and ".room/" not in name]
     notes = [name for name in inside if "copied-" in name and "arrow" in place.read(join(place.root, name))]
     return [name for name in inside if "copied-" not in name], notes
 

@@ -108,7 +108,8 @@ def test_a_copy_that_dies_shows_nothing_or_all_and_goes_on(places, point):
     assert source.ours() == target.ours() == target.plain()
     assert (6 if not is_committed else 5) == report.files
     assert {"K1.listed": 0}.get(point, report.reused if point == "K2.copied" else 5) == report.reused
-    assert [name for name in target.leftovers() if "/log/" not in name and "foreign" not in name] == []
+    others = ("/log/", "foreign", ".room/")  # a job that had copied nothing is dead for vacuum alone
+    assert [name for name in target.leftovers() if not any(other in name for other in others)] == []
     assert [1, 2, 3] == [read_kept(target.dataset, n).seq for n in (1, 2, 3)]
 
 
