@@ -27,6 +27,7 @@ from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, Tally, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
+from spark_arrow_ipc.dataset.write.nested import is_dataset
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, name_of, parent
@@ -79,7 +80,7 @@ class Inventory:
     staged
         The files of the pending job that have not their names yet, and their sizes.
     inner
-        Visible directories that have commit records of their own.
+        Visible directories that are data sets of their own (`nested`).
     dangling
         Links that lead to nothing, which readers refuse.
     links
@@ -238,7 +239,7 @@ class _Found:
             for status in dataset.storage.list(dataset.path(directory)):
                 name = name_of(status.path)
                 path = join(directory, name)
-                if name == commits and directory:
+                if name == commits and directory and is_dataset(dataset.storage, dataset.path(directory)):
                     self.inner.append(directory)
                 elif is_hidden(name) or name.endswith(STAGED_SUFFIX):
                     continue

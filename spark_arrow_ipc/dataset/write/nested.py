@@ -26,7 +26,7 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["check_alone", "check_listed", "check_none_above", "check_none_below", "dataset_above"]
+__all__ = ["check_alone", "check_listed", "check_none_above", "check_none_below", "dataset_above", "is_dataset"]
 
 _OURS = "_ipc_"
 """How the names of the directories begin that a dataset makes for itself."""
@@ -98,7 +98,7 @@ def dataset_above(dataset: DatasetDirectory) -> str | None:
     having: set[str] = set()
 
     def ask(directory: str) -> None:
-        if _has_any(storage, join(directory, COMMITS_DIRECTORY)) and _is_dataset(storage, directory):
+        if _has_any(storage, join(directory, COMMITS_DIRECTORY)) and is_dataset(storage, directory):
             having.add(directory)
 
     each(ask, directories, waits=storage.traits.waits)
@@ -160,7 +160,7 @@ def check_listed(dataset: DatasetDirectory, inner: str, listing: Listing, *, fir
     if not inner:
         return
     path = dataset.path(inner)
-    if listing.committed and _is_dataset(dataset.storage, path):
+    if listing.committed and is_dataset(dataset.storage, path):
         raise CommitError(
             f"the directory {path} in it is a data set of its own, and jobs of the two would not know of each other: to make "
             f"it a part of this one, run 'arrowipc vacuum {path}' and remove {join(path, COMMITS_DIRECTORY)}; or write to a "
@@ -206,7 +206,7 @@ def _is_begun(newest: Record | None) -> bool:
     return newest is not None and bool(newest.jobs)
 
 
-def _is_dataset(storage: Storage, directory: str) -> bool:
+def is_dataset(storage: Storage, directory: str) -> bool:
     """Return whether a job has been committed in a directory that has records, also where they cannot be read."""
     try:
         return _is_begun(newest_record(DatasetDirectory(storage, directory))[1])

@@ -9,6 +9,7 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dying
 from places import PLACES
 
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.fsck import ASIDE_DIRECTORY, fsck, go_back, repair
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.paths import join, name_of
@@ -403,6 +404,15 @@ def test_a_data_set_inside_is_named_from_both(places):
     assert ["inside of another" in finding.what for finding in found] == [True]
     assert f"rm -r {inner.root}/_ipc_commits" in found[0].mend
     assert any(f"this lies in the data set {place.root}" in finding.what for finding in faults(inner))
+
+
+def test_what_a_refused_first_job_leaves_inside_is_no_data_set(places):
+    place, other = places
+    abort(other.planned(APPEND, "x")[0].staging)
+    assert any("_ipc_commits/0" in name for name in other.names())
+    for name in other.names():
+        place.put(f"k=1/{name}", other.read(join(other.root, name)))
+    assert [] == faults(place)
 
 
 @pytest.mark.parametrize("kind", ["local"])
