@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -25,7 +25,8 @@ from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
 from spark_arrow_ipc.dataset.write.keep_records import outdated
 from spark_arrow_ipc.dataset.write.nested import dataset_above
-from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish
+from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish, latest
+from spark_arrow_ipc.dataset.write.room import is_full
 from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.storage.open import storage_of
@@ -140,13 +141,11 @@ def vacuum(
     if not dry_run:
         if dead or files or replaced:
             dataset.storage.check_writable(dataset.root)
-        # What needs no record goes first: on a full disk there may be no room for one.
-        delete_staging(dataset, [name for name in names if name[:_JOBID_LENGTH] in ended])
+        _withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH], files)
+        delete_staging(dataset, names)
         for file in files:
             _remove(dataset.storage, file)
         delete_expired(dataset)
-        withdraw(dataset, [name for name in names if len(name) == _JOBID_LENGTH])
-        delete_staging(dataset, names)
     kept = tuple(KeptJob(job.name, job.nbytes, job.age_seconds) for job in jobs if job not in dead)
     return VacuumReport(
         dataset.root,
@@ -156,6 +155,22 @@ def vacuum(
         nbytes,
         kept,
     )
+
+
+def _withdraw(dataset: DatasetDirectory, jobids: Sequence[str], files: Sequence[Status]) -> None:
+    """Withdraw jobs; where a full disk has no room for the record, after what needs none is removed."""
+    try:
+        withdraw(dataset, jobids)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        record = latest(dataset)[1]  # which is done, so that nothing of its jobs is needed any more
+        ended = frozenset(() if record is None else (*record.jobs, *record.withdrawn))
+        delete_staging(dataset, [jobid for jobid in jobids if jobid in ended])
+        for file in files:
+            _remove(dataset.storage, file)
+        delete_expired(dataset)
+        withdraw(dataset, jobids)
 
 
 def staged_job_ids(dataset: DatasetDirectory) -> list[str]:

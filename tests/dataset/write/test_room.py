@@ -220,7 +220,7 @@ def test_a_paused_job_whose_room_was_taken_is_withdrawn_whole_or_not_at_all(plac
     assert (["a"], []) == (place.plain(), place.leftovers())
 
 
-def test_vacuum_removes_first_what_needs_no_record(place):
+def test_vacuum_without_room_removes_what_needs_no_record(place):
     """Staged files of a job that is withdrawn already, though nobody has kept any room."""
     place.save(APPEND, "a")
     first, _ = place.planned(APPEND, "x")

@@ -12,6 +12,7 @@ from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, interrupted, 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.commit_log import log
+from spark_arrow_ipc.dataset.write import vacuum as vacuum_module
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.task import write_task
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
@@ -187,3 +188,20 @@ def test_a_task_whose_job_is_withdrawn_while_it_writes_is_told_so(tmp_path):
     withdrawn = interrupted("T2.finished", lambda: vacuum(tmp_path, older_than_seconds=0))
     with withdrawn, pytest.raises(CommitError, match=r"committed, aborted, or withdrawn by 'arrowipc vacuum'"):
         write_task(plan.staging, [BATCH], BATCH.schema, partition_id=0)
+
+
+def test_a_job_that_is_committed_while_vacuum_looks_is_put_in_place(tmp_path, monkeypatch):
+    """It is among the jobs of the newest record then, and what it staged is all that there is of it."""
+    save(tmp_path, APPEND, "old")
+    planned(tmp_path, APPEND, "dead")
+    real = vacuum_module.newest_record
+
+    def after_a_commit(dataset):
+        with dying("C3.synced"):
+            save(tmp_path, APPEND, "new")
+        return real(dataset)
+
+    monkeypatch.setattr(vacuum_module, "newest_record", after_a_commit)
+    vacuum(tmp_path, older_than_seconds=0)
+    assert ["new", "old"] == foreign(tmp_path) == ours(tmp_path)
+    assert [] == leftovers(tmp_path)
