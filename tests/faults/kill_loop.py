@@ -39,6 +39,7 @@ from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, newest_record, 
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
+from spark_arrow_ipc.dataset.write.fsck import fsck
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
@@ -182,6 +183,8 @@ def check_recovery(root, view, rng=None):
     check(not empty, f"empty directories {empty}", root)
     listed = {directory_of(file.path) for file in live_files(DatasetDirectory(STORAGE, root))}
     check(listed == view.keys(), "after recovery the plain listing is the truth", root)
+    report = fsck(str(root), STORAGE)
+    check((True, ()) == (report.is_whole, report.findings), f"after recovery fsck finds {report}", root)
 
 
 def check_kept(root):
