@@ -599,9 +599,15 @@ class CommitMachine(RuleBasedStateMachine):
             self.acting(what)(job, None, (at, lambda: self.acting(then)(job, other_fault)), looks_every)
         self.look()
 
-    @rule(job=jobs, what=st.sampled_from(["commit", "commit", "abort", "vacuum"]), at=CALL_NUMBERS, fault=FAULTS)
-    def stand_still(self, job, what, at, fault):
+    @rule(
+        mode=MODES,
+        what=st.sampled_from(["commit", "commit", "abort", "vacuum"]),
+        at=SHORT | st.integers(8, 32),
+        fault=st.just(("die after", "put_if_absent")) | FAULTS,
+    )
+    def stand_still(self, mode, what, at, fault):
         """A process stands still while the directory is removed and made anew: it changes nothing there."""
+        job = self.new_job(mode, ["k=1"])
         self.acting(what)(job, None, (at, lambda: self.making_anew(job, fault)))
         self.look()
 
