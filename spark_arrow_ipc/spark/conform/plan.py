@@ -292,8 +292,8 @@ def _mismatch(field: t.Field, target: s.DataType, site: Site) -> SchemaMismatchE
     except ArrowIpcError as error:
         natural = f"not readable ({error})"
     return SchemaMismatchError(
-        f"the schema asks for {target.simpleString()}, and the file's {field.type} is {natural} in Spark, "
-        f"which does not widen to it{_hint(field, target, site)}",
+        expected=target.simpleString(),
+        found=f"{field.type}, which is {natural} in Spark and does not widen to it{_hint(field, target, site)}",
         field_path=site.path,
     )
 

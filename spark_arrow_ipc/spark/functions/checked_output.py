@@ -75,10 +75,7 @@ class OutputCheck:
             plan = self._plan_for(made.schema)
             yield from plan.conform(bridge.batch_from_pyarrow(made))
         except ArrowIpcError as error:
-            if error.message is not None:
-                # conform speaks of files.
-                words = error.message.replace("the file's ", "the function's ")
-                error.message = f"{words} (batch {self._number} of the function {self._name})"
+            error.asked_by = f"batch {self._number} of the function {self._name}"
             raise
 
     def _plan_for(self, schema: pa.Schema) -> Conform:

@@ -18,6 +18,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
@@ -33,7 +34,7 @@ from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 
 __all__ = [
-    "dataset_schema", "file_filter", "file_schemas", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "typed",
+    "dataset_schema", "file_filter", "file_schemas", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "schema_of_file", "typed",
 ]  # fmt: skip
 
 _LOG: Final = logging.getLogger(__name__)
@@ -187,6 +188,11 @@ def dataset_schema(partitioning: Partitioning, outlines: Outlines, options: Read
         if options.where is None:  # which may leave files out; the partitions are planned without those
             check_no_foreign_files(partitioning.files, outlines, options.error_policy)
     return schema_for_spark(named, partitioning, options)
+
+
+def schema_of_file(file: DataFile, options: ReadOptions) -> s.StructType:
+    """Return the schema that Spark gets of one file alone; parameters and errors as for `dataset_schema`."""
+    return dataset_schema(Partitioning((), (file,)), _outlines(options), options)
 
 
 def schema_for_spark(

@@ -27,6 +27,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
+from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
@@ -61,11 +62,14 @@ class PartitionPlan:
         The partition columns; their values are in the ranges.
     selection
         Selects the rows for Spark; None for all.
+    newest
+        The newest of several files, whose schema is that of the read unless a user gave one; for errors.
     """
 
     splits: tuple[tuple[FileRange, ...], ...]
     fields: tuple[Field, ...]
     selection: RowSelection | None
+    newest: DataFile | None
 
 
 def plan_partitions(own: s.StructType, options: ReadOptions) -> PartitionPlan:
@@ -109,6 +113,8 @@ def plan_files(
         As `typed`, `Where`, `dataset_schema` and `plan_splits`.
     """
     selection = None
+    several = len(partitioning.files) > 1 and not options.merge_schema
+    newest = next(newest_first(partitioning.files)) if several else None
     if options.where is None:
         outlines = Outlines(_outline_options(own, (), partitioning, options))
         partitioning = typed(partitioning, own)
@@ -122,7 +128,7 @@ def plan_files(
         selection = where.bind(own, extra, options.time_zone)
         partitioning = selected_files(selection, typed(partitioning, s.StructType([*own.fields, *extra])))
     check_no_foreign_files(partitioning.files, outlines, options.error_policy)
-    return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection)
+    return PartitionPlan(_splits(partitioning, selection, outlines, options), partitioning.fields, selection, newest)
 
 
 def _splits(

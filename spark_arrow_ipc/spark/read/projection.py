@@ -113,6 +113,7 @@ def select_asked(
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
+    asked_by: str = SCHEMA,
 ) -> SelectColumns:
     """Return a callback that resolves the columns of Spark's schema.
 
@@ -122,7 +123,7 @@ def select_asked(
         Of the option `columns`, or None to resolve all columns by name.
     asked
         The schema that Spark asked for.
-    partition_fields, skips_absent
+    partition_fields, skips_absent, asked_by
         As for `select_referenced`.
     """
     if paths is not None and (not skips_absent or any(isinstance(path, int) for path in paths)):
@@ -130,7 +131,7 @@ def select_asked(
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        with error_context(asked_by=SCHEMA):
+        with error_context(asked_by=asked_by):
             return list(_below(t.Struct(schema.fields), s.StructType(own), None, skips_absent=skips_absent))
 
     return select
@@ -156,7 +157,9 @@ def select_needed(
     own = select_asked(paths, asked, partition_fields, skips_absent=skips_absent)
     if not extra:
         return own
-    others = select_asked(None, s.StructType(list(extra)), partition_fields, skips_absent=skips_absent)
+    from spark_arrow_ipc.dataset.predicate.expressions import WHERE  # plain reads start faster without it
+
+    others = select_asked(None, s.StructType(list(extra)), partition_fields, skips_absent=skips_absent, asked_by=WHERE)
     return lambda schema: [*own(schema), *others(schema)]
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
-from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.options.options import ReadOptions
@@ -48,12 +48,15 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
         When the read was planned.
     selection
         Selects the rows for Spark; None for all.
+    newest
+        As in `PartitionPlan`.
     """
 
     ranges: tuple[FileRange, ...]
     partition_fields: tuple[Field, ...]
     planned_at: datetime
     selection: RowSelection | None = None
+    newest: DataFile | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        partitions = [ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection) for ranges in plan.splits]
+        partitions = [
+            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest)
+            for ranges in plan.splits
+        ]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
             return [_SessionCheck((), plan.fields, planned_at, plan.selection)]
         return partitions
@@ -168,7 +174,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             chosen = select_blocks(selection, fields, answers)
         with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
-                yield from self._rows(file, needed, selection)
+                yield from self._rows(file, needed, selection, partition.newest)
 
     def _scan(
         self, partition: ArrowIpcInputPartition, columns: SelectColumns, chosen: SelectBlocks | None
@@ -195,10 +201,19 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             ),
         )
 
-    def _rows(self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None) -> Iterator[PyArrowBatch]:
+    def _rows(
+        self, file: ScannedFile, needed: s.StructType, selection: RowSelection | None, newest: DataFile | None
+    ) -> Iterator[PyArrowBatch]:
         """Yield the batches of one range, in Spark's schema."""
         with error_context(path=file.range.path):
-            plan = compile_conform(file.schema, needed, self._options)
+            try:
+                plan = compile_conform(file.schema, needed, self._options)
+            except SchemaMismatchError as error:
+                from spark_arrow_ipc.spark.read.mismatch import explain_mismatch  # only errors need it
+
+                extra = () if selection is None else selection.extra
+                explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
+                raise
             finish = compile_output(self._schema, self._own, self._added, plan.schema, selection)
             rows_before = file.rows_before() if "_row_index" in map(str.lower, self._added) else 0
             for scanned in file.batches:

@@ -67,7 +67,7 @@ class ArrowIpcServedReader(ArrowIpcBatchReader):
         planned = [part for uri in options.paths for part in plan_parts(uri, parts)]
         selection = self._selection()
         tune_worker()
-        return [_ServedInputPartition((), (), planned_at, selection, part) for part in planned]
+        return [_ServedInputPartition((), (), planned_at, selection, part=part) for part in planned]
 
     def _selection(self) -> RowSelection | None:
         options = self._options

@@ -166,9 +166,9 @@ def test_a_schema_may_ask_for_a_wider_type(case):
 
 
 MISMATCHES = {
-    "narrower": (pa.array([1]), s.IntegerType(), DEFAULT, "field c: the schema asks for int, and the file's int64 is bigint in Spark, which does not widen to it"),
-    "nested": (pa.array([[1]]), s.ArrayType(s.ByteType()), DEFAULT, "field c[]: the schema asks for tinyint"),
-    "not nested": (pa.array([[1]]), s.LongType(), DEFAULT, "the schema asks for bigint, and the file's list<item: int64> is array<bigint>"),
+    "narrower": (pa.array([1]), s.IntegerType(), DEFAULT, "field c: expected int, found int64, which is bigint in Spark and does not widen to it"),
+    "nested": (pa.array([[1]]), s.ArrayType(s.ByteType()), DEFAULT, "field c[]: expected tinyint, found int64"),
+    "not nested": (pa.array([[1]]), s.LongType(), DEFAULT, "expected bigint, found list<item: int64>, which is array<bigint> in Spark"),
     "time": (pa.array([1], pa.time64("us")), s.TimeType(6), ReadOptions(times=Times.INTERVAL), "does not widen to it; read it with times=time"),
     "nanoseconds": (pa.array([1], pa.timestamp("ns")), s.LongType(), DEFAULT, "; read it with nanoseconds=long"),
     "no zone": (pa.array([1], pa.timestamp("us")), s.TimestampType(), DEFAULT, "is timestamp_ntz in Spark"),

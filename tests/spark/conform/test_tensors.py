@@ -136,7 +136,7 @@ OTHER_TARGETS = [
     ("other fields", struct_of(shape=s.IntegerType(), values=s.ByteType()), "for a tensor"),
     ("a shape of strings", struct_of(shape=s.StringType(), data=s.ByteType()), "field c.shape: expected an array<int>"),
     ("values that are no array", s.StructType([s.StructField("data", s.LongType())]), "field c.data: .* found bigint"),
-    ("narrower values", struct_of(data=s.BooleanType()), r"field c.data\[\]: the schema asks for boolean"),
+    ("narrower values", struct_of(data=s.BooleanType()), r"field c.data\[\]: expected boolean, found"),
 ]  # fmt: skip
 
 

@@ -196,7 +196,7 @@ def two(first, second):
 
 REFUSED = [
     ("a later batch of another type", two(pa.array([1]), pa.array(["x"])), "a bigint",
-     "SchemaMismatchError: field a: the schema asks for bigint, and the function's utf8 is string in Spark"),
+     "SchemaMismatchError: field a: batch 1 of the function yielding.<locals>.<lambda>: expected bigint, found utf8, which is string in Spark"),
     ("nothing", lambda _: None, "a bigint", "must return an iterator of pyarrow.RecordBatch, and returned NoneType"),
 ]  # fmt: skip
 
@@ -218,7 +218,7 @@ def finer(batches):
 def test_nanoseconds_that_a_function_makes_are_treated_as_the_option_says(spark, lake):
     made = map_in_arrow(spark, str(lake), finer, "id bigint, at timestamp", where="id < 3")
     assert [0, 3600, 7200] == sorted(int(row["at"].timestamp()) for row in made.collect())
-    with pytest.raises(PySparkException, match=r"field at: expected whole microseconds .*function finer"):
+    with pytest.raises(PySparkException, match=r"field at: batch 0 of the function finer: expected whole microseconds"):
         map_in_arrow(spark, str(lake), finer, "id bigint, at timestamp", nanoseconds="error").collect()
     counts = map_in_arrow(spark, str(lake), finer, "id bigint, at bigint", nanoseconds="long", where="id = 1")
     assert [(1, 3_600_000_000_007)] == counts.collect()
