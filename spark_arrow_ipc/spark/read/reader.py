@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -114,6 +114,19 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         planned_at = datetime.now().astimezone()
         inferred = partial(partition, infer=options.partition_type_inference)
         return self._input_partitions(plan_files(self._own, options, partition(infer=False), inferred), planned_at)
+
+    def partitions_of_ranges(self, ranges: Sequence[FileRange]) -> list[ArrowIpcInputPartition]:
+        """Plan an input partition for each range of a file that grows. Opens it where `where` names other columns."""
+        options, selection = self._options, None
+        if options.where is not None:
+            from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
+            from spark_arrow_ipc.spark.read.where import RowSelection
+
+            selection = RowSelection.of(
+                self._own, options, lambda missing: read_spark_schema(replace(missing, where=None))
+            )
+        planned_at = datetime.now().astimezone()
+        return [ArrowIpcInputPartition((part,), (), planned_at, selection) for part in ranges]
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()

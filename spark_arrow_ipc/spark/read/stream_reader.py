@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import types as s
@@ -120,8 +119,7 @@ class ArrowIpcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             len(batch.files) + len(batch.ranges), batch.nbytes, self._mode.name, waiting.files, waiting.nbytes,
         )  # fmt: skip
         if batch.ranges:
-            planned_at = datetime.now().astimezone()
-            return [ArrowIpcInputPartition((part,), (), planned_at) for part in batch.ranges]
+            return self._rows.partitions_of_ranges(batch.ranges)
         return self._rows.partitions_of(batch.files, batch.roots)
 
     def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:

@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import arrow_files
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
@@ -13,7 +14,7 @@ from torn_producer import producing
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
-pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
+streaming = pytest.importorskip("pyspark.sql.streaming.datasource", reason="reading a stream needs Spark 4.2 or later")
 
 
 @pytest.fixture
@@ -109,3 +110,20 @@ def test_what_cannot_be_followed(growing, options, name, words):
     source = ArrowIpcDataSource({"path": path, "tail": "true", **options})
     with pytest.raises(OptionError, match=words):
         source.streamReader(s.StructType().add("n", "long")).initialOffset()
+
+
+@pytest.mark.parametrize("case", [
+    ({"where": "n > 2"}, [3, 4]),
+    ({"where": "n > 1 AND d = 'x'"}, [3]),
+])  # fmt: skip
+def test_a_predicate_filters_what_was_appended(growing, case):
+    """Of columns that the stream has, and of one that was not asked for."""
+    options, expected = case
+    table = pa.table({"n": [1, 2, 3, 4], "d": ["x", "y", "x", "y"]})
+    arrow_files.write(growing, table, stream=True, rows=2)
+    source = ArrowIpcDataSource({"path": str(growing), "tail": "true", "timeZone": "UTC", **options})
+    reader = source.streamReader(s.StructType([s.StructField("n", s.LongType())]))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, streaming.ReadAllAvailable())
+    batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+    assert expected == [n for batch in batches for n in batch.to_pydict()["n"]]
