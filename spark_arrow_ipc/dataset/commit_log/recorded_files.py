@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
 from spark_arrow_ipc.errors import CommitError, cut_repr
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX
+from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX
 
 __all__ = [
     "NO_FILES",
@@ -29,6 +29,7 @@ __all__ = [
     "Tally",
     "check_names",
     "has_own_name",
+    "own_names_below",
     "tally_after",
 ]
 
@@ -75,6 +76,11 @@ class StagedFile:
 def has_own_name(path: str) -> bool:
     """Return whether a writer of this package made the name of a file: no other file ever has it."""
     return _OWN_NAME.fullmatch(path) is not None
+
+
+def own_names_below(directory: str) -> re.Pattern[str]:
+    """Return the pattern of the paths below a directory whose names our writers made."""
+    return re.compile(re.escape(directory.rstrip(SEPARATOR) + SEPARATOR) + _OWN_NAME.pattern, re.DOTALL)
 
 
 class _FileState(Protocol):

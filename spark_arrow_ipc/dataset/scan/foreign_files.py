@@ -22,6 +22,8 @@ from spark_arrow_ipc.storage.paths import name_of
 
 __all__ = ["check_no_foreign_files"]
 
+_USUAL: Final = tuple(f".{ending}" for ending in ENDINGS)
+
 _MOST_OPENED: Final = 8
 """Most files that are opened. Names such as ``part.0``, ``part.1`` have an ending each."""
 
@@ -38,6 +40,8 @@ def check_no_foreign_files(files: Sequence[DataFile], outlines: Outlines, policy
     """
     unusual: dict[str, DataFile] = {}
     for file in files:
+        if file.path.endswith(_USUAL):  # most of 100,000 files, at a third of the time
+            continue
         _, dot, ending = name_of(file.path).rpartition(".")
         if ending.lower() not in ENDINGS or not dot:
             unusual.setdefault(ending if dot else "", file)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.record import has_own_name
+from spark_arrow_ipc.dataset.commit_log.recorded_files import own_names_below
 from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -49,13 +49,15 @@ def read_schemas(
     ArrowIpcError, OSError
         As `newest_schema`.
     """
-    for root in sorted(heads, key=len, reverse=True) if files else ():
-        inside = root.rstrip(SEPARATOR) + SEPARATOR
-        if not next(newest_first(files)).path.startswith(inside):
+    for root in sorted(filter(lambda root: heads[root].schema, heads), key=len, reverse=True):  # an inner one first
+        inside, is_own = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch
+        rest = [file for file in files if is_own(file.path) is None]
+        others = [file for file in rest if file.path.startswith(inside)]
+        if len(rest) == len(files):
             continue
-        of_dataset = [file for file in files if file.path.startswith(inside)]
-        others = [file for file in of_dataset if not has_own_name(file.path)]
-        recorded = decode_schema(heads[root].schema, root) if len(others) < len(of_dataset) else None
+        if len(others) < len(rest) and not next(newest_first(files)).path.startswith(inside):
+            continue
+        recorded = decode_schema(heads[root].schema, root)
         if recorded is None:
             continue
         found = [(root, recorded)]

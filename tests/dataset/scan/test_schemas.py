@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import Field, int64
 from spark_arrow_ipc.dataset.commit_log.recorded_schema import encode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
@@ -123,9 +123,58 @@ def test_a_projection_to_a_column_that_is_not_there_is_an_error(tmp_path):
         project(reader.schema, ["c"])
 
 
-def test_a_chain_without_a_schema_inside_of_a_data_set_does_not_hide_the_schema_of_that_one():
-    """A first job that was withdrawn leaves such a chain."""
-    own = Schema((t.Field("a", t.int64), t.Field("b", t.utf8)))
-    heads = {"/lake": MetRecord(3, encode_schema(own, "/lake")), "/lake/k=1": MetRecord(1)}
-    file = DataFile(f"/lake/k=1/part-00000-{'0' * 32}.arrow", 1, 1)
-    assert [("/lake", own)] == read_schemas([file], heads, Outlines(OutlineOptions()))
+OWN = "part-00000-0123456789abcdef0123456789abcdef.arrow"
+
+
+def record(names):
+    return MetRecord(1, encode_schema(Schema(tuple(Field(name, int64) for name in names)), "") if names else "")
+
+
+# (Files with their columns, the newest first; the columns of the records of data sets; what a read has, and of what.)
+READ = {
+    "the record": ([(f"lake/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),
+    "in a partition": ([(f"lake/k=1/{OWN}", "a")], {"lake": "xy"}, [("lake", "xy")]),
+    "files of another program": (
+        [(f"lake/{OWN}", "a"), ("lake/new.arrow", "b"), ("lake/old.arrow", "c")], {"lake": "xy"},
+        [("lake", "xy"), ("lake/new.arrow", "b")],
+    ),
+    "files of another program alone": ([("lake/new.arrow", "b")], {"lake": "xy"}, [("lake/new.arrow", "b")]),
+    "a record without a schema": ([(f"lake/{OWN}", "a")], {"lake": ""}, [(f"lake/{OWN}", "a")]),
+    "no record": ([(f"lake/{OWN}", "a")], {}, [(f"lake/{OWN}", "a")]),
+    "the newer one of two": (
+        [(f"two/{OWN}", "a"), (f"lake/{OWN}", "b")], {"lake": "xy", "two": "z"}, [("two", "z")],
+    ),
+    "one inside of another": (
+        [(f"lake/k=1/{OWN}", "a"), (f"lake/{OWN}", "b")], {"lake": "xy", "lake/k=1": "z"}, [("lake/k=1", "z")],
+    ),
+    "one that holds another": (
+        [(f"lake/{OWN}", "a"), (f"lake/k=1/{OWN}", "b")], {"lake": "xy", "lake/k=1": "z"}, [("lake", "xy")],
+    ),
+    "a first job was withdrawn in a partition": (
+        [(f"lake/k=1/{OWN}", "a")], {"lake": "xy", "lake/k=1": ""}, [("lake", "xy")],
+    ),
+    "a directory with a longer name": ([(f"lakes/{OWN}", "a")], {"lake": "xy"}, [(f"lakes/{OWN}", "a")]),
+    "newer files outside": ([("other/new.arrow", "b"), (f"lake/{OWN}", "a")], {"lake": "xy"}, [("other/new.arrow", "b")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_whose_columns_a_read_has(tmp_path, case):
+    named, records, expected = READ[case]
+    files = []
+    for age, (name, columns) in enumerate(named):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        path = write(tmp_path / name, pa.table({column: [1] for column in columns}))
+        files.append(DataFile(path, Path(path).stat().st_size, 100 - age))
+    heads = {f"{tmp_path}/{root}": record(names) for root, names in records.items()}
+    known = outlines()
+    found = read_schemas(files, heads, known)
+    assert [(f"{tmp_path}/{name}", tuple(columns)) for name, columns in expected] == [(p, s.names) for p, s in found]
+    assert len(known.by_path) <= 1, "at most one file is opened"
+
+
+def test_a_file_of_another_program_that_cannot_be_read_is_left_to_its_task(tmp_path):
+    (tmp_path / "torn.arrow").write_bytes(b"ARROW1")
+    files = [DataFile(str(tmp_path / "torn.arrow"), 6, 2), DataFile(str(tmp_path / OWN), 1, 1)]
+    ((path, schema),) = read_schemas(files, {str(tmp_path): record("xy")}, outlines())
+    assert (str(tmp_path), ("x", "y")) == (path, schema.names)

@@ -9,6 +9,7 @@ import io
 import numpy as np
 import pyarrow as pa
 import pytest
+from fault_server import BUCKET, fault_server
 from pyspark.sql import types as s
 from statistics_cases import write_described
 from waiting import WaitingStorage
@@ -200,3 +201,23 @@ def test_small_files_are_opened_before_their_turn(storage, monkeypatch):
     assert sum(range(41)) == read.rows()
     assert {"GET": 40} == storage.asked.requests
     assert 3 <= storage.asked.peak <= 8
+
+
+def test_the_schema_of_a_data_set_costs_no_request_that_its_listing_does_not():
+    """The record is read for whose it is; an append asks it, too, and opens no file."""
+    with fault_server() as server:
+        storage = {f"storage.{name}": value for name, value in server.options.items()}
+        source = ArrowIpcDataSource({"path": f"s3://{BUCKET}/lake", **storage})
+
+        def asked(call):
+            server.reset_counts()
+            return call(), {kind.name: count for kind, count in server.requests.items() if count}
+
+        for first in (True, False):
+            writer, planned = asked(lambda: source.writer(ddl(["a"]), overwrite=False))
+            writer.commit([writer.write(iter([pa.record_batch({"a": [1]})]))])
+            assert first or (2, 2) == (planned["GET"], planned["HEAD"])
+        schema, for_schema = asked(source.schema)
+        _, for_plan = asked(lambda: list(source.reader(schema).partitions()))
+        assert 2 == for_schema["GET"]
+        assert for_schema == for_plan

@@ -22,7 +22,8 @@ from fault_server import fault_server
 from pyspark.sql import types as s
 from rewrite_jobs import Tasks
 
-from spark_arrow_ipc import compact, rewrite
+from spark_arrow_ipc import compact, ipc, rewrite
+from spark_arrow_ipc.arrow.types import Dictionary
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.listing.tree import list_tree
@@ -331,6 +332,18 @@ def test_a_rewrite_leaves_what_came_meanwhile(lake):
     grow = Tasks(before=lambda part, attempt: lake.save("a bigint, b bigint", 2, 2))
     rewrite(grow, source, lake.url, storage=lake.storage_options)
     assert ("a:bigint,b:bigint", [(1, None), (1, None), (2, 2)]) == lake.read()
+
+
+def test_a_rewrite_keeps_the_dictionaries_that_a_task_chose_by_its_rows(lake):
+    """No record knows of them."""
+    target = lake.url + "-target"
+    schema = struct("a string")
+    writer = lake.source(dictionaryColumns="auto").writer(schema, overwrite=False)
+    writer.commit([writer.write(iter([pa.record_batch({"a": ["x", "y"] * 1000})]))])
+    rewrite(Tasks(), lake.url, target, storage=lake.storage_options, restoreTypes=True, dictionaryColumns="none")
+    (file,) = Lake(target, lake.storage_options, lake.late).files().values()
+    with ipc.open(file.open(lake.storage)) as reader:
+        assert isinstance(reader.schema.fields[0].type, Dictionary)
 
 
 def test_a_job_that_is_given_up_takes_its_columns_with_it(lake):

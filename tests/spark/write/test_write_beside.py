@@ -1,5 +1,7 @@
 """What a job may add to a directory, by what Spark reads of it then."""
 
+import os
+
 import pytest
 from frames import EVERYTHING, check_same
 from pyspark.errors import PySparkException
@@ -116,3 +118,20 @@ def test_a_job_of_fewer_columns_of_every_type_is_null_there(spark, tmp_path, how
         return f.to_json(f.struct(name), {"ignoreNullFields": "false"}) if "void" not in types[name] else f.isnull(name)
 
     assert rows(expected) == rows(found)
+
+
+def test_the_times_of_files_decide_nothing(spark, tmp_path):
+    """As a copy of the directory, another clock or a job that ran for hours sets them."""
+    path = tmp_path / "t"
+    save(numbers(spark, 2).selectExpr("id"), path)
+    first = set(path.glob("*.arrow"))
+    save(numbers(spark, 2, 2), path)
+    for file in first:
+        os.utime(file, (2**31, 2**31))
+    expected = [(0, None), (1, None), (2, 2), (3, 0)]
+    assert expected == sorted(map(tuple, load(spark, path).collect()))
+    assert ["id", "k"] == spark.readStream.format(OURS).load(str(path)).columns
+    assert 4 == spark_arrow_ipc.compact(spark, path).rows_written
+    assert expected == sorted(map(tuple, load(spark, path).collect()))
+    save(numbers(spark, 1, 4).selectExpr("id"), path)
+    assert [*expected, (4, None)] == sorted(map(tuple, load(spark, path).collect()))
