@@ -3,7 +3,7 @@
 A process is a `Process`: the storage as one writer sees it, which may die, lose a reply or be overtaken by another
 process at any of its calls. What is true is kept by the machine itself: it watches which records get into the chain,
 and applies them to a mapping of file names. At the calls of a process, and after each rule, a reader must see exactly
-that mapping.
+that mapping, and the columns of all its files: jobs add some, and the clocks of their tasks are early or late.
 
 Jobs inside of the data set (``k=1``) and above it are refused, however they run beside its own: of all these directories
 only one ever becomes a data set. What the refused ones leave disturbs nobody.
@@ -12,16 +12,17 @@ only one ever becomes a data set. What the refused ones leave disturbs nobody.
 is under way on the storage: it ends after some more calls of anybody, at the latest when the grace has passed.
 """
 
+import io
 import json
 import math
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, utf8
 from spark_arrow_ipc.dataset.commit_log import log, record
@@ -29,9 +30,10 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTO
 from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_path
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
+from spark_arrow_ipc.dataset.scan.schemas import read_schemas
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords
 from spark_arrow_ipc.dataset.write import append_record, withdraw
 from spark_arrow_ipc.dataset.write.beside import NewSchema
@@ -65,7 +67,23 @@ class Died(BaseException):
     """The end of a process: nothing catches it to clean up."""
 
 
-class Recorded(MemoryStorage):
+class Clocked(MemoryStorage):
+    """Gives a file the time of another clock."""
+
+    def turn_back(self, path, steps):
+        self._file(path).mtime_ns -= steps
+
+
+def columns_in(tree, storage):
+    """Return the columns of a plain read."""
+    files = tree.all_files()
+    if not files:
+        return frozenset()
+    schemas = read_schemas(files, tree.heads, Outlines(OutlineOptions(storage=storage)))
+    return frozenset(name for _, schema in schemas for name in schema.names)
+
+
+class Recorded(Clocked):
     """Tells the machine of every record that gets its name, and carries out copies that nobody waits for."""
 
     def __init__(self, machine):
@@ -100,7 +118,7 @@ class Recorded(MemoryStorage):
 
     def copied(self):
         """Return a copy of all files, with times and versions of its own."""
-        copy = MemoryStorage(renames=self.renames)
+        copy = Clocked(renames=self.renames)
         for path, file in self._files.items():
             copy.put(path, file.data)
         return copy
@@ -240,6 +258,12 @@ CALL_NUMBERS = SHORT | st.integers(1, 70)
 MOMENTS = SHORT | st.sampled_from(["put_if_absent", "put", "delete", "delete_all", "delete_tree"])
 """The calls of a process before which others act: by number, or the first of a name."""
 
+COLUMNS = st.sampled_from(["a", "a", "ab", "c", "ad"])
+"""The columns of a job's files: one for each letter."""
+
+CLOCKS = st.sampled_from([0, 0, -1_000_000, 1_000_000])
+"""How late the clock of a job's tasks is; that of the storage makes one step with each write."""
+
 DIRECTORIES = st.sampled_from([("k=1",), ("k=2",), ("k=1", "k=2"), ("",)])
 KEPT_SECONDS = st.sampled_from([0, 0, 3600])
 LOOKS = st.sampled_from([0, 0, 0, 1, 3, 7])
@@ -262,6 +286,20 @@ LIMITS = st.sampled_from(
 """Jobs that a record remembers; records that are kept: how many, how much older than the youngest, and how large."""
 
 
+def schema_of(names):
+    return Schema(tuple(Field(name, utf8) for name in sorted(names)))
+
+
+def bytes_of(names):
+    """A stream without rows."""
+    sink = io.BytesIO()
+    ipc.create(sink, schema_of(names), ipc.WriteOptions(format="stream")).close()
+    return sink.getvalue()
+
+
+CONTENTS = {names: bytes_of(names) for names in ("a", "ab", "c", "ad")}
+
+
 class CommitMachine(RuleBasedStateMachine):
     """See the module."""
 
@@ -279,10 +317,14 @@ class CommitMachine(RuleBasedStateMachine):
         self.head = 0
         self.truth = set()
         """Relative names of the files that are committed."""
-        self.truths = [set()]
-        """All states of `truth`, oldest first."""
-        self.newest, self.before = None, set()
+        self.columns = frozenset()
+        """The columns that a read has: of the last job that replaced all files, and of all that came after it."""
+        self.truths = [(set(), self.columns)]
+        """All states of `truth` and `columns`, oldest first."""
+        self.newest, self.before, self.columns_before = None, set(), frozenset()
         """The job of the newest record, and what was committed before it."""
+        self.columns_of = {}
+        """The columns of each job's files."""
         self.chain = None
         self.committed = []
         """The jobs of the chain that are committed, oldest first."""
@@ -316,8 +358,8 @@ class CommitMachine(RuleBasedStateMachine):
             return
         if record["mode"] == "taken back":
             assert record["withdraws"] == [self.newest], "another job than the newest is taken back"
-            self.truth = self.before
-            self.truths.append(self.truth)
+            self.truth, self.columns = self.before, self.columns_before
+            self.truths.append((self.truth, self.columns))
             self.committed.remove(self.newest)
             self.withdrawn.add(self.newest)
             return
@@ -329,9 +371,11 @@ class CommitMachine(RuleBasedStateMachine):
         removes = [RemovedFile(*removal) for removal in record["removes"]]
         assert {file.path for file in removes} <= self.truth, "an overwrite removes what is not there"
         removed = {file.path for file in removes if file.is_same(self.storage.status(join(ROOT, file.path)))}
-        self.newest, self.before = record["jobid"], self.truth
+        self.newest, self.before, self.columns_before = record["jobid"], self.truth, self.columns
         self.truth = (self.truth - removed) | {add[1] for add in record["adds"]}
-        self.truths.append(self.truth)
+        kept = frozenset() if record["mode"] == "overwrite" else self.columns
+        self.columns = kept.union(self.columns_of[record["jobid"]])
+        self.truths.append((self.truth, self.columns))
 
     def nested_record_was_made(self, data):
         if json.loads(data)["mode"] != "withdrawn":
@@ -345,10 +389,11 @@ class CommitMachine(RuleBasedStateMachine):
 
     def look(self):
         moved = {FOREIGN} if self.storage.has_taken() else set()
-        seen = self.seen(self.storage)
+        seen, columns = self.seen(self.storage)
         assert self.truth - moved == seen - moved, f"hidden {self.truth - seen}, not committed {seen - self.truth}"
         part = {name for name in self.truth if name.startswith("k=1/")}
-        assert part - moved == self.seen(self.storage, f"{ROOT}/k=1") - moved
+        assert part - moved == self.seen(self.storage, f"{ROOT}/k=1")[0] - moved
+        assert self.columns == columns, f"columns {sorted(self.columns)}, and a read has {sorted(columns)}"
         if self.keeps:
             self.look_at_kept()
 
@@ -374,12 +419,12 @@ class CommitMachine(RuleBasedStateMachine):
         try:
             tree = list_tree([directory], storage=storage)
         except NoFilesError:  # nothing was ever written
-            return set()
+            return set(), frozenset()
         files = tree.all_files()
         for file in files:
             places = [file.path] if file.staged is None else [file.path, file.staged]
             assert any(storage.status(place) is not None for place in places), "a listed file is not there"
-        return {relative(file.path, ROOT) for file in files}
+        return {relative(file.path, ROOT) for file in files}, columns_in(tree, storage)
 
     # What happens
 
@@ -397,16 +442,20 @@ class CommitMachine(RuleBasedStateMachine):
         plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, commit_retention=60 if self.keeps else None)
         self.finished("first", self.staged(plan, "k=1"))
 
-    def staged(self, plan, *directories, storage=None):
+    def staged(self, plan, *directories, storage=None, columns="a", clock=0):
         """Stage two files a directory, as two tasks would."""
-        outputs = []
+        storage = storage or self.storage
+        self.columns_of[plan.staging.jobid] = columns
+        outputs, data = [], CONTENTS[columns]
         for directory in directories:
             files = []
             for part in range(2):
                 self.number += 1
                 name = f"{self.number:032x}"
-                (storage or self.storage).put(plan.staging.path(f"{name}.staged"), b"rows")
-                files.append(StagedFile(f"{name}.staged", join(directory, f"part-{part:05d}-{name}.arrow"), 4, 4, 0))
+                storage.put(plan.staging.path(f"{name}.staged"), data)
+                storage.turn_back(plan.staging.path(f"{name}.staged"), clock)
+                final = join(directory, f"part-{part:05d}-{name}.arrow")
+                files.append(StagedFile(f"{name}.staged", final, len(data), 4, 0))
             outputs.append(TaskOutput(plan.staging.jobid, tuple(files)))
         return plan, outputs
 
@@ -415,11 +464,17 @@ class CommitMachine(RuleBasedStateMachine):
         choose = (lambda files: files) if mode is WriteMode.REWRITE else None
         options = {"storage": self.storage, "durable": False}
         plan = plan_job(ROOT, mode, keep_replaced=keep_replaced, choose=choose, **options)
-        return self.staged(plan_job(ROOT, WriteMode.APPEND, **options) if plan.skip else plan, *directories)
+        plan = plan_job(ROOT, WriteMode.APPEND, **options) if plan.skip else plan
+        return self.staged(plan, *directories, columns=list(CONTENTS)[self.number // 2 % len(CONTENTS)])
 
     def finished(self, _, job):
-        plan, outputs = job
-        commit(plan, outputs, write_empty=None)
+        self.commit(*job)
+
+    def commit(self, plan, outputs):
+        """Commit a job whose record gets the columns of its files, and of those that stay."""
+        own = self.columns_of[plan.staging.jobid]
+        schema = NewSchema(schema_of(own), schema_of(own), lambda there, _: schema_of({*there.names, *own}))
+        return commit(plan, outputs, write_empty=None, schema=schema)
 
     @rule(
         target=jobs,
@@ -428,8 +483,10 @@ class CommitMachine(RuleBasedStateMachine):
         keep_replaced=KEPT_SECONDS,
         every=st.integers(1, 3),
         fault=FAULTS,
+        columns=COLUMNS,
+        clock=CLOCKS,
     )
-    def plan(self, mode, directories, keep_replaced, every, fault):
+    def plan(self, mode, directories, keep_replaced, every, fault, columns, clock):
         """Plan a job; a rewrite replaces every so many-th file."""
         process = Process(self, fault)
         choose = (lambda files: files[::every]) if mode is WriteMode.REWRITE else None
@@ -439,7 +496,7 @@ class CommitMachine(RuleBasedStateMachine):
             plan = None
         if plan is None or plan.skip:
             plan = plan_job(ROOT, WriteMode.APPEND, storage=self.storage, durable=False)
-        return self.staged(plan, *directories)
+        return self.staged(plan, *directories, columns=columns, clock=clock)
 
     def committing(self, job, fault=None, overtaken=None, looks_every=0):
         plan, outputs = job
@@ -447,7 +504,7 @@ class CommitMachine(RuleBasedStateMachine):
         jobid = staging.jobid
         before = jobid in self.committed
         try:
-            summary = commit(replace(plan, staging=staging), outputs, write_empty=None)
+            summary = self.commit(replace(plan, staging=staging), outputs)
         except Died:
             return
         except (CommitError, OSError) as error:
@@ -504,7 +561,7 @@ class CommitMachine(RuleBasedStateMachine):
 
     def appending(self, *_):
         for _ in range(3):  # after which the number that a slow job means to take has been pruned
-            commit(*self.new_job(WriteMode.APPEND, ["k=4"]), write_empty=None)
+            self.commit(*self.new_job(WriteMode.APPEND, ["k=4"]))
 
     def withdrawing_late(self, job, *_):
         """A job is withdrawn by a process that stands still before its record is made, and dies after."""
@@ -513,12 +570,15 @@ class CommitMachine(RuleBasedStateMachine):
     def copying(self, *_):
         """Whoever goes on with a copy, which was made in one moment, finds what is committed."""
         copy, truth = self.storage.copied(), self.truth
-        assert truth == self.seen(copy)
+        assert (truth, self.columns) == self.seen(copy)
         vacuum(ROOT, older_than_seconds=0, storage=copy)
-        assert truth == self.seen(copy) == {file.path for file in live_files(DatasetDirectory(copy, ROOT))}
+        assert (truth, self.columns) == self.seen(copy)
+        assert truth == {file.path for file in live_files(DatasetDirectory(copy, ROOT))}
         plan = plan_job(ROOT, WriteMode.APPEND, storage=copy, durable=False)
-        commit(*self.staged(plan, "k=5", storage=copy), write_empty=None)
-        assert truth < self.seen(copy)
+        self.commit(*self.staged(plan, "k=5", storage=copy, columns="c"))
+        seen, columns = self.seen(copy)
+        assert truth < seen
+        assert self.columns | {"c"} == columns
 
     def writing_foreign(self, *_):
         """Another program writes a file, or writes it again."""
@@ -527,7 +587,7 @@ class CommitMachine(RuleBasedStateMachine):
         self.number += 1
         self.storage.put(join(ROOT, FOREIGN), b"%d" % self.number)
         self.truth, self.before = self.truth | {FOREIGN}, self.before | {FOREIGN}
-        self.truths.append(self.truth)
+        self.truths.append((self.truth, self.columns))
 
     def making_anew(self, _=None, fault=None):
         """Everything is removed, and as many jobs as before write the data set anew; the last one may die."""
@@ -540,7 +600,8 @@ class CommitMachine(RuleBasedStateMachine):
     def clearing(self):
         self.storage.clear()
         self.head, self.chain, self.truth, self.nested = 0, None, set(), False
-        self.truths.append(self.truth)
+        self.columns = self.columns_before = frozenset()
+        self.truths.append((self.truth, self.columns))
         self.newest, self.before, self.committed, self.records = None, set(), [], {}
 
     def committing_elsewhere(self, root, mode=WriteMode.OVERWRITE, fault=None):
@@ -551,7 +612,7 @@ class CommitMachine(RuleBasedStateMachine):
         try:
             plan = plan_job(root, mode, storage=process, durable=False, choose=list)
             if not plan.skip:
-                commit(*self.staged(plan, ""), write_empty=None)
+                self.commit(*self.staged(plan, ""))
         except Died:
             return
         except (CommitError, OSError):
@@ -618,7 +679,7 @@ class CommitMachine(RuleBasedStateMachine):
     )
     def partition(self, mode, foreign, order):
         """In a data set of its own a placeholder, flat rows and a partitioned job meet: it is refused beside rows."""
-        storage, jobs = MemoryStorage(renames=self.renames), {}
+        storage, jobs = Clocked(renames=self.renames), {}
 
         def planned(mode, directory, rows):
             by = (Field("k", utf8),) if directory else ()
@@ -640,33 +701,7 @@ class CommitMachine(RuleBasedStateMachine):
                     storage.put(join(ROOT, "part-0.arrow"), b"rows")
         except ArrowIpcError:  # refused
             return
-        assert len(self.seen(storage)) == 1, "rows lie beside partitions, where no reader sees them"
-
-    @rule(jobs=st.lists(st.tuples(MODES, st.sampled_from(["a", "ab", "ac", "d"])), min_size=2, max_size=4))
-    def widen(self, jobs):
-        """Jobs of several columns are planned at once, in a data set of their own: a read has all that is there then."""
-        storage, columns = MemoryStorage(renames=self.renames), {}
-
-        def schema(names):
-            return Schema(tuple(Field(name, utf8) for name in sorted(names)))
-
-        def planned(mode, names):
-            choose = (lambda files: files) if mode is WriteMode.REWRITE else None
-            plan = plan_job(ROOT, mode, storage=storage, durable=False, choose=choose)
-            if choose is not None:  # as `compact` does
-                names = {name for file in plan.intent.snapshot for name in columns[file.path]}
-            _, outputs = self.staged(plan, "", storage=storage)
-            columns.update((file.final, {*names}) for output in outputs for file in output.files)
-            new = NewSchema(schema(names), schema(names), lambda there, _: schema({*names, *there.names}))
-            return partial(commit, plan, outputs, write_empty=None, schema=new)
-
-        planned(WriteMode.APPEND, "a")()
-        for commit_it in [planned(*job) for job in jobs]:
-            with suppress(CommitError):  # another one was faster
-                commit_it()
-            head = list_tree([ROOT], storage=storage).heads[ROOT]
-            there = {name for path in self.seen(storage) for name in columns[path]}
-            assert there <= {*decode_schema(head.schema, ROOT).names}, "a column is hidden"
+        assert len(self.seen(storage)[0]) == 1, "rows lie beside partitions, where no reader sees them"
 
     @rule(root=st.sampled_from(NESTED), mode=MODES, other_mode=MODES, at=CALL_NUMBERS, fault=FAULTS, other_fault=FAULTS)
     def begin_beside(self, root, mode, other_mode, at, fault, other_fault):
@@ -677,7 +712,7 @@ class CommitMachine(RuleBasedStateMachine):
         try:
             plan = plan_job(ROOT, mode, storage=process, durable=False, commit_retention=keeps)
             if not plan.skip:
-                commit(*self.staged(plan, "k=1"), write_empty=None)
+                self.commit(*self.staged(plan, "k=1"))
         except (Died, CommitError, OSError):
             pass
         if not self.committed:
@@ -705,14 +740,15 @@ class CommitMachine(RuleBasedStateMachine):
             self.acting(then)(self.new_job(mode, directories), fault)
 
         next_one()
-        files = list_tree([ROOT], storage=process).all_files()
-        assert {relative(file.path, ROOT) for file in files} in self.truths[since:], "a reader sees what never was"
+        tree = list_tree([ROOT], storage=process)
+        seen = {relative(file.path, ROOT) for file in tree.all_files()}, columns_in(tree, self.storage)
+        assert seen in self.truths[since:], "a reader sees what never was"
 
     @precondition(lambda self: self.number > 4)
     @rule()
     def next_writer(self):
         """A writer without faults finds a directory in which it can work."""
-        assert commit(*self.new_job(WriteMode.APPEND, ["k=3"]), write_empty=None).published
+        assert self.commit(*self.new_job(WriteMode.APPEND, ["k=3"])).published
         self.look()
 
     def teardown(self):

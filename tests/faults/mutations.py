@@ -33,6 +33,18 @@ MUTATIONS = [
         "new.beside(there.schema, there.path)",
     ),
     (
+        "D2 a read has the columns of the newest record",
+        "scan/schemas.py",
+        "if recorded is None:",
+        "if False:",
+    ),
+    (
+        "D2 a job that is taken back takes its columns with it",
+        "write/claim.py",
+        "return before.schema",
+        "return record.schema",
+    ),
+    (
         "D3 readers apply the records of all data sets around a directory",
         "listing/committed_view.py",
         "dataset = None if dataset == parent(dataset) else self._datasets.get(parent(dataset))",
