@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record, StagedFile
-from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
+from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
@@ -140,7 +140,7 @@ class TableRecords:
             return
         for number in (seq, seq + 1):
             with suppress(FileNotFoundError, CommitError):
-                self._known[number] = _summary(read_record(self.dataset, number))
+                self._known[number] = _summary(settled(self.dataset, number, has_mark=True)[0])
         if self._known[seq + 1].previous != self._known[seq].jobid:
             raise CommitError(
                 f"record {seq + 1} does not follow record {seq}: one of them was kept by a process that stood still while "
@@ -154,7 +154,7 @@ class TableRecords:
         def read(seq: int) -> None:
             record = None
             with suppress(FileNotFoundError, CommitError):  # a damaged one that is done may be kept
-                record = read_record(self.dataset, seq) if seq == head else None
+                record = settled(self.dataset, seq, has_mark=True)[0] if seq == head else None
             record = record or read_kept(self.dataset, seq)
             if record is None:
                 missing.append(seq)

@@ -91,7 +91,7 @@ def test_each_record_is_read_once_until_it_is_forgotten(tmp_path, monkeypatch):
     for text in "abc":
         commit(tmp_path, text)
     read = []
-    for name in ("read_kept", "read_record"):
+    for name in ("read_kept", "settled"):
         monkeypatch.setattr(table_records, name, counted(getattr(table_records, name), read))
     records = TableRecords(dataset(tmp_path))
     for _ in range(2):
@@ -105,9 +105,9 @@ def test_each_record_is_read_once_until_it_is_forgotten(tmp_path, monkeypatch):
 
 
 def counted(call, read):
-    def wrapper(found, seq):
+    def wrapper(found, seq, **options):
         read.append(seq)
-        return call(found, seq)
+        return call(found, seq, **options)
 
     return wrapper
 
