@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import quick_jvm
 import quick_spark
-from commit_jobs import last_summary
+from commit_jobs import last_summary, leftovers
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
@@ -301,6 +301,7 @@ def test_a_speculative_copy_gives_its_rows_once(spark, cluster):
     assert [*range(120_000)] == ids(spark, path)
     assert [f"part-0000{i}" for i in range(4)] == files_of(path)
     assert 120_000 == last_summary(path).rows
+    assert [] == leftovers(path)
 
 
 @pytest.mark.exhaustive
@@ -308,6 +309,7 @@ def test_a_speculative_copy_of_a_rewrite_gives_its_rows_once(spark, cluster):
     assert ["rewriting-0", "rewriting-1"] == sorted(file.name for file in cluster.glob("rewriting-*"))
     assert [*range(120_000)] == ids(spark, cluster / "rewritten")
     assert 120_000 == last_summary(cluster / "rewritten").rows
+    assert [] == leftovers(cluster / "rewritten")
 
 
 @pytest.mark.exhaustive
