@@ -51,6 +51,7 @@ def block_truths(
     schema: Schema,
     statistics: BlockStatistics | None,
     partition: Mapping[str, object] | None = None,
+    of_blocks: Mapping[str, Callable[[int], Summary]] | None = None,
 ) -> BlockTruths:
     """Return a callback that gives the truths that the predicate may have in a block of a file.
 
@@ -63,11 +64,16 @@ def block_truths(
     statistics
         Statistics of the file; None without any, where only the values of the partition are known.
     partition
-        Python values of the file's hive columns by name; they hide columns of the same name inside the file.
+        Python values of the columns by name that have one value in the file; they hide columns of the same name inside it.
+    of_blocks
+        The same of columns that are not the file's, but have a summary for each block.
     """
-    constants = partition or {}
+    constants, others = partition or {}, of_blocks or {}
     known: dict[BoundColumn, Callable[[int], Summary]] = {}
     for column in bound_columns(bound):
+        if column.path[0] in others:
+            known[column] = others[column.path[0]]
+            continue
         if len(column.path) == 1 and column.path[0] in constants:
             summary = summary_of_value(constants[column.path[0]], column.base.type)
             known[column] = _constant(summary_of_results(column, summary))

@@ -9,9 +9,8 @@ few numpy calls for a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,15 @@ from spark_arrow_ipc.errors import OptionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["METADATA_COLUMNS", "MetadataColumn", "RowsOf", "check_clash", "metadata_schema", "metadata_table"]
+__all__ = [
+    "METADATA_COLUMNS",
+    "MetadataColumn",
+    "RowsOf",
+    "check_clash",
+    "hidden_columns",
+    "metadata_schema",
+    "metadata_table",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +65,23 @@ class MetadataColumn:
     ----------
     type
         In Spark.
-    values
-        Returns an array with the value of each row, or one value for all rows.
     meaning
         For the documentation.
+    of_rows
+        Returns the value of each row; None if all rows of a file have one value.
+    of_file
+        Returns that value; None for the others.
     """
 
     type: s.DataType
-    values: Callable[[RowsOf], Any]
     meaning: str
+    of_rows: Callable[[RowsOf], np.ndarray[Any, Any]] | None = None
+    of_file: Callable[[Origin], str | int | None] | None = None
+
+    def value_of(self, file: Origin) -> str | int | None:
+        """Return the value of all rows of a file, a time in microseconds since 1970."""
+        assert self.of_file is not None
+        return self.of_file(file)
 
     def array(self, rows: RowsOf, name: str) -> pa.Array:
         """Return the values for a batch, in the type that Spark expects."""
@@ -77,18 +92,9 @@ class MetadataColumn:
         from spark_arrow_ipc.spark.conform.expected import expected_type
 
         to = expected_type(self.type, name)
-        values = self.values(rows)
-        if isinstance(values, np.ndarray):
-            return pyarrow_values.numbers(values).cast(to)
-        return repeat(pyarrow_values.scalar(values, to), rows.count)
-
-
-def _modified(rows: RowsOf) -> datetime | None:
-    if rows.range.mtime_ns is None:
-        return None
-    # Whole microseconds, without the rounding of floating point.
-    seconds, nanoseconds = divmod(rows.range.mtime_ns, 1_000_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
+        if self.of_rows is not None:
+            return pyarrow_values.numbers(self.of_rows(rows)).cast(to)
+        return repeat(pyarrow_values.scalar(self.value_of(rows.range), to), rows.count)
 
 
 def _blocks(rows: RowsOf) -> np.ndarray[Any, Any]:
@@ -105,18 +111,27 @@ def _row_indices(rows: RowsOf) -> np.ndarray[Any, Any]:
 
 
 METADATA_COLUMNS: Mapping[str, MetadataColumn] = {
-    "_file_path": MetadataColumn(s.StringType(), lambda rows: rows.range.path, "absolute path of the file"),
-    "_file_size": MetadataColumn(s.LongType(), lambda rows: rows.range.nbytes, "its bytes"),
-    "_file_modification_time": MetadataColumn(s.TimestampType(), _modified, "when it was last modified"),
-    "_block": MetadataColumn(s.IntegerType(), _blocks, "number of the record batch in the file, from 0"),
-    "_row_index": MetadataColumn(s.LongType(), _row_indices, "number of the row in the file, from 0"),
+    "_file_path": MetadataColumn(s.StringType(), "absolute path of the file", of_file=lambda file: file.path),
+    "_file_size": MetadataColumn(s.LongType(), "its bytes", of_file=lambda file: file.nbytes),
+    "_file_modification_time": MetadataColumn(
+        s.TimestampType(),
+        "when it was last modified",
+        of_file=lambda file: None if file.mtime_ns is None else file.mtime_ns // 1000,
+    ),
+    "_block": MetadataColumn(s.IntegerType(), "number of the record batch in the file, from 0", of_rows=_blocks),
+    "_row_index": MetadataColumn(s.LongType(), "number of the row in the file, from 0", of_rows=_row_indices),
 }
 """By name, in the order in which they follow all other columns."""
 
 
-def metadata_schema() -> s.StructType:
-    """Return the Spark schema of the columns."""
-    return s.StructType([s.StructField(name, column.type) for name, column in METADATA_COLUMNS.items()])
+def metadata_schema(names: Iterable[str] = METADATA_COLUMNS) -> s.StructType:
+    """Return the Spark schema of the columns, or of some."""
+    return s.StructType([s.StructField(name, METADATA_COLUMNS[name].type) for name in names])
+
+
+def hidden_columns(names: Sequence[str], added: Sequence[str]) -> list[str]:
+    """Return those of the columns `names` of `where` that are not among the ones for Spark, in any case."""
+    return [name for name in names if name not in set(map(str.lower, added))]
 
 
 def check_clash(names: Sequence[str]) -> None:

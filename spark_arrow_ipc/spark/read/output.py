@@ -10,7 +10,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
+from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf, hidden_columns, metadata_schema
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
@@ -48,19 +48,21 @@ def compile_output(
     expected = expected_arrow_schema(schema)
     names = [*own.names, *added]
     order = [names.index(name) for name in schema.names]
-    fields = [expected.field(name) for name in added]
-    # Columns that only the predicate needs follow all columns for Spark.
-    wide = pa.schema([*list(conformed)[: len(own)], *fields, *list(conformed)[len(own) :]])
+    makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
+    wide = pa.schema([*list(conformed)[: len(own)], *[expected.field(name) for name in added]])
     row_filter = None
     if selection is not None:
-        row_filter = selection.row_filter(wide, len(own), len(added))
-    makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
+        # Columns that only the predicate needs follow all columns for Spark.
+        hidden = hidden_columns(selection.metadata, added)
+        makers += [(METADATA_COLUMNS[name], name) for name in hidden]
+        wide = pa.schema([*wide, *list(conformed)[len(own) :], *expected_arrow_schema(metadata_schema(hidden))])
+        row_filter = selection.row_filter(wide, len(own), added)
     in_order = order == list(range(len(order)))
 
     def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
         if makers:
             made = [maker.array(rows, name) for maker, name in makers]
-            columns = [*batch.columns[: len(own)], *made, *batch.columns[len(own) :]]
+            columns = [*batch.columns[: len(own)], *made[: len(added)], *batch.columns[len(own) :], *made[len(added) :]]
             batch = pa.RecordBatch.from_arrays(columns, schema=wide)
         if row_filter is not None:
             kept = row_filter.filter(batch)

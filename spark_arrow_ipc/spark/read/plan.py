@@ -122,7 +122,7 @@ def plan_files(
         # Imported late: a read without a predicate is planned sooner without it and pyarrow's kernels.
         from spark_arrow_ipc.spark.read.where import Where, selected_files
 
-        where = Where.parse(options.where, own)
+        where = Where.parse(options.where, own, metadata=options.metadata_columns)
         outlines = Outlines(_outline_options(own, where.missing, partitioning, options))
         extra = where.missing_fields(options, lambda missing: dataset_schema(inferred(), outlines, missing))
         selection = where.bind(own, extra, options.time_zone)
@@ -212,7 +212,7 @@ def _kept(
         # The bytes of a split rise with the kept bytes of all files, so those known by now give a lower bound. If two
         # threads add at once one sum may be lost, which is still a lower bound.
         outline = outlines.read(file, cut_above=cut_above(split.split_bytes(total), share))
-        sizes = selection.kept_sizes(outline, file.partition, partitioning.fields)
+        sizes = selection.kept_sizes(outline, file, partitioning.fields)
         if sizes is not None:
             kept[file.path] = sizes
         nbytes = ceil(share * (file.nbytes if sizes is None else sum(sizes)))

@@ -228,7 +228,8 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                 explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
                 raise
             finish = compile_output(self._schema, self._own, self._added, plan.schema, selection)
-            rows_before = file.rows_before() if "_row_index" in map(str.lower, self._added) else 0
+            wanted = {*map(str.lower, self._added), *(() if selection is None else selection.metadata)}
+            rows_before = file.rows_before() if "_row_index" in wanted else 0
             for scanned in file.batches:
                 with error_context(block_kind="record batch", block_number=scanned.first_block):
                     first = 0

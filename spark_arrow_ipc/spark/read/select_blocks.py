@@ -72,7 +72,7 @@ def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answe
         numbers = range(part.start or 0, len(reader) if part.stop is None else part.stop)
         needs = selection is not None or (answers is not None and answers.need_statistics)
         statistics = file_statistics(reader, numbers) if needs else None
-        if answers is None and statistics is None:
+        if answers is None and statistics is None and not (selection is not None and selection.of_blocks):
             return None
         wanted: Sequence[int] = numbers
         whole: Sequence[int] = numbers

@@ -6,7 +6,8 @@ On the driver the predicate is bound to Spark's types: of the requested columns 
 only the predicate names those of the files (`Where`). It then skips whole files by their partition values, and record
 batches by the statistics in outlines (`kept_sizes`). On an executor it skips record batches by the file's statistics
 (`block_truths`), and rows of conformed batches (`row_filter`). Columns that only the predicate needs follow the
-requested columns and never reach Spark.
+requested columns and never reach Spark. With ``metadataColumns`` it may name those columns, too (`metadata_columns`): what
+they say of a file or a record batch is known before it is opened or decoded, so that others are skipped.
 
 Planners do not know the session's time zone. Without the option `timeZone` they skip only what every zone excludes, and
 tasks bind the predicate again, in the zone of their task's properties (`RowSelection.in_session`). Other settings on which
@@ -16,15 +17,18 @@ a predicate depends are checked there, too, by one task at least, as the planner
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
+from itertools import accumulate
 
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate import expressions as p
 from spark_arrow_ipc.dataset.predicate.bind import bind
@@ -32,16 +36,17 @@ from spark_arrow_ipc.dataset.predicate.bound import BoundPredicate, has_doubt
 from spark_arrow_ipc.dataset.predicate.conjuncts import explained
 from spark_arrow_ipc.dataset.predicate.folding import now
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.predicate.prune import keeps_partition
+from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, keeps_partition
 from spark_arrow_ipc.dataset.predicate.settings import check_settings
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
-from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_filter, block_truths
+from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, hidden_columns
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, planner_defaults, value_of
 
@@ -57,9 +62,11 @@ class RowSelection:
     bound
         The predicate.
     extra
-        Columns that only the predicate needs; they follow the requested columns.
+        Columns of the files that only the predicate needs; they follow the requested columns.
     positions
         Positions of its columns among both, by name.
+    metadata
+        Names of its metadata columns.
     unbound
         The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
     noted
@@ -71,6 +78,7 @@ class RowSelection:
     bound: BoundPredicate
     extra: tuple[s.StructField, ...]
     positions: dict[str, int]
+    metadata: tuple[str, ...] = ()
     unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +97,8 @@ class RowSelection:
             They do, or the predicate depends on the zone, and the session set none or one that Python does not know.
         """
         name = given(SESSION_ZONE)
-        return RowSelection(self._bound_in(None if name is None else zone(name)), self.extra, self.positions)
+        bound = self._bound_in(None if name is None else zone(name))
+        return RowSelection(bound, self.extra, self.positions, self.metadata)
 
     def check_session(self) -> None:
         """Raise as `in_session` where there are no rows that could depend on the time zone."""
@@ -118,21 +127,29 @@ class RowSelection:
             As `Where.parse` and `Where.bind`.
         """
         assert options.where is not None
-        where = Where.parse(options.where, asked)
+        where = Where.parse(options.where, asked, metadata=options.metadata_columns)
         return where.bind(asked, where.missing_fields(options, read_missing), options.time_zone)
 
-    def row_filter(self, schema: PyArrowSchema, own: int, added: int) -> RowFilter:
+    def row_filter(self, schema: PyArrowSchema, own: int, added: Sequence[str]) -> RowFilter:
         """Compile the filter of rows.
 
         Parameters
         ----------
         schema
-            Of the batches: requested columns, metadata columns, and `extra`.
-        own, added
-            Number of requested columns and of metadata columns.
+            Of the batches: requested columns, metadata columns, `extra`, and those of `metadata` that were not requested.
+        own
+            Number of requested columns.
+        added
+            Names of the requested metadata columns.
         """
-        positions = {name: i if i < own else i + added for name, i in self.positions.items()}
-        return compile_filter(self.bound, schema, output=own + added, positions=positions)
+        output = own + len(added)
+        positions = {name: i if i < own else i + len(added) for name, i in self.positions.items()}
+        hidden = hidden_columns(self.metadata, added)
+        made = [
+            *zip(map(str.lower, added), range(own, output), strict=True),
+            *zip(hidden, range(len(schema) - len(hidden), len(schema)), strict=True),
+        ]
+        return compile_filter(self.bound, schema, output=output, positions=positions | dict(made))
 
     def block_truths(
         self,
@@ -152,9 +169,11 @@ class RowSelection:
         fields
             The partition columns.
         """
-        return block_truths(self.bound, reader.schema, statistics, _constants(fields, part.partition))
+        blocks = range(len(reader) if part.stop is None else part.stop)
+        summaries = self._summaries(lambda: reader.row_counts(blocks))
+        return block_truths(self.bound, reader.schema, statistics, self._constants(fields, part), summaries)
 
-    def kept_sizes(self, outline: Outline, values: Sequence[object], fields: Sequence[Field]) -> tuple[int, ...] | None:
+    def kept_sizes(self, outline: Outline, file: DataFile, fields: Sequence[Field]) -> tuple[int, ...] | None:
         """Return the bytes of each record batch, 0 for those that cannot match.
 
         None without statistics.
@@ -163,20 +182,53 @@ class RowSelection:
         ----------
         outline
             Of the file, with its statistics.
-        values, fields
-            Of the partition columns.
+        file
+            The file.
+        fields
+            The partition columns.
         """
         if outline.schema is None or outline.statistics is None or outline.block_nbytes is None:
             return None
         try:
-            keeps = block_filter(self.bound, outline.schema, outline.statistics, _constants(fields, values))
-            return tuple(nbytes * keeps(i) for i, nbytes in enumerate(outline.block_nbytes))
+            constants = self._constants(fields, file)
+            statistics = outline.statistics
+            summaries = self._summaries(lambda: statistics.row_counts)
+            may_be = block_truths(self.bound, outline.schema, statistics, constants, summaries)
+            return tuple(nbytes * bool(may_be(i) & TRUE) for i, nbytes in enumerate(outline.block_nbytes))
         except ArrowIpcError:  # raised by the task that reads the file
             return None
 
+    def keeps_file(self, fields: Sequence[Field], file: DataFile) -> bool:
+        """Return False if no row of a file can match, by the partition columns `fields` and by what the listing says."""
+        return keeps_partition(self.bound, self._constants(fields, file))
 
-def _constants(fields: Sequence[Field], values: Sequence[object]) -> dict[str, object]:
-    return {field.name: value for field, value in zip(fields, values, strict=True)}
+    @property
+    def of_files(self) -> tuple[str, ...]:
+        """The metadata columns that have one value in all rows of a file."""
+        return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is not None)
+
+    @property
+    def of_blocks(self) -> tuple[str, ...]:
+        """The others."""
+        return tuple(name for name in self.metadata if METADATA_COLUMNS[name].of_file is None)
+
+    def _constants(self, fields: Sequence[Field], file: DataFile | FileRange) -> dict[str, object]:
+        """Return the columns that have one value in all rows of a file."""
+        names = [field.name for field in fields]
+        of_paths = {name: value for name, value in zip(names, file.partition, strict=True) if name not in self.metadata}
+        return of_paths | {name: METADATA_COLUMNS[name].value_of(file) for name in self.of_files}
+
+    def _summaries(self, row_counts: Callable[[], Sequence[int]]) -> dict[str, Callable[[int], Summary]]:
+        """Return the summaries of `of_blocks` by the number of a record batch; `row_counts` gives those of all."""
+        found: dict[str, Callable[[int], Summary]] = dict.fromkeys(self.of_blocks, lambda _: UNKNOWN)
+        if "_block" in found:
+            found["_block"] = lambda i: Summary(i, i, may_be_null=False)
+        if "_row_index" in found:
+            with suppress(ArrowIpcError, OSError):  # raised by who reads the record batch
+                counts = row_counts()
+                ends = list(accumulate(counts))
+                found["_row_index"] = lambda i: Summary(ends[i] - counts[i], ends[i], may_be_null=False)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,21 +240,24 @@ class Where:
     predicate
         Parsed.
     missing
-        Paths of its columns that Spark did not ask for.
+        Paths of its columns that Spark did not ask for, without metadata columns.
     sql
         The predicate as written.
     noted
         The settings of the session on which its literals depend, and the part that does.
+    metadata
+        Names of its metadata columns.
     """
 
     predicate: p.Predicate
     missing: tuple[tuple[str, ...], ...]
     sql: str
     noted: Mapping[str, str] = field(default_factory=dict)
+    metadata: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, sql: str, asked: s.StructType) -> Where:
-        """Parse the option `where` of a read of the columns `asked`.
+    def parse(cls, sql: str, asked: s.StructType, *, metadata: bool = False) -> Where:
+        """Parse the option `where` of a read of the columns `asked`, and of metadata columns if there are any.
 
         Raises
         ------
@@ -214,10 +269,12 @@ class Where:
             predicate = parse(sql, noted)
         except OptionError as error:
             raise explained(error, sql, parse) from error.__cause__
-        positions = {column.path: _position(asked, column.path) for column in p.columns(predicate)}
+        paths = [column.path for column in p.columns(predicate)]
+        names = tuple(name for name in METADATA_COLUMNS if metadata and name in {path[0].lower() for path in paths})
+        positions = {path: _position(asked, path) for path in paths if path[0].lower() not in names}
         # A struct of which only some fields were asked for is read once more for the others.
         absent = {path[0].casefold() for path, position in positions.items() if position is None}
-        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, noted)
+        return cls(predicate, tuple(path for path in positions if path[0].casefold() in absent), sql, noted, names)
 
     def missing_fields(
         self, options: ReadOptions, read_missing: Callable[[ReadOptions], s.StructType]
@@ -235,6 +292,8 @@ class Where:
             found = read_missing(replace(options, columns=self.missing, metadata_columns=False))
         except ColumnNotFoundError as error:
             error.asked_by = p.WHERE  # which is read as the option columns
+            if not options.metadata_columns and any(path[0].lower() in METADATA_COLUMNS for path in self.missing):
+                error.message = f"{error.message}; the columns of a row's origin are there with metadataColumns=true"
             raise
         return tuple(found.fields)
 
@@ -258,8 +317,10 @@ class Where:
             A column does not exist.
         """
         positions: dict[str, int] = {}
-        fields: dict[str, s.StructField] = {}
+        fields = {name: s.StructField(name, METADATA_COLUMNS[name].type) for name in self.metadata}
         for column in p.columns(self.predicate):
+            if column.path[0].lower() in self.metadata:
+                continue
             position = _position(asked, column.path)
             if position is not None and column.path not in self.missing:
                 fields[asked.fields[position].name] = asked.fields[position]
@@ -278,24 +339,24 @@ class Where:
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
             unbound = self.predicate, known, planned_at
-            return RowSelection(bound, tuple(extra), positions, unbound, self.noted, defaults)
-        return RowSelection(bound, tuple(extra), positions, None, noted, defaults)
+            return RowSelection(bound, tuple(extra), positions, self.metadata, unbound, self.noted, defaults)
+        return RowSelection(bound, tuple(extra), positions, self.metadata, None, noted, defaults)
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
-    """Skip the files whose partition values rule out a match.
+    """Skip the files that the values of their partition, or their path, size and time rule out.
 
-    One evaluation per partition.
+    One evaluation per partition, or per file where the predicate names such a metadata column.
     """
-    names = [field.name for field in partitioning.fields]
-    if not names:
+    if not partitioning.fields and not selection.of_files:
         return partitioning
-    kept: dict[tuple[object, ...], bool] = {}
+    kept: dict[object, bool] = {}
     files = []
     for file in partitioning.files:
-        if file.partition not in kept:
-            kept[file.partition] = keeps_partition(selection.bound, dict(zip(names, file.partition, strict=True)))
-        if kept[file.partition]:
+        key = file if selection.of_files else file.partition
+        if key not in kept:
+            kept[key] = selection.keeps_file(partitioning.fields, file)
+        if kept[key]:
             files.append(file)
     return replace(partitioning, files=tuple(files), strings=())
 

@@ -32,7 +32,7 @@ def finish(asked, where=None):
     added = [name for name in asked if name in METADATA_COLUMNS]
     selection = None
     if where is not None:
-        parsed = Where.parse(where, own)
+        parsed = Where.parse(where, own, metadata=True)
         missing = [path[0] for path in parsed.missing]
         selection = parsed.bind(own, [field for field in (*OWN.fields, *EXTRA.fields) if field.name in missing], None)
     conformed = batch_of(s.StructType([*own.fields, *(() if selection is None else selection.extra)]))
@@ -48,6 +48,10 @@ KEPT = [
     ("c > 20", [2]),
     ("b IS NULL", [1]),
     ("a < 10 AND c < 100", [0, 1, 2]),
+    ("_row_index = 1", [1]),
+    ("_Block = 7 AND _row_index <> 0", [1, 2]),
+    ("_row_index < a AND (_block = a OR c = 30)", [2]),
+    ("_row_index >= 1 AND c <= 20 AND _file_path = '/a.arrow' AND _block IS NOT NULL", [1]),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 import pathlib
 import random
 import re
@@ -10,10 +11,12 @@ import arrow_files
 import numpy as np
 import pyarrow as pa
 import pytest
+from mistakes import READS_STREAMS
 from pyspark.errors import PySparkException
 from statistics_cases import write_described
 
-from spark_arrow_ipc import count, ipc
+from spark_arrow_ipc import aggregate, count, ipc, map_in_arrow, rewrite
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 
 def read(spark, path, schema=None, **options):
@@ -242,6 +245,148 @@ def test_metadata_columns_with_everything_else(spark, lake):
     asked = read(spark, lake, "_row_index long, id long, k int", metadataColumns="true", where="name IS NULL AND k = 2")
     assert asked.columns == ["_row_index", "id", "k"]
     assert {(row.id - row["_row_index"], row.k) for row in asked.collect()} == {(2 * ROWS, 2), (3 * ROWS, 2)}
+
+
+@pytest.fixture(scope="module")
+def origins(tmp_path_factory):
+    """Files of three sizes and times: with statistics, without, a stream of small batches, and one without rows."""
+    root = tmp_path_factory.mktemp("origins")
+    write_with_statistics(root / "k=1" / "a.arrow", table(), BLOCK)
+    arrow_files.write(root / "k=1" / "b.arrow", table(ROWS).slice(0, 250), rows=7)
+    arrow_files.write(root / "k=2" / "c.arrows", table(2 * ROWS).slice(0, 120), rows=50, stream=True)
+    arrow_files.write(root / "k=2" / "empty.arrow", table().slice(0, 0))
+    for i, path in enumerate(sorted(root.rglob("*.arrow*"))):
+        os.utime(path, ns=(0, HOUR_NS * i + 1_999))
+    return root
+
+
+HOUR_NS = 3_600_000_000_000
+ORIGINS = {"metadataColumns": "true"}
+SMALL_SPLITS = {"maxPartitionBytes": "5k", "openCostInBytes": "1"}
+
+
+def origin_predicates(root, count):
+    """Random predicates on the metadata columns, among them with other columns; zones and microseconds matter."""
+    rng = random.Random(11)
+    paths = [str(path) for path in root.rglob("*.arrow*")]
+    times = [f"TIMESTAMP '1970-01-01 0{rng.randrange(4)}:00:00{point}{zone}'" for point in ("", ".000001", ".000002") for zone in ("", "Z", "+01:00")]  # fmt: skip
+    leaves = [
+        lambda: f"_row_index {rng.choice(['<', '>=', '=', '<>'])} {rng.choice([0, 6, 7, 99, 100, 249, 998, 5000])}",
+        lambda: f"_block {rng.choice(['<', '>', '=', '<=>'])} {rng.choice([0, 1, 3, 9, 35, 'NULL'])}",
+        lambda: f"_block {rng.choice(['', 'NOT '])}IN (0, 2, {rng.randrange(12)})",
+        lambda: f"_file_path {rng.choice(['=', '<>', '<'])} '{rng.choice(paths)}'",
+        lambda: rng.choice(["_file_path LIKE '%.arrows'", "_file_path LIKE '%/k=1/%'", "endswith(_file_path, 'a.arrow')"]),
+        lambda: f"_file_size {rng.choice(['<', '>', '='])} {(root / 'k=1' / 'b.arrow').stat().st_size}",
+        lambda: f"_file_modification_time {rng.choice(['<', '>=', '='])} {rng.choice(times)}",
+        lambda: rng.choice(["_row_index = id", "_row_index < s.x", "_block IS NULL", "_FILE_SIZE IS NOT NULL", "_block >= k"]),
+        lambda: rng.choice(["k = 1", "id < 1100", "name IS NULL"]),
+    ]  # fmt: skip
+
+    def predicate(depth):
+        if depth == 0:
+            return rng.choice(["", "", "NOT "]) + rng.choice(leaves)()
+        return f"({predicate(depth - 1)} {rng.choice(['AND', 'OR'])} {predicate(depth - 1)})"
+
+    return [predicate(rng.randrange(4)) for _ in range(count)]
+
+
+def ids_in_this_process(path, schema, **options):
+    """Return the ids that the reader of tasks gives, without a query of Spark's for each predicate."""
+    reader = ArrowIpcDataSource({"path": str(path), **options}).reader(schema)
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    return sorted(row for batch in batches for row in batch.column(batch.schema.get_field_index("id")).to_pylist())
+
+
+def test_random_predicates_on_the_origin_of_rows_keep_the_rows_that_spark_keeps(spark, origins):
+    """One job evaluates all predicates in Spark."""
+    wheres = origin_predicates(origins, 80)
+    plain = read(spark, origins, **ORIGINS)
+    truths = plain.selectExpr("id", *(f"coalesce({where}, false) AS p{i}" for i, where in enumerate(wheres))).toArrow()
+    sizes = set()
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    for i, where in enumerate(wheres):
+        expected = sorted(truths.filter(truths.column(f"p{i}")).column("id").to_pylist())
+        sizes.add(len(expected))
+        for splits in ({}, SMALL_SPLITS) if i % 4 == 0 else ({},):
+            found = ids_in_this_process(origins, plain.schema, where=where, timeZone=zone, **ORIGINS, **splits)
+            assert expected == found, where
+    assert len(sizes) > 20
+
+
+def streamed(spark, path, where, name):
+    """Return the rows of a stream of what is there."""
+    source = spark.readStream.format("arrowipc").options(where=where, **ORIGINS).load(str(path))
+    query = source.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    assert query.awaitTermination(180)
+    return spark.table(name)
+
+
+def rewritten(spark, path, where, target):
+    rewrite(spark, str(path), str(target), where=where, metadataColumns=True)
+    return read(spark, target)
+
+
+@pytest.mark.parametrize(
+    "where", ["_row_index BETWEEN 95 AND 110 AND _file_path LIKE '%a.arrow'", "_block = 2 OR _file_size < 2000"]
+)
+def test_predicates_on_the_origin_of_rows_in_every_kind_of_read(spark, origins, tmp_path, where):
+    """Columns of the origin that only the predicate needs are made for it alone."""
+    plain = read(spark, origins, **ORIGINS).filter(where)
+    expected = rows(plain)
+    assert 10 < len(expected) < 300
+    assert expected == rows(read(spark, origins, where=where, **ORIGINS))
+    if READS_STREAMS:
+        assert expected == rows(streamed(spark, origins, where, f"origins_{len(expected)}"))
+    assert expected == rows(
+        map_in_arrow(spark, str(origins), lambda batches: batches, plain.schema, where=where, metadataColumns=True)
+    )
+    assert expected == rows(rewritten(spark, origins, where, tmp_path / "t").select(plain.columns))
+    assert len(expected) == count(spark, str(origins), where, metadataColumns=True)
+    by_name = aggregate(
+        spark,
+        str(origins),
+        aggregates={"n": "count(*)", "m": "max(id)"},
+        group_by=["name"],
+        where=where,
+        metadataColumns=True,
+    )
+    assert rows(plain.groupBy("name").agg({"*": "count", "id": "max"})) == rows(by_name)
+    narrow = read(spark, origins, "score double, _BLOCK int", where=where, **ORIGINS)
+    assert rows(plain.select("score", "_block")) == rows(narrow)
+    assert rows(plain.select("u")) == rows(read(spark, origins, "u decimal(20,0)", where=where, **ORIGINS))
+
+
+def test_files_and_record_batches_that_are_none_of_the_named_ones_are_not_read(spark, tmp_path):
+    """A file that is no Arrow file, and damaged bodies: reading them would fail."""
+    path = pathlib.Path(arrow_files.write(tmp_path / "a.arrow", table(), rows=BLOCK))
+    with ipc.open_file(path) as file:
+        blocks = file.blocks
+    with path.open("r+b") as file:
+        for i, block in enumerate(blocks):
+            if i != 4:
+                file.seek(block.byte_offset + block.metadata_nbytes)
+                file.write(b"\xff" * block.body_nbytes)
+    size = path.stat().st_size
+    (tmp_path / "b.arrow").write_bytes(b"no arrow at all")
+    for where in ("_block = 4", "_row_index BETWEEN 420 AND 423"):
+        found = read(
+            spark, tmp_path, "id long, name string", where=f"{where} AND _file_path LIKE '%a.arrow'", **ORIGINS
+        )
+        assert set(range(420, 424)) <= {row.id for row in found.collect()} <= set(range(400, 500))
+        assert (
+            0
+            < read(spark, tmp_path, "id long, name string", where=f"{where} AND _file_size = {size}", **ORIGINS).count()
+        )
+    assert "no arrow at all" in raised(
+        read(spark, tmp_path, "id long, name string", where="_block = 4", **ORIGINS).collect
+    )
+    raised(read(spark, path, "id long, name string", where="_block = 3", **ORIGINS).collect)
+
+
+def test_without_its_option_a_column_of_the_origin_is_an_error_that_names_it(spark, lake):
+    message = raised(lambda: read(spark, lake, where="_row_index < 5"))
+    assert "the option where: there is no column '_row_index'" in message
+    assert "the columns of a row's origin are there with metadataColumns=true" in message
 
 
 def test_a_clash_of_names_is_an_error(spark, tmp_path):

@@ -11,7 +11,7 @@ from spark_arrow_ipc.dataset.predicate.prune import ANYTHING, FALSE, NULL, TRUE
 from spark_arrow_ipc.spark.read.select_blocks import select_blocks
 
 TRUTHS = [TRUE, FALSE, TRUE | NULL, NULL, ANYTHING, TRUE]
-SELECTION = SimpleNamespace(block_truths=lambda *_: TRUTHS.__getitem__)
+SELECTION = SimpleNamespace(of_blocks=(), block_truths=lambda *_: TRUTHS.__getitem__)
 CASES = [
     ("a predicate", SELECTION, None, None, [0, 2, 4, 5], []),
     ("all that match as a whole are offered", SELECTION, set(), None, [0, 2, 4, 5], [0, 5]),
@@ -55,7 +55,7 @@ def test_a_file_without_statistics_is_decoded_unless_someone_answers(tmp_path):
     batch = batch_of(t.int64, 1)
     ipc.write(path, [batch], batch.schema)
     whole = SimpleNamespace(start=None, stop=None)
-    by_path = SimpleNamespace(block_truths=lambda *_: lambda _: TRUE)
+    by_path = SimpleNamespace(of_blocks=(), block_truths=lambda *_: lambda _: TRUE)
     with ipc.open(path) as reader:
         assert select_blocks(by_path, (), None)(reader, whole) is None
         answers = SimpleNamespace(need_statistics=False, answer=lambda *_: frozenset([0]))

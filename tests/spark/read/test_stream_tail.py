@@ -115,9 +115,10 @@ def test_what_cannot_be_followed(growing, options, name, words):
 @pytest.mark.parametrize("case", [
     ({"where": "n > 2"}, [3, 4]),
     ({"where": "n > 1 AND d = 'x'"}, [3]),
+    ({"where": "_row_index = 1 OR _block = 1 AND n > 3", "metadataColumns": "true"}, [2, 4]),
 ])  # fmt: skip
 def test_a_predicate_filters_what_was_appended(growing, case):
-    """Of columns that the stream has, and of one that was not asked for."""
+    """Of columns that the stream has, of one that was not asked for, and of the origin of rows."""
     options, expected = case
     table = pa.table({"n": [1, 2, 3, 4], "d": ["x", "y", "x", "y"]})
     arrow_files.write(growing, table, stream=True, rows=2)
