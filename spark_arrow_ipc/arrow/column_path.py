@@ -5,15 +5,16 @@ Strategy
 A `ColumnPath` addresses a column by name or position, and a field of a struct by one of these a level. There are two
 rules for names. The codec's is exact: a name stands for the one field that is called so. That of Spark's side is
 `find_columns`, because the planner cannot see ``spark.sql.caseSensitive``: the column written exactly so is meant;
-where there is none, the only one that differs in case alone. Either way a name that is absent or stands for several
-fields is a `ColumnNotFoundError`. Only structs have fields that a path can address; errors about any other nested
+where there is none, the only one that differs in case alone. A task sees the setting (`IsCaseSensitive`): without it, of
+fields that differ in case alone all are selected, or one by its position. Any way a name that is absent or stands for
+several fields is a `ColumnNotFoundError`. Only structs have fields that a path can address; errors about any other nested
 field name its place as `child_path` writes it (``a.b[]``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from spark_arrow_ipc.arrow import types as t
@@ -29,6 +30,9 @@ Positions: TypeAlias = tuple[int, ...]
 
 Selection: TypeAlias = Mapping[int, "Selection | None"]
 """Positions of the fields to keep, each with a selection of its own children or None for all of them."""
+
+IsCaseSensitive: TypeAlias = Callable[[], bool]
+"""Whether names that differ in case alone are two names. Called only where a schema has such."""
 
 WORDS = ("auto", "none", "all")
 """Bare words that options give a meaning of their own: as the name of a column, each is written in backticks."""
@@ -160,7 +164,12 @@ def _skip_blanks(string: str, at: int) -> int:
 
 
 def find_columns(
-    names: Sequence[str], asked: Iterable[str], above: str | None = None, *, absent: int | None = None
+    names: Sequence[str],
+    asked: Iterable[str],
+    above: str | None = None,
+    *,
+    absent: int | None = None,
+    is_case_sensitive: IsCaseSensitive | None = None,
 ) -> list[int]:
     """Return the position of each name that is asked for among `names`. O(names + asked).
 
@@ -174,6 +183,8 @@ def find_columns(
         Path of the struct whose fields these are, for errors.
     absent
         The position to return for an absent name; without it an absent name is an error.
+    is_case_sensitive
+        Where known; by default the column that is written exactly so is meant.
 
     Raises
     ------
@@ -183,9 +194,12 @@ def find_columns(
     """
     known = _Names(names)
     if absent is None:
-        return [known.position(name, above) for name in asked]
-    positions = (known.find(name, above) for name in asked)
-    return [absent if position is None else position for position in positions]
+        found: list[int | None] = [known.position(name, above) for name in asked]
+    else:
+        found = [known.find(name, above) for name in asked]
+    if is_case_sensitive is not None:
+        known.check_case({position for position in found if position is not None}, above, is_case_sensitive)
+    return [absent if position is None else position for position in found]  # type: ignore[misc]  # absent names raised
 
 
 def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.DataType], str] = str) -> Positions:
@@ -209,7 +223,11 @@ def resolve(fields: Sequence[t.Field], path: ColumnPath, type_name: Callable[[t.
 
 
 def resolve_all(
-    fields: Sequence[t.Field], paths: Iterable[ColumnPath], *, skips_absent: bool = False
+    fields: Sequence[t.Field],
+    paths: Iterable[ColumnPath],
+    *,
+    skips_absent: bool = False,
+    is_case_sensitive: IsCaseSensitive | None = None,
 ) -> list[Positions]:
     """Resolve several paths as `resolve` does, or skip those with absent names. O(fields + paths).
 
@@ -218,7 +236,10 @@ def resolve_all(
     """
     find = _AnyCase(skips_absent=skips_absent)
     resolved = (_resolve(fields, path, find, ends_below=False) for path in paths)
-    return [positions for positions in resolved if positions is not None]
+    found = [positions for positions in resolved if positions is not None]
+    if is_case_sensitive is not None:
+        find.check_case(fields, found, is_case_sensitive)
+    return found
 
 
 def resolve_exactly(fields: Sequence[t.Field], paths: Iterable[ColumnPath]) -> list[Positions]:
@@ -314,12 +335,24 @@ class _AnyCase:
     def __init__(self, *, skips_absent: bool = False) -> None:
         self._skips_absent = skips_absent
         self._levels: dict[Positions, _Names] = {}
+        self._by_position: set[Positions] = set()
+
+    def check_case(
+        self, fields: Sequence[t.Field], found: Sequence[Positions], is_case_sensitive: IsCaseSensitive
+    ) -> None:
+        """Raise where one of several names that differ in case alone was found by its name."""
+        for above, names in self._levels.items():
+            chosen = {path[len(above)] for path in found if path[: len(above)] == above and len(path) > len(above)}
+            place = ".".join(field.name for field in fields_along(fields, above)) if above else None
+            chosen -= {position for position in chosen if (*above, position) in self._by_position}
+            names.check_case(chosen, place, is_case_sensitive)
 
     def __call__(
         self, fields: Sequence[t.Field], step: int | str, positions: Positions, above: str | None
     ) -> int | None:
         if isinstance(step, int):
             if 0 <= step < len(fields):
+                self._by_position.add((*positions, step))
                 return step
             raise ColumnNotFoundError(expected=f"a column position below {len(fields)}", found=f"#{step}")
         names = self._levels.get(positions)
@@ -359,10 +392,25 @@ class _Names:
         """Return the position of a name, or None if absent; `above` is the path of the struct, for errors."""
         positions = self._exact.get(name) or self._folded.get(name.casefold(), [])
         if len(positions) > 1:
-            likely = listed([f"#{i} {cut_repr(self._names[i])}" for i in positions])
-            way = "choose by position with the option columns" if above is None else "read the struct as a whole"
-            raise ColumnNotFoundError(f"the name {cut_repr(_place(name, above))} may stand for {likely}; {way}")
+            raise self._ambiguous(name, positions, above)
         return positions[0] if positions else None
+
+    def check_case(self, chosen: Collection[int], above: str | None, is_case_sensitive: IsCaseSensitive) -> None:
+        """Raise if a chosen name differs in case alone from one that is not chosen, unless that makes two names."""
+        if len(self._folded) == len(self._names):
+            return
+        for position in chosen:
+            name = self._names[position]
+            alike = self._folded[name.casefold()]
+            if not set(alike) <= set(chosen) and not is_case_sensitive():
+                raise self._ambiguous(name, alike, above, " without spark.sql.caseSensitive=true")
+
+    def _ambiguous(
+        self, name: str, positions: Sequence[int], above: str | None, unless: str = ""
+    ) -> ColumnNotFoundError:
+        likely = listed([f"#{i} {cut_repr(self._names[i])}" for i in positions])
+        way = "choose by position with the option columns" if above is None else "read the struct as a whole"
+        return ColumnNotFoundError(f"the name {cut_repr(_place(name, above))} may stand for {likely}{unless}; {way}")
 
     def position(self, name: str, above: str | None) -> int:
         """Return the position of a name, which must exist."""

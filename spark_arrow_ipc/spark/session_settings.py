@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc.dataset.predicate.settings import ANSI, SETTINGS
+from spark_arrow_ipc.dataset.predicate.settings import ANSI, CASE, SETTINGS
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
 _QUERY: Final = "spark.sql.execution.id"
@@ -39,6 +39,12 @@ def value_of(name: str, defaults: Mapping[str, str]) -> str | None:
     if value is None and (context is None or context.getLocalProperty(_QUERY) is not None):
         return defaults.get(name, SETTINGS[name].default)
     return value
+
+
+def is_case_sensitive() -> bool:
+    """Return whether names that differ in case alone are two names in the session, in a task; False where unknown."""
+    value = value_of(CASE, {})
+    return value is not None and value.strip().lower() == "true"
 
 
 def planner_defaults() -> dict[str, str]:

@@ -197,6 +197,49 @@ def test_resolving_many_paths_is_linear(resolving):
     assert time.perf_counter() - start < 30
 
 
+CASES = Schema.of(
+    [
+        t.field("a", t.int8),
+        t.field("A", t.int8),
+        t.field("b", t.int8),
+        t.field("s", t.struct([("x", t.int8), ("X", t.int8)])),
+    ]
+)
+ALIKE = [
+    # what is asked for, and the fields that it may stand for, None where it is one field or all that are alike
+    (["b"], None),
+    (["a", "A"], None),
+    (["A", "b", "a", "s"], None),
+    ([0], None),
+    ([1, "b"], None),
+    (["a"], "the name 'a' may stand for #0 'a', #1 'A' without spark.sql.caseSensitive=true; choose by position"),
+    (["b", "A"], "the name 'A' may stand for #0 'a', #1 'A'"),
+    ([1, "a"], "the name 'a' may stand for #0 'a', #1 'A'"),
+    ([("s", "x"), ("s", "X")], None),
+    ([("s", 1)], None),
+    ([("s", "X")], "the name 's.X' may stand for #0 'x', #1 'X' without spark.sql.caseSensitive=true; read the struct"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("paths", "words"), ALIKE)
+def test_names_that_differ_in_case_alone_are_two_where_the_session_says_so(paths, words):
+    exact = resolve_all(CASES.fields, paths)
+    assert exact == resolve_all(CASES.fields, paths, is_case_sensitive=lambda: True)
+    if words is None:
+        assert exact == resolve_all(CASES.fields, paths, is_case_sensitive=lambda: False)
+        return
+    with pytest.raises(ColumnNotFoundError, match=re.escape(words)):
+        resolve_all(CASES.fields, paths, is_case_sensitive=lambda: False)
+    if all(isinstance(path, str) for path in paths):
+        assert [i for (i,) in exact] == find_columns(CASES.names, paths, is_case_sensitive=lambda: True)
+        with pytest.raises(ColumnNotFoundError, match=re.escape(words)):
+            find_columns(CASES.names, paths, is_case_sensitive=lambda: False)
+
+
+def test_the_setting_is_not_asked_for_without_such_names():
+    assert [0, 1] == find_columns(["a", "b"], ["A", "b"], is_case_sensitive=pytest.fail)
+
+
 def test_find_columns_gives_what_stands_for_absent_names():
     assert [1, 3, 0] == find_columns(["x", "Y", "y"], ["Y", "z", "X"], absent=3)
 

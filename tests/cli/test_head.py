@@ -59,6 +59,15 @@ def test_a_sample_is_the_same_for_a_seed(capsys, lake):
     assert max(some) < 1030
 
 
+def test_a_predicate_on_one_of_two_names_that_differ_in_case_alone_is_refused(capsys, tmp_path):
+    table = pa.table({"a": [1, 2], "A": [10, 20]})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    assert 1 == main(["head", "--where", "a = 1", str(tmp_path / "a.arrow")])
+    words = "the option where: the name 'a' may stand for #0 'a', #1 'A' without spark.sql.caseSensitive=true"
+    assert words in capsys.readouterr().err
+
+
 def test_without_pyspark_where_is_one_sentence(capsys, lake, monkeypatch):
     for name in [*(n for n in sys.modules if n.startswith("spark_arrow_ipc.spark.")), "pyspark", "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import arrow_files
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import quick_jvm
 import quick_spark
 import where_settings
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import aggregate, count, map_in_arrow, rewrite
@@ -104,6 +106,25 @@ def test_other_predicates_are_answered_under_all_settings(spark, path, where, se
     rows = spark.createDataFrame(ROWS, SCHEMA)
     with session(spark, settings):
         assert ids(rows.where(where)) == ids(load(spark, path, where))
+
+
+def names_alike(spark, path, source):
+    """What a read of one of two columns gives whose names differ in case alone; its error is Spark's or ours."""
+    try:
+        return sorted(row[0] for row in spark.read.format(source).schema("a long").load(str(path)).collect())
+    except (PySparkException, Py4JJavaError) as error:
+        return "refused" if re.search(r"may stand for #0 'a', #1 'A'|FAILED_READ_FILE", str(error)) else error
+
+
+@pytest.mark.parametrize(("sensitive", "expected"), [("true", [1, 2]), ("false", "refused")])
+def test_names_that_differ_in_case_alone_are_two_as_in_sparks_parquet(spark, tmp_path, sensitive, expected):
+    table = pa.table({"a": [1, 2], "A": [10, 20]})
+    arrow_files.write(tmp_path / "arrow" / "f.arrow", table)
+    (tmp_path / "parquet").mkdir()
+    pa.parquet.write_table(table, tmp_path / "parquet" / "f.parquet")
+    with session(spark, {CASE: sensitive}):
+        assert expected == names_alike(spark, tmp_path / "parquet", "parquet")
+        assert expected == names_alike(spark, tmp_path / "arrow", "arrowipc")
 
 
 def by_count(spark, path, where, _):

@@ -72,13 +72,14 @@ class MatchingRows:
         except OptionError as error:
             raise explained(error, sql, parse) from error.__cause__
         with error_context(asked_by=p.WHERE):
-            paths = resolve_all(schema.fields, [column.path for column in p.columns(predicate)])
+            named = [column.path for column in p.columns(predicate)]
+            paths = resolve_all(schema.fields, named, is_case_sensitive=lambda: False)
         positions = tuple(dict.fromkeys(path[0] for path in paths))
-        named = Schema(tuple(schema.fields[i] for i in positions), schema.custom_metadata)
+        read = Schema(tuple(schema.fields[i] for i in positions), schema.custom_metadata)
         options = ReadOptions()
-        asked = spark_schema(named, options)
+        asked = spark_schema(read, options)
         selection = Where.parse(sql, asked).bind(asked, (), time_zone)
-        conform = compile_conform(named, asked, options)
+        conform = compile_conform(read, asked, options)
         return cls(positions, selection.bound, conform, compile_filter(selection.bound, conform.schema))
 
     def find(self, batch: RecordBatch) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
+from spark_arrow_ipc.arrow.column_path import ColumnPath, IsCaseSensitive, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 
@@ -56,9 +56,7 @@ def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) ->
     """
     if () in paths:
         if len(paths) > 1:
-            raise OptionError(
-                f"the option columns names {above} more than once, or a field of it beside it: name each column once"
-            )
+            raise OptionError(f"{above} is named more than once, or a field of it beside it; name each column once")
         return type_
     if not isinstance(type_, s.StructType):
         raise ColumnNotFoundError(
@@ -82,6 +80,7 @@ def select_referenced(
     *,
     skips_absent: bool = False,
     asked_by: str = COLUMNS,
+    is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
     """Return a callback that resolves the option `columns`, or the columns of `where`, in the schema of a file.
 
@@ -97,12 +96,14 @@ def select_referenced(
         Whether to skip columns that a file does not have.
     asked_by
         What asks for the columns, for errors.
+    is_case_sensitive
+        As for `find_columns`; tasks know it.
     """
     own = [path for path in paths if partition_position(partition_fields, path) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
         with error_context(asked_by=asked_by):
-            return list(resolve_all(schema.fields, own, skips_absent=skips_absent))
+            return list(resolve_all(schema.fields, own, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive))
 
     return select
 
@@ -113,7 +114,8 @@ def select_asked(
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
-    asked_by: str = SCHEMA,
+    asked_by: str | None = None,
+    is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
     """Return a callback that resolves the columns of Spark's schema.
 
@@ -123,16 +125,23 @@ def select_asked(
         Of the option `columns`, or None to resolve all columns by name.
     asked
         The schema that Spark asked for.
-    partition_fields, skips_absent, asked_by
+    partition_fields, skips_absent, is_case_sensitive
         As for `select_referenced`.
+    asked_by
+        What asks for the columns, for errors: by default the option `columns` if it is given, else Spark's schema.
     """
     if paths is not None and (not skips_absent or any(isinstance(path, int) for path in paths)):
-        return select_referenced(paths, partition_fields, skips_absent=skips_absent)
+        return select_referenced(
+            paths, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
+        )
     own = [field for field in asked.fields if partition_position(partition_fields, field.name) is None]
 
     def select(schema: Schema) -> list[ColumnPath]:
-        with error_context(asked_by=asked_by):
-            return list(_below(t.Struct(schema.fields), s.StructType(own), None, skips_absent=skips_absent))
+        with error_context(asked_by=asked_by or (SCHEMA if paths is None else COLUMNS)):
+            whole = t.Struct(schema.fields)
+            return list(
+                _below(whole, s.StructType(own), None, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive)
+            )
 
     return select
 
@@ -144,36 +153,55 @@ def select_needed(
     partition_fields: Sequence[t.Field] = (),
     *,
     skips_absent: bool = False,
+    is_case_sensitive: IsCaseSensitive | None = None,
 ) -> SelectColumns:
     """Return a callback that resolves the columns of `select_asked`, then `extra`.
 
     Parameters
     ----------
-    paths, asked, partition_fields, skips_absent
+    paths, asked, partition_fields, skips_absent, is_case_sensitive
         As for `select_asked`.
     extra
         Columns that only the option `where` needs.
     """
-    own = select_asked(paths, asked, partition_fields, skips_absent=skips_absent)
+    own = select_asked(paths, asked, partition_fields, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive)
     if not extra:
         return own
     from spark_arrow_ipc.dataset.predicate.expressions import WHERE  # plain reads start faster without it
 
-    others = select_asked(None, s.StructType(list(extra)), partition_fields, skips_absent=skips_absent, asked_by=WHERE)
+    others = select_asked(
+        None,
+        s.StructType(list(extra)),
+        partition_fields,
+        skips_absent=skips_absent,
+        asked_by=WHERE,
+        is_case_sensitive=is_case_sensitive,
+    )
     return lambda schema: [*own(schema), *others(schema)]
 
 
-def _below(type_: t.DataType, asked: s.DataType, path: str | None, *, skips_absent: bool) -> Iterator[tuple[int, ...]]:
+def _below(
+    type_: t.DataType,
+    asked: s.DataType,
+    path: str | None,
+    *,
+    skips_absent: bool,
+    is_case_sensitive: IsCaseSensitive | None,
+) -> Iterator[tuple[int, ...]]:
     """Yield the paths to the requested fields of a struct, or to a whole column."""
     if not isinstance(type_, t.Struct) or not isinstance(asked, s.StructType) or (path and not asked.fields):
         yield ()
         return
     names = [field.name for field in type_.fields]
-    positions = find_columns(names, asked.names, path, absent=-1 if skips_absent else None)
+    absent = -1 if skips_absent else None
+    positions = find_columns(names, asked.names, path, absent=absent, is_case_sensitive=is_case_sensitive)
     present = [(position, field) for position, field in zip(positions, asked.fields, strict=True) if position >= 0]
     if path and not present:  # the file has none of the fields, and the validity of the struct is needed
         yield ()
     for position, field in present:
         here = field.name if path is None else f"{path}.{field.name}"
-        for below in _below(type_.fields[position].type, field.dataType, here, skips_absent=skips_absent):
+        inside = type_.fields[position].type
+        for below in _below(
+            inside, field.dataType, here, skips_absent=skips_absent, is_case_sensitive=is_case_sensitive
+        ):
             yield (position, *below)

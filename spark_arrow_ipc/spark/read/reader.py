@@ -178,6 +178,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             () if selection is None else selection.extra,
             fields,
             skips_absent=options.fills_missing,
+            is_case_sensitive=_is_case_sensitive,
         )
         answers = None if options.error_policy.skips_corrupt else answers
         chosen: SelectBlocks | None = None
@@ -239,6 +240,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                         made = finish(piece, rows)
                         if made is not None:
                             yield made
+
+
+def _is_case_sensitive() -> bool:
+    from spark_arrow_ipc.spark.session_settings import is_case_sensitive  # few schemas need it
+
+    return is_case_sensitive()
 
 
 def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:

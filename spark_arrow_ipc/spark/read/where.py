@@ -43,12 +43,12 @@ from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockTruths, block_truths
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
-from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, OptionError, cut_repr, error_context, listed
 from spark_arrow_ipc.spark.bridge import PyArrowSchema
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, hidden_columns
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
-from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, planner_defaults, value_of
+from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_sensitive, planner_defaults, value_of
 
 __all__ = ["RowSelection", "Where", "selected_files"]
 
@@ -67,6 +67,8 @@ class RowSelection:
         Positions of its columns among both, by name.
     metadata
         Names of its metadata columns.
+    alike
+        A column of it that Spark's names of columns have in another case, too, and those names; None where there is none.
     unbound
         The predicate, its columns and the instant of planning, if it depends on the session's time zone; else None.
     noted
@@ -79,6 +81,7 @@ class RowSelection:
     extra: tuple[s.StructField, ...]
     positions: dict[str, int]
     metadata: tuple[str, ...] = ()
+    alike: str | None = None
     unbound: tuple[p.Predicate, tuple[Field, ...], int] | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +89,7 @@ class RowSelection:
     @property
     def depends_on_session(self) -> bool:
         """Whether tasks have to look at the session, also where no rows are left."""
-        return bool(self.noted) or self.unbound is not None
+        return bool(self.noted) or self.unbound is not None or self.alike is not None
 
     def in_session(self) -> RowSelection:
         """Return the selection in the session's time zone, in a task, if the session's settings do not change its meaning.
@@ -110,6 +113,10 @@ class RowSelection:
             predicate, fields, planned_at = self.unbound
             bound = bind(predicate, fields, in_zone, planned_at, noted)
         with error_context(asked_by=p.WHERE):
+            if self.alike is not None and not is_case_sensitive():
+                raise ColumnNotFoundError(
+                    f"{self.alike} without spark.sql.caseSensitive=true; leave one out with the option columns"
+                )
             check_settings(noted, partial(value_of, defaults=self.defaults))
         return bound
 
@@ -325,6 +332,7 @@ class Where:
             if position is not None and column.path not in self.missing:
                 fields[asked.fields[position].name] = asked.fields[position]
                 positions[asked.fields[position].name] = position
+        alike = _alike(asked, [column.path for column in p.columns(self.predicate) if column.path not in self.missing])
         for i, one in enumerate(extra):
             fields[one.name] = one
             positions[one.name] = len(asked.fields) + i
@@ -339,8 +347,8 @@ class Where:
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
             unbound = self.predicate, known, planned_at
-            return RowSelection(bound, tuple(extra), positions, self.metadata, unbound, self.noted, defaults)
-        return RowSelection(bound, tuple(extra), positions, self.metadata, None, noted, defaults)
+            return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.noted, defaults)
+        return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, noted, defaults)
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:
@@ -359,6 +367,19 @@ def selected_files(selection: RowSelection, partitioning: Partitioning) -> Parti
         if kept[key]:
             files.append(file)
     return replace(partitioning, files=tuple(files), strings=())
+
+
+def _alike(asked: s.StructType, paths: Sequence[Sequence[str]]) -> str | None:
+    """Return what a name stands for that differs in case alone from another one beside it; None if there is none."""
+    for path in paths:
+        type_: s.DataType = asked
+        for name in path:
+            names = type_.names if isinstance(type_, s.StructType) else []
+            likely = [other for other in names if other.casefold() == name.casefold()]
+            if len(likely) > 1:
+                return f"the name {cut_repr('.'.join(path))} may stand for {listed(list(map(cut_repr, likely)))}"
+            type_ = type_[likely[0]].dataType if isinstance(type_, s.StructType) and likely else s.NullType()
+    return None
 
 
 def _position(asked: s.StructType, path: Sequence[str]) -> int | None:

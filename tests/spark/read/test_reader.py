@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from arrow_files import write
 from pyspark.sql import types as s
 
+from spark_arrow_ipc.dataset.predicate.settings import CASE, SETTINGS
 from spark_arrow_ipc.errors import (
+    ArrowIpcError,
     ColumnNotFoundError,
     FileChangedError,
     InvalidArrowError,
@@ -20,8 +23,10 @@ from spark_arrow_ipc.errors import (
     OptionError,
 )
 from spark_arrow_ipc.ipc import ConcatenatedStreamsWarning
+from spark_arrow_ipc.spark import session_settings
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read import where
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
@@ -280,8 +285,62 @@ def test_fields_of_a_union_come_in_the_order_of_the_option(tmp_path):
     write(tmp_path / "a.arrow", pa.table({"v": values}))
     (batch,) = batches(reader_of(tmp_path, columns="v.y, v.x"))
     assert [{"y": None, "x": 1}, {"y": {"x": 2}, "x": None}] == batch.column("v").to_pylist()
-    with pytest.raises(OptionError, match="names v more than once, or a field of it beside it"):
+    with pytest.raises(
+        OptionError, match="columns: v is named more than once, or a field of it beside it; name each column once"
+    ):
         reader_of(tmp_path, columns="v.y, v")
+
+
+A_LONG, B_TEXT = s.StructType().add("a", "long"), s.StructType().add("b", "string")
+MAY_BE = "the name 'a' may stand for #0 'a', #1 'A' without spark.sql.caseSensitive=true; choose by position"
+LEAVE = "the option where: the name 'a' may stand for 'a', 'A' without spark.sql.caseSensitive=true; leave one out"
+# (Options and schema; the rows where a and A are two names; the error, or None, where they are not.)
+ALIKE = {
+    "all columns": ({}, None, [(1, 10, "x"), (2, 20, "y")], None),
+    "another column": ({"columns": "b", "where": "b = 'x'"}, None, [("x",)], None),
+    "both": ({"columns": "A, a"}, None, [(10, 1), (20, 2)], None),
+    "one by its position": ({"columns": "#1"}, None, [(10,), (20,)], None),
+    "one by its position, and where": ({"columns": "#1", "where": "A = 10"}, None, [(10,)], None),
+    "one of them": ({"columns": "a"}, None, [(1,), (2,)], f"the option columns: {MAY_BE}"),
+    "one in a schema": ({}, A_LONG, [(1,), (2,)], f"the schema of the read: {MAY_BE}"),
+    "where": ({"where": "a = 1"}, None, [(1, 10, "x")], LEAVE),
+    "where that no row matches": ({"where": "a = 1 AND 1 = 2"}, None, [], LEAVE),
+    "where of another column": ({"where": "a = 1"}, B_TEXT, [("x",)], f"the option where: {MAY_BE}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sensitive", ["true", "false"])
+@pytest.mark.parametrize("case", ALIKE)
+def test_no_column_is_taken_for_one_that_differs_in_case_alone(tmp_path, monkeypatch, case, sensitive):
+    """As Spark's Parquet source and filters: the session says whether those are two names."""
+    options, schema, rows, error = ALIKE[case]
+    monkeypatch.setattr(session_settings, "value_of", lambda name, defaults: sensitive if name == CASE else "false")
+    monkeypatch.setattr(where, "value_of", lambda name, defaults: SETTINGS[name].default)
+    write(tmp_path / "a.arrow", pa.table({"a": [1, 2], "A": [10, 20], "b": ["x", "y"]}))
+    reader = reader_of(tmp_path, schema, **options)
+    if sensitive == "true" or error is None:
+        assert rows == [tuple(row.values()) for batch in batches(reader) for row in batch.to_pylist()]
+    else:
+        with pytest.raises(ColumnNotFoundError, match=re.escape(error)):
+            batches(reader)
+
+
+# (The option columns, and the error after the path.)
+NAMED_TWICE = [
+    ("b,b", "the option columns: b is named more than once, or a field of it beside it; name each column once"),
+    ("b,#2", "the option columns: b is named more than once, or a field of it beside it; name each column once"),
+    ("b,B", "the option columns: b is named more than once, or a field of it beside it; name each column once"),
+    ("a", "the option columns: the name 'a' may stand for #0 'a', #1 'a'; choose by position with the option columns"),
+    ("#0,#1", "columns have the same name, which Spark cannot carry: 'a' at #0, #1; choose by position with the option columns, for example columns=#0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "says"), NAMED_TWICE)
+def test_a_column_that_is_named_twice_is_an_error_that_names_it_once(tmp_path, columns, says):
+    path = write(tmp_path / "a.arrow", pa.Table.from_arrays([pa.array([1])] * 3, names=["a", "a", "b"]))
+    with pytest.raises(ArrowIpcError) as caught:
+        reader_of(tmp_path, columns=columns)
+    assert f"{path}: {says}" == str(caught.value)
 
 
 # (Options and schema, and the sentence of the error after the path.)
