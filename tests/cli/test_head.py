@@ -68,6 +68,13 @@ def test_a_predicate_on_one_of_two_names_that_differ_in_case_alone_is_refused(ca
     assert words in capsys.readouterr().err
 
 
+def test_columns_of_the_origin_of_rows_are_those_of_reads_in_spark(capsys, lake):
+    assert 1 == main(["head", "--where", "_row_index < 5", lake])
+    err = capsys.readouterr().err
+    assert "the option where: there is no column '_row_index'" in err
+    assert "reads in Spark have the columns of a row's origin with metadataColumns=true" in err
+
+
 def test_without_pyspark_where_is_one_sentence(capsys, lake, monkeypatch):
     for name in [*(n for n in sys.modules if n.startswith("spark_arrow_ipc.spark.")), "pyspark", "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)

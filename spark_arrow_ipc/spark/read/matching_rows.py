@@ -26,12 +26,12 @@ from spark_arrow_ipc.dataset.predicate.conjuncts import explained
 from spark_arrow_ipc.dataset.predicate.parser import parse
 from spark_arrow_ipc.dataset.statistics.prune_blocks import BlockFilter, block_filter
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
-from spark_arrow_ipc.errors import OptionError, error_context
+from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform import Conform, compile_conform
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
-from spark_arrow_ipc.spark.read.where import Where
+from spark_arrow_ipc.spark.read.where import Where, name_origin
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 
 __all__ = ["MatchingRows"]
@@ -73,7 +73,10 @@ class MatchingRows:
             raise explained(error, sql, parse) from error.__cause__
         with error_context(asked_by=p.WHERE):
             named = [column.path for column in p.columns(predicate)]
-            paths = resolve_all(schema.fields, named, is_case_sensitive=lambda: False)
+            try:
+                paths = resolve_all(schema.fields, named, is_case_sensitive=lambda: False)
+            except ColumnNotFoundError as error:
+                raise name_origin(error, named) from None
         positions = tuple(dict.fromkeys(path[0] for path in paths))
         read = Schema(tuple(schema.fields[i] for i in positions), schema.custom_metadata)
         options = ReadOptions()

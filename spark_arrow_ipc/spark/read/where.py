@@ -50,7 +50,7 @@ from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, hidden
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_sensitive, planner_defaults, value_of
 
-__all__ = ["RowSelection", "Where", "selected_files"]
+__all__ = ["RowSelection", "Where", "name_origin", "selected_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +299,7 @@ class Where:
             found = read_missing(replace(options, columns=self.missing, metadata_columns=False))
         except ColumnNotFoundError as error:
             error.asked_by = p.WHERE  # which is read as the option columns
-            if not options.metadata_columns and any(path[0].lower() in METADATA_COLUMNS for path in self.missing):
-                error.message = f"{error.message}; the columns of a row's origin are there with metadataColumns=true"
-            raise
+            raise name_origin(error, self.missing) from None
         return tuple(found.fields)
 
     def bind(self, asked: s.StructType, extra: Sequence[s.StructField], time_zone: str | None) -> RowSelection:
@@ -349,6 +347,13 @@ class Where:
             unbound = self.predicate, known, planned_at
             return RowSelection(bound, tuple(extra), positions, self.metadata, alike, unbound, self.noted, defaults)
         return RowSelection(bound, tuple(extra), positions, self.metadata, alike, None, noted, defaults)
+
+
+def name_origin(error: ColumnNotFoundError, paths: Sequence[Sequence[str]]) -> ColumnNotFoundError:
+    """Return the error of columns that are not there, with the option that adds metadata columns if one of them is meant."""
+    if any(path[0].lower() in METADATA_COLUMNS for path in paths):
+        error.message = f"{error.message}; reads in Spark have the columns of a row's origin with metadataColumns=true"
+    return error
 
 
 def selected_files(selection: RowSelection, partitioning: Partitioning) -> Partitioning:

@@ -386,7 +386,7 @@ def test_files_and_record_batches_that_are_none_of_the_named_ones_are_not_read(s
 def test_without_its_option_a_column_of_the_origin_is_an_error_that_names_it(spark, lake):
     message = raised(lambda: read(spark, lake, where="_row_index < 5"))
     assert "the option where: there is no column '_row_index'" in message
-    assert "the columns of a row's origin are there with metadataColumns=true" in message
+    assert "reads in Spark have the columns of a row's origin with metadataColumns=true" in message
 
 
 def test_a_clash_of_names_is_an_error(spark, tmp_path):
