@@ -311,10 +311,7 @@ def _resolve(
         try:
             position = find(fields, step, positions, above)
         except ColumnNotFoundError as error:
-            dotted = _dotted(fields, steps[level:])
-            if dotted is not None:
-                error.message = f"a name with a dot stands in backticks: {_quoted(dotted)}"
-            raise
+            raise with_dotted(error, [field.name for field in fields], steps[level:]) from None
         if position is None:
             return None
         positions = (*positions, position)
@@ -322,11 +319,14 @@ def _resolve(
     return positions
 
 
-def _dotted(fields: Sequence[t.Field], steps: Sequence[int | str]) -> str | None:
-    """Return the name with dots that was meant by the steps of a path, if there is one."""
-    names = {field.name.casefold(): field.name for field in fields}
-    meant = (names.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
-    return next((name for name in meant if name is not None), None)
+def with_dotted(error: ColumnNotFoundError, names: Sequence[str], steps: Sequence[int | str]) -> ColumnNotFoundError:
+    """Return the error of a path, with the name with dots that its steps meant if there is one among `names`."""
+    known = {name.casefold(): name for name in names}
+    meant = (known.get(".".join(map(str, steps[:end])).casefold()) for end in range(len(steps), 1, -1))
+    dotted = next((name for name in meant if name is not None), None)
+    if dotted is not None:
+        error.message, error.expected = f"a name with a dot stands in backticks: {_quoted(dotted)}", None
+    return error
 
 
 class _AnyCase:

@@ -16,7 +16,7 @@ from typing import Final
 
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all
+from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all, with_dotted
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
@@ -25,7 +25,7 @@ from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
-from spark_arrow_ipc.errors import error_context, printable
+from spark_arrow_ipc.errors import ColumnNotFoundError, error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import check_clash, metadata_schema
 from spark_arrow_ipc.spark.read.projection import COLUMNS, in_order, partition_position, select_referenced
@@ -273,9 +273,13 @@ def _chosen(
             field = own.fields[find_columns(own.names, [head])[0]]
         chosen.setdefault(field.name, field)
         below.setdefault(field.name, []).append(path)
-    return s.StructType(
-        [_with_type(field, in_order(field.dataType, below[name], name)) for name, field in chosen.items()]
-    )
+    made = []
+    for name, field in chosen.items():
+        try:
+            made.append(_with_type(field, in_order(field.dataType, below[name], name)))
+        except ColumnNotFoundError as error:
+            raise with_dotted(error, whole.names, [name, *below[name][0]]) from None
+    return s.StructType(made)
 
 
 def _with_type(field: s.StructField, type_: s.DataType) -> s.StructField:

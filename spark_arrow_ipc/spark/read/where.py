@@ -26,7 +26,7 @@ from itertools import accumulate
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.arrow.column_path import find_columns, with_dotted
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
@@ -342,6 +342,10 @@ class Where:
             bound = bind(self.predicate, known, in_zone, planned_at, noted)
         except OptionError as error:
             raise explained(error, self.sql, lambda sql: bind(parse(sql), known, in_zone)) from error.__cause__
+        except ColumnNotFoundError as error:
+            for column in p.columns(self.predicate):
+                with_dotted(error, asked.names, column.path)
+            raise
         defaults = planner_defaults()
         if time_zone is None and has_doubt(bound):
             unbound = self.predicate, known, planned_at

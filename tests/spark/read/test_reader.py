@@ -280,6 +280,15 @@ def test_a_field_of_what_is_not_a_struct_in_spark_is_an_error_in_its_words(tmp_p
         reader_of(tmp_path, **options)
 
 
+@pytest.mark.parametrize("options", [{"columns": "a.b"}, {"where": "a.b = 2"}, {"columns": "c", "where": "a.b = 2"}])
+def test_a_name_with_a_dot_is_told_from_a_field_of_a_column_that_has_none(tmp_path, options):
+    write(tmp_path / "a.arrow", pa.table({"a": [1], "a.b": [2], "c": [3]}))
+    with pytest.raises(
+        ColumnNotFoundError, match=r"the option (columns|where).*: a name with a dot stands in backticks: `a.b`$"
+    ):
+        reader_of(tmp_path, **options)
+
+
 def test_fields_of_a_union_come_in_the_order_of_the_option(tmp_path):
     values = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [NUMBERS[:2], STRUCTS[:2]], ["x", "y"])
     write(tmp_path / "a.arrow", pa.table({"v": values}))
