@@ -160,19 +160,19 @@ def run(path, parts, monkeypatch, **options):
     decoded = []
     inner = ArrowIpcBatchReader(ASKED, ReadOptions.parse({"path": str(path), **options}))
     output = s.StructType([s.StructField(f"a{i}", type_of(part)) for i, part in enumerate(parts)])
-    monkeypatch.setattr(inner, "_rows", lambda file, needed, selection: _noted(file, decoded, inner, needed, selection))
+    monkeypatch.setattr(inner, "_rows", lambda file, *asked: _noted(file, decoded, inner, *asked))
     reader = MappedReader(inner, Mapping(ship(PartialAggregates((), tuple(parts))), output, "UTC", ASKED))
     made = [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
     return made, sorted(decoded)
 
 
-def _noted(file, decoded, inner, needed, selection):
+def _noted(file, decoded, inner, *asked):
     def noted():
         for batch in file.batches:
             decoded.extend(range(batch.first_block, batch.first_block + len(batch.block_rows)))
             yield batch
 
-    yield from ArrowIpcBatchReader._rows(inner, replace(file, batches=noted()), needed, selection)
+    yield from ArrowIpcBatchReader._rows(inner, replace(file, batches=noted()), *asked)
 
 
 COUNT, LEAST, MOST = Part("count_all", None), Part("min", 0), Part("max", 0)

@@ -359,16 +359,18 @@ def test_exactly_the_same_name_twice_is_an_error_at_planning(spark, twice, name)
     assert missing(message, [f"SchemaMismatchError: {twice}", *words]) == [], message
 
 
-def test_a_name_that_stands_twice_is_no_reference(spark, twice):
-    message = failure(lambda: read(spark, twice, columns="a"))
-    assert missing(message, ["ColumnNotFoundError", twice, "#0 'a', #1 'a'", "by position"]) == [], message
+@pytest.mark.parametrize(
+    ("name", "words"), [("a", "#0 'a', #1 'a'"), ("A", "#0 'a', #1 'a', #2 'A' without spark.sql.caseSensitive=true")]
+)
+def test_a_name_that_stands_twice_is_no_reference(spark, twice, name, words):
+    message = failure(lambda: read(spark, twice, columns=name).collect())
+    assert missing(message, ["ColumnNotFoundError", twice, words, "by position"]) == [], message
 
 
 # (Options or schema, row.)
 CHOICES = {
     "by position": ({"columns": "#1, #2"}, {"a": "t", "A": 3}),
     "by position, the other": ({"columns": "#0, #2"}, {"a": 1, "A": 3}),
-    "by the name that is written exactly so": ({"columns": "A"}, {"A": 3}),
     "schema over positions": ({"columns": "#2, #1", "schema": "a string"}, {"a": "t"}),
 }
 
