@@ -45,7 +45,7 @@ from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError, NotArrowError
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
 
@@ -76,10 +76,10 @@ class Clocked(MemoryStorage):
 
 def columns_in(tree, storage):
     """Return the columns of a plain read."""
-    files = tree.all_files()
-    if not files:
+    try:
+        schemas = read_schemas(tree.all_files(), tree.heads, Outlines(OutlineOptions(storage=storage)))
+    except (NoFilesError, NotArrowError):  # the file of another program may be alone in a partition
         return frozenset()
-    schemas = read_schemas(files, tree.heads, Outlines(OutlineOptions(storage=storage)))
     return frozenset(name for _, schema in schemas for name in schema.names)
 
 
