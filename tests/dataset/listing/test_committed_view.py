@@ -198,7 +198,7 @@ def test_a_directory_that_never_rests_is_an_error(tmp_path, monkeypatch):
 def test_a_committed_file_of_another_size_is_an_error(tmp_path):
     with dying("C3.linked"):
         save(tmp_path, APPEND, "abc")
-    next((tmp_path / "_ipc_stage").rglob("*[0-9a-f].staged")).write_text("abcd")
+    next((tmp_path / "_ipc_stage").glob("*[0-9a-f]/*.staged")).write_text("abcd")
     with pytest.raises(FileChangedError, match="3 bytes, found 4"):
         ours(tmp_path)
 
