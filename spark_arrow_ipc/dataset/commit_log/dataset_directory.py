@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
@@ -50,6 +51,22 @@ class DatasetDirectory:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage", self.storage.inside(self.root))
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str], storage: Storage) -> DatasetDirectory:
+        """Return the dataset of a directory that is there.
+
+        Raises
+        ------
+        NoFilesError
+            The path is not a directory.
+        """
+        root = storage.resolve(path)
+        status = storage.status(root)
+        if status is None or status.kind is not Kind.DIRECTORY:
+            found = "nothing" if status is None else "something else"
+            raise NoFilesError(expected="the directory of a data set", found=found, path=root)
+        return cls(storage, root)
 
     def check(self) -> None:
         """Raise if the directory of the records, or of the staged files, is a link or no directory.

@@ -139,8 +139,9 @@ class TableRecords:
         if record is None or following is None or following.previous == record.jobid:
             return
         for number in (seq, seq + 1):
-            with suppress(FileNotFoundError, CommitError):
-                self._known[number] = _summary(settled(self.dataset, number, has_mark=True)[0])
+            stored = self._stored(number)
+            if stored is not None:
+                self._known[number] = _summary(stored)
         if self._known[seq + 1].previous != self._known[seq].jobid:
             raise CommitError(
                 f"record {seq + 1} does not follow record {seq}: one of them was kept by a process that stood still while "
@@ -152,10 +153,8 @@ class TableRecords:
         missing: list[int] = []
 
         def read(seq: int) -> None:
-            record = None
-            with suppress(FileNotFoundError, CommitError):  # a damaged one that is done may be kept
-                record = settled(self.dataset, seq, has_mark=True)[0] if seq == head else None
-            record = record or read_kept(self.dataset, seq)
+            # No record follows the newest one that could tell whether what is kept is of its chain.
+            record = (self._stored(seq) if seq == head else None) or read_kept(self.dataset, seq)
             if record is None:
                 missing.append(seq)
             else:
@@ -166,6 +165,12 @@ class TableRecords:
             record = self._from_chain(seq)
             if record is not None:
                 self._known[seq] = _summary(record)
+
+    def _stored(self, seq: int) -> Record | None:
+        """Return a record of the chain itself, or the copy in its mark; None if there is none that is whole."""
+        with suppress(FileNotFoundError, CommitError):
+            return settled(self.dataset, seq, has_mark=True)[0]
+        return None
 
     def _from_chain(self, seq: int) -> Record | None:
         """Return a record that is not kept: the head that is not done yet, or one of a build that keeps none."""

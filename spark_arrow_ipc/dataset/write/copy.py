@@ -62,7 +62,7 @@ from spark_arrow_ipc.errors import (
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of, relative
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["CopyReport", "copy_dataset"]
 
@@ -138,12 +138,8 @@ def copy_dataset(
     OSError
         A call of a storage fails. What is staged stays for the next call.
     """
-    original = DatasetDirectory(storage, storage.resolve(source))
+    original = DatasetDirectory.at(source, storage)
     root = target_storage.resolve(target)
-    status = storage.status(original.root)
-    if status is None or status.kind is not Kind.DIRECTORY:
-        found = "nothing" if status is None else "something else"
-        raise NoFilesError(expected="the directory of a data set", found=found, path=original.root)
     original.check()
     _check_apart(storage, original.root, target_storage, root)
     check_is_no_file(target_storage, root)

@@ -5,11 +5,11 @@ Strategy
 `fsck` only looks (`inventory`). Each finding is one fault, with its place and the command that mends it; what is no fault,
 and only good to know, is a note.
 
-`repair` brings the pending job to its end, as each writer does, writes a damaged record from its copy, and takes out of the readers' sight what records prove to be
-no part of the newest state: files that a record removed, or without which the tally of the newest record is exact; files of
-another name whose bytes are those of one of ours; and records that no other names. `go_back` makes an older state the newest
-one, if the directory holds that one whole and not the newest. Neither deletes a byte: what is taken away goes to the same
-path below ``_ipc_aside``, which no reader sees, and from where a person can put it back.
+`repair` brings the pending job to its end, as each writer does, writes a damaged record from its copy, and hides from
+readers what, as records prove, is not in the newest state: files that a record removed, or without which the tally of the
+newest record is exact; files of another name whose bytes are those of one of ours; and records that no other names.
+`go_back` makes an older state the newest one, if the directory holds that one whole. Neither deletes what it takes out: it
+goes to the same path below ``_ipc_aside``, which no reader sees, and from where a person can put it back.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.roll_forward import latest
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, NoFilesError, UnsupportedError
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Storage
 
 __all__ = ["ASIDE_DIRECTORY", "Finding", "FsckReport", "fsck", "go_back", "repair"]
 
@@ -116,7 +116,7 @@ def fsck(path: str, storage: Storage) -> FsckReport:
     CommitError, ConcurrentWriteError, OSError
         As `take_inventory`.
     """
-    return _report(take_inventory(_dataset(path, storage)))
+    return _report(take_inventory(DatasetDirectory.at(path, storage)))
 
 
 def repair(path: str, storage: Storage) -> FsckReport:
@@ -127,7 +127,7 @@ def repair(path: str, storage: Storage) -> FsckReport:
     NoFilesError, CommitError, ConcurrentWriteError, OSError
         As `fsck`; or a file cannot be taken aside.
     """
-    dataset = _dataset(path, storage)
+    dataset = DatasetDirectory.at(path, storage)
     done: list[Finding] = []
     inventory = take_inventory(dataset)
     if inventory.is_pending and not inventory.missing():
@@ -152,7 +152,7 @@ def go_back(path: str, record: int, storage: Storage) -> FsckReport:
     NoFilesError, ConcurrentWriteError, OSError
         As `repair`.
     """
-    dataset = _dataset(path, storage)
+    dataset = DatasetDirectory.at(path, storage)
     inventory = take_inventory(dataset)
     whole = {state.record.seq: state for state in states(inventory)}
     if record not in whole:
@@ -164,15 +164,6 @@ def go_back(path: str, record: int, storage: Storage) -> FsckReport:
     done = _set_aside(dataset, [*whole[record].others, *later])
     latest(dataset)
     return replace(_report(take_inventory(dataset)), done=tuple(done))
-
-
-def _dataset(path: str, storage: Storage) -> DatasetDirectory:
-    root = storage.resolve(path)
-    status = storage.status(root)
-    if status is None or status.kind is not Kind.DIRECTORY:
-        found = "nothing" if status is None else "something else"
-        raise NoFilesError(expected="the directory of a data set", found=found, path=root)
-    return DatasetDirectory(storage, root)
 
 
 # What is found

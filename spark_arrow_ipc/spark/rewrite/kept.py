@@ -28,7 +28,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_note import note_in
 
-__all__ = ["as_stored", "check_types", "exact", "unskipped", "with_metadata"]
+__all__ = ["as_stored", "check_types", "exact", "unrounded", "unskipped", "with_metadata"]
 
 
 def exact(
@@ -62,7 +62,7 @@ def exact(
     if reading.map_keys is MapKeys.LAST_WINS:
         raise _contradiction("mapKeys=lastWins drops keys of maps", "mapKeys=error")
     reading = replace(reading, is_exact=True)
-    checked = reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
+    checked = unrounded(reading, given)
     if has_function:
         return checked
     stored = as_stored(reading, schemas, given)
@@ -79,6 +79,11 @@ def as_stored(reading: ReadOptions, schemas: Iterable[Schema], given: Collection
     if "extensiontypes" in given or any(note_in(schema.custom_metadata) is not None for schema in schemas):
         return reading
     return replace(reading, extension_types=ExtensionTypes.STORAGE)
+
+
+def unrounded(reading: ReadOptions, given: Collection[str]) -> ReadOptions:
+    """Return the options with which a value finer than Spark's types is an error: a rewrite would round it for good."""
+    return reading if "nanoseconds" in given else replace(reading, nanoseconds=Nanoseconds.ERROR)
 
 
 def unskipped(reading: ReadOptions, given: Collection[str]) -> ReadOptions:

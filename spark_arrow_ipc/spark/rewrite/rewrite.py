@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -23,14 +22,13 @@ from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
 from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
-from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
 from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
-from spark_arrow_ipc.spark.rewrite.kept import check_types, exact, unskipped, with_metadata
+from spark_arrow_ipc.spark.rewrite.kept import check_types, exact, unrounded, unskipped, with_metadata
 from spark_arrow_ipc.spark.rewrite.result import RewriteResult
 from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
@@ -133,8 +131,8 @@ def rewrite(
         schemas = file_schemas(reading)
         reading = exact(reading, given, schemas, writing.partition_by or (), has_function=shipped is not None)
         writing = with_metadata(writing, schemas[0] if schemas else None)
-    elif "nanoseconds" not in given:
-        reading = replace(reading, nanoseconds=Nanoseconds.ERROR)  # a rewrite in place would floor values for good
+    else:
+        reading = unrounded(reading, given)
     read_schema = schema_of(reading)
     output = read_schema if schema is None else s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     plan = sorted_plan(plan_write(output, writing), sort_by, sort_bytes)
