@@ -32,7 +32,7 @@ Selection: TypeAlias = Mapping[int, "Selection | None"]
 """Positions of the fields to keep, each with a selection of its own children or None for all of them."""
 
 IsCaseSensitive: TypeAlias = Callable[[], bool]
-"""Whether names that differ in case alone are two names. Called only where a schema has such."""
+"""Callback that tells whether names that differ in case alone are two names. Called only where a schema has such."""
 
 WORDS = ("auto", "none", "all")
 """Bare words that options give a meaning of their own: as the name of a column, each is written in backticks."""

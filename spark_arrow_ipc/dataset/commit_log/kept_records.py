@@ -8,8 +8,9 @@ record can follow only a done one, so that the kept records have no gaps from th
 directory but who prunes it: a stream knows the numbers, and reads each record by its name.
 
 A kept record is the record without its schema and what it carries on from the ones before it (ids, tokens, queries), in
-the same form with its own checksum. That a dataset keeps records is known from any listing of its chain, as their directory lies in
-it; the file ``retention`` in it says for how long, and holds until a job says otherwise. ADR 24 has the reasons.
+the same form with its own checksum. That a dataset keeps records is known from any listing of its chain, as their
+directory lies in it; the file ``retention`` in it says for how long, and holds until a job says otherwise. ADR 24 has the
+reasons.
 """
 
 from __future__ import annotations

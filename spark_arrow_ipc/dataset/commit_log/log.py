@@ -3,8 +3,8 @@
 Strategy
 --------
 Records lie in ``_ipc_commits`` inside the dataset: ``<sequence number>.json``, and ``<sequence number>.done``, a copy of
-it, once it is applied (`stored_record`): a mark of another job, which a process made that stood still while the
-directory was removed and made anew, counts for nothing. The newest record is the *head*. Only the head can be pending,
+it, once it is applied (`stored_record`). A mark of another job is ignored: a process may have stood still while the
+directory was removed and made anew, and have made it then. The newest record is the *head*. Only the head can be pending,
 because the next record may be made only when the head is done. The listing of the directory stays the truth about a
 dataset: a record corrects it between the commit and the last rename, and afterwards only remembers the committed jobs
 and tokens. A reader notes the head, lists, and reads the head again (a sequence lock). With a pending record its answer

@@ -44,7 +44,6 @@ _STAGED: Final = re.compile(rf"[^/\0._][^/\0]*{re.escape(STAGED_SUFFIX)}")
 _OWN_NAME: Final = re.compile(r"(?:.*/)?part-[0-9]{5,}-[0-9a-f]{32}\.arrows?", re.DOTALL)
 """The names that our writers make, each for one file."""
 
-
 _DIGEST_NBYTES: Final = 8
 
 
@@ -84,7 +83,7 @@ def own_names_below(directory: str) -> re.Pattern[str]:
 
 
 class _FileState(Protocol):
-    """What is known of a file: its size, time and version."""
+    """A file's size, time and version, as a listing or a status has them."""
 
     @property
     def nbytes(self) -> int: ...

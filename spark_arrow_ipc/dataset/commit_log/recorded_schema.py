@@ -4,7 +4,7 @@ Strategy
 --------
 The times of files say when they were staged, and by which clock: not in which order jobs were committed. So each record
 says which columns a read without ``mergeSchema`` has after it. It is the schema of the files that the job adds, with the
-columns and the wider types of the files that stay beside them (`write.read_schema`).
+columns and the wider types of the files that stay beside them (`write.beside`).
 
 The text is a stream of the IPC format without record batches, compressed by zlib, in base64: 1,000 columns take 11 KB. It
 stands in the first bytes of a record, so that a reader does not read what may be the names of a million files. The
@@ -58,7 +58,7 @@ def encode_schema(schema: Schema, path: str) -> str:
 
 
 def decode_schema(text: str, path: str) -> Schema | None:
-    """Return the schema of a text; None, with a warning that names `path`, if it is none; None of an empty one."""
+    """Return the schema of a text; None if the text is empty, or cannot be read: then a warning names `path`."""
     if not text:
         return None
     try:
