@@ -45,7 +45,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import Limit, StreamBatch, StreamMode

@@ -8,7 +8,7 @@ from unittest import mock
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job

@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.commit_log import log, record
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import STAGING_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.kept_records import read_kept
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_path
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines

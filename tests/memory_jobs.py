@@ -4,7 +4,7 @@ import uuid
 
 from commit_jobs import dying
 
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job

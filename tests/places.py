@@ -13,7 +13,7 @@ from fault_server import fault_server
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from spark_arrow_ipc.arrow import Array, RecordBatch, Schema, bitmap
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import NOT_COUNTED
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
 from spark_arrow_ipc.arrow.numpy_views import VIEW
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

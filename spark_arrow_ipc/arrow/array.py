@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_arrow_ipc.arrow.array_data import NOT_COUNTED, ArrayData, Buffer
+from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.python_values import to_numpy, to_pylist
 from spark_arrow_ipc.arrow.types import Field
 
 if TYPE_CHECKING:
     import numpy as np
-
-__all__ = ["NOT_COUNTED", "Array", "Buffer"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

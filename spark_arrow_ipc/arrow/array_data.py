@@ -20,8 +20,6 @@ from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.layout import LAYOUTS
 from spark_arrow_ipc.arrow.types import DataType, Null
 
-__all__ = ["NOT_COUNTED", "ArrayData", "Buffer"]
-
 Buffer: TypeAlias = memoryview
 """Bytes of one buffer (format ``B``, one dimension, contiguous)."""
 

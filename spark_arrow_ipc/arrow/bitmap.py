@@ -15,8 +15,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["count_set", "pack", "slice_bits", "unpack"]
-
 _Bytes: TypeAlias = memoryview | bytes | bytearray
 
 _WORDS_FROM = 4096

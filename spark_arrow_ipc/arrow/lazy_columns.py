@@ -7,8 +7,6 @@ from typing import overload
 
 from spark_arrow_ipc.arrow.array import Array
 
-__all__ = ["LazyColumns", "pick"]
-
 
 class LazyColumns(Sequence[Array]):
     """A sequence of arrays, each of which is made when it is first asked for, and kept.

@@ -28,8 +28,6 @@ from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
-__all__ = ["MOST", "Measure", "buffers_nbytes", "check_expansion", "count_decoded", "measure", "nbytes"]
-
 Slots: TypeAlias = npt.NDArray[np.int64]
 Measure: TypeAlias = Callable[[Slots, Slots], Slots]
 """From the starts and stops of ranges of slots to the bytes of each range."""

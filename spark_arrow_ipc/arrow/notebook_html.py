@@ -18,8 +18,6 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType, Dictionary, Field
 from spark_arrow_ipc.errors import ArrowIpcError, printable
 
-__all__ = ["batch_html", "reader_html", "schema_html"]
-
 _ROWS: Final = 10
 _COLUMNS: Final = 20
 """Columns of a batch that are shown, from the first on."""

@@ -25,27 +25,6 @@ from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, Family, Role, by_type
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = [
-    "DAY_TIME",
-    "DTYPES",
-    "MONTH_DAY_NANO",
-    "VIEW",
-    "VIEW_INLINE_NBYTES",
-    "buffer_of",
-    "byte_values",
-    "comparable_floats",
-    "data_values",
-    "dtype_of",
-    "positions",
-    "sizes",
-    "type_ids",
-    "typed",
-    "validity_mask",
-    "value_bytes",
-    "value_offsets",
-    "views",
-]
-
 NDArray = npt.NDArray[Any]
 
 VIEW = np.dtype([("size", np.int32), ("prefix", "V4"), ("index", np.int32), ("offset", np.int32)])

@@ -11,8 +11,6 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import error_context
 
-__all__ = ["RecordBatchStream"]
-
 
 class RecordBatchStream:
     """The record batches of a table, data frame or reader of another library, in order and once. Made by `from_arrow`.

@@ -21,17 +21,6 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow_json.document import Node
 from spark_arrow_ipc.errors import LimitError
 
-__all__ = [
-    "MAX_DEPTH",
-    "custom_metadata_from_json",
-    "custom_metadata_to_json",
-    "field_from_json",
-    "field_to_json",
-    "type_from_json",
-    "type_object",
-    "type_to_json",
-]
-
 Children: TypeAlias = tuple[t.Field, ...]
 Members: TypeAlias = dict[str, Any]
 

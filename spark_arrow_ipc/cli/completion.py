@@ -15,8 +15,6 @@ from typing import Final
 
 from spark_arrow_ipc.cli.main import COMMANDS, parsers
 
-__all__ = ["add_arguments", "run", "script"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Option:

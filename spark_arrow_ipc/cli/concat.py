@@ -14,9 +14,7 @@ from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.rows import each_given, positive
-from spark_arrow_ipc.errors import SchemaMismatchError
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import SchemaMismatchError, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             writer.write(batch)
             written, rows = written + 1, rows + batch.num_rows
     print(
-        f"{render.printable(target)}: {render.count(rows, 'row')} in "
+        f"{printable(target)}: {render.count(rows, 'row')} in "
         f"{render.count(written, 'record batch', 'record batches')}, of {render.count(len(given), 'file')}"
     )
     return 0

@@ -18,11 +18,9 @@ from spark_arrow_ipc.cli.shared import files, inputs, other_formats, render
 from spark_arrow_ipc.cli.shared.inputs import STDIN
 from spark_arrow_ipc.cli.shared.print_rows import json_lines
 from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, one_table
-from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.errors import UnsupportedError, printable
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.writer import create
-
-__all__ = ["add_arguments", "run"]
 
 _ENDINGS: Final = {
     **{ending: str(form) for ending, form in ENDINGS.items()},
@@ -70,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _source(arguments) as table:
         rows = _write(arguments, table, to, target)
     if target != STDIN:
-        print(f"{render.printable(target)}: {render.count(rows, 'row')}")
+        print(f"{printable(target)}: {render.count(rows, 'row')}")
     return 0
 
 

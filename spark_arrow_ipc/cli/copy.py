@@ -9,8 +9,7 @@ from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.progress import advance
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.copy import CopyReport, copy_dataset
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         target_storage=storage_at(arguments.target, arguments.target_storage or arguments.storage),
         copied=lambda: advance(files=1),
     )
-    print(render.json_line(asdict(report)) if arguments.json else render.printable(_line(report)))
+    print(render.json_line(asdict(report)) if arguments.json else printable(_line(report)))
     return 0
 
 

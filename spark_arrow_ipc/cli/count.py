@@ -10,9 +10,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoTableError
-
-__all__ = ["Count", "add_arguments", "count", "run"]
+from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoTableError, printable
 
 _ATTEMPTS: Final = 5
 """Attempts to count a directory whose files are replaced meanwhile."""
@@ -49,9 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         for refusal in errors:
             inputs.complain(refusal)
         for found in counts:
-            print(
-                render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{render.printable(found.path)}"
-            )
+            print(render.json_line(asdict(found)) if arguments.json else f"{found.rows}\t{printable(found.path)}")
         if len(counts) > 1 and not arguments.json:
             print(f"{sum(found.rows for found in counts)}\ttotal")
         return 1 if errors else 0

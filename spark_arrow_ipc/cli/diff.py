@@ -37,9 +37,7 @@ from spark_arrow_ipc.cli.shared.rows import (
     one_table,
 )
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument
-from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context, printable
 
 _Rows: TypeAlias = tuple[RecordBatch, npt.NDArray[np.int64]]
 """A batch, and the numbers of some of its rows."""
@@ -265,8 +263,8 @@ def _compare(
 
 
 def _describe(found: _Difference, arguments: argparse.Namespace) -> Iterator[str]:
-    yield f"A: {render.printable(arguments.a)}: {render.count(found.rows_a, 'row')}"
-    yield f"B: {render.printable(arguments.b)}: {render.count(found.rows_b, 'row')}"
+    yield f"A: {printable(arguments.a)}: {render.count(found.rows_a, 'row')}"
+    yield f"B: {printable(arguments.b)}: {render.count(found.rows_b, 'row')}"
     if not found.is_any:
         yield "no difference"
         return

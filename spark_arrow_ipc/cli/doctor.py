@@ -26,8 +26,7 @@ from pathlib import Path
 
 from spark_arrow_ipc import __version__
 from spark_arrow_ipc.cli.shared import render
-
-__all__ = ["Finding", "add_arguments", "examine", "java", "run"]
+from spark_arrow_ipc.errors import printable
 
 JAVA_MINIMUM = 17
 """Spark 4 starts on Java 17 and later."""
@@ -130,10 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     print(f"arrowipc {__version__} at {Path(__file__).parents[1]}")
     for line in render.table(("", "what", "found"), rows):
-        print(render.printable(line))
+        print(printable(line))
     for finding in findings:
         if finding.remedy:
-            print(f"\n{render.printable(f'{finding.name}: {finding.remedy}')}")
+            print(f"\n{printable(f'{finding.name}: {finding.remedy}')}")
     print(
         f"\nEverything that Spark needs is here. {_LOST_SESSION}" if sound else "\nSome of what Spark needs is missing."
     )

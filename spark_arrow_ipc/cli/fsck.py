@@ -9,8 +9,7 @@ from typing import Final
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.fsck import Finding, FsckReport, fsck, go_back, repair
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import printable
 
 _STATES: Final = {
     True: "whole: the state of record {record:,}",
@@ -49,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(render.json_line(asdict(report)))
     else:
         for finding in (*report.done, *report.findings):
-            print(render.printable(_line(finding)))
-        print(render.printable(_last_line(report)))
+            print(printable(_line(finding)))
+        print(printable(_last_line(report)))
     return 0 if report.is_sound else 1
 
 

@@ -9,8 +9,6 @@ from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.print_rows import add_format_argument
 from spark_arrow_ipc.cli.shared.rows import add_number_argument, add_row_arguments
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc head``."""

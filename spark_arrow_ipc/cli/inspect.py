@@ -18,11 +18,9 @@ from spark_arrow_ipc.cli.shared.schema_text import describe_fields, field_json, 
 from spark_arrow_ipc.cli.shared.served import ServedTable, read_served
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
-from spark_arrow_ipc.errors import ArrowIpcError, NoTableError
+from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, printable
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.projection import known_columns
-
-__all__ = ["add_arguments", "run"]
 
 _SHOWN_BATCHES = 20
 """Batches that are shown without ``--all`` and ``--json``."""
@@ -84,7 +82,7 @@ def _tensor_lines(given: Input, *, as_json: bool) -> Iterable[str]:
 def describe(outline: Outline, given: Input, most: int | None = None) -> Iterator[str]:
     """Yield the lines of the text output."""
     schema = outline.schema
-    yield render.printable(outline.path)
+    yield printable(outline.path)
     yield f"  Arrow IPC {outline.format}, {render.count(outline.nbytes, 'byte')}, {schema.endianness.name.lower()}-endian"
     batches = render.count(len(outline.record_batches), "record batch", "record batches")
     codecs = ", ".join(outline.compressions) or "none"
@@ -111,13 +109,13 @@ def _schema(schema: Schema) -> Iterator[str]:
 
 def _schema_metadata(schema: Schema) -> Iterator[str]:
     for field in schema.fields:
-        yield from _pairs(f"custom metadata of column {render.printable(field.name)}", field.custom_metadata)
+        yield from _pairs(f"custom metadata of column {printable(field.name)}", field.custom_metadata)
     yield from _pairs("custom metadata of the schema", schema.custom_metadata)
 
 
 def _describe_served(table: ServedTable, most: int | None) -> Iterator[str]:
     """Yield the lines of the text output of a server's table."""
-    yield render.printable(table.path)
+    yield printable(table.path)
     yield f"  Dissociated IPC, bodies {table.bodies}, {table.schema.endianness.name.lower()}-endian"
     batches = render.count(len(table.batches), "record batch", "record batches")
     yield f"  {render.count(table.num_rows, 'row')} in {batches}"

@@ -20,11 +20,8 @@ from typing import Final
 from spark_arrow_ipc import arrow_json, ipc
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.differences import Comparison
-from spark_arrow_ipc.errors import LimitError
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import LimitError, printable
 
 _STREAM_SUFFIXES = (".stream", ".arrows")
 """Endings of stream files, by the harness and by Arrow's recommendation; all others are files."""
@@ -64,9 +61,7 @@ def _validate(arguments: argparse.Namespace) -> int:
         difference = difference or _COMPARISON.of_batches(document.batches, reader)
     if difference is None:
         return 0
-    print(
-        f"arrowipc: {render.printable(f'{arguments.json} and {arguments.arrow} differ: {difference}')}", file=sys.stderr
-    )
+    print(f"arrowipc: {printable(f'{arguments.json} and {arguments.arrow} differ: {difference}')}", file=sys.stderr)
     return 1
 
 

@@ -8,9 +8,7 @@ from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import STDIN
 from spark_arrow_ipc.cli.shared.layout_bytes import read_layout
 from spark_arrow_ipc.cli.shared.layout_picture import draw, page
-from spark_arrow_ipc.errors import OptionError
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import OptionError, printable
 
 _ENDINGS = {"svg": "svg", "html": "html", "htm": "html"}
 """The formats of names."""
@@ -46,5 +44,5 @@ def run(arguments: argparse.Namespace) -> int:
     with files.open_target(arguments, target) as sink:
         sink.write(text.encode())
     if target != STDIN:
-        print(f"{render.printable(target)}: {render.count(len(text.encode()), 'byte')}")
+        print(f"{printable(target)}: {render.count(len(text.encode()), 'byte')}")
     return 0

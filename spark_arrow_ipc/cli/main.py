@@ -20,10 +20,8 @@ from importlib import import_module
 from typing import NoReturn, Protocol, cast
 
 from spark_arrow_ipc import __version__
-from spark_arrow_ipc.cli.shared import progress, render
-from spark_arrow_ipc.errors import ArrowIpcError
-
-__all__ = ["COMMANDS", "Command", "main", "parsers"]
+from spark_arrow_ipc.cli.shared import progress
+from spark_arrow_ipc.errors import ArrowIpcError, printable
 
 
 class CommandModule(Protocol):
@@ -133,7 +131,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors repeat arguments with escapes for what does not print."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(render.printable(message))
+        super().error(printable(message))
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -150,11 +148,11 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"arrowipc: warning: {render.printable(str(message))}", file=sys.stderr)
+    print(f"arrowipc: warning: {printable(str(message))}", file=sys.stderr)
 
 
 def _fail(words: str) -> int:
-    print(f"arrowipc: {render.printable(words)}", file=sys.stderr)
+    print(f"arrowipc: {printable(words)}", file=sys.stderr)
     return 1
 
 

@@ -21,12 +21,10 @@ from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.progress import advance
 from spark_arrow_ipc.cli.shared.storages import storage_at
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.paths import join, name_of, parent
-
-__all__ = ["Lost", "add_arguments", "run", "salvage"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +83,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
         batches = salvage(source, found)
         first = _first_readable(batches, lost)
         if first is None and (lost or found.lost is not None):
-            print(
-                f"{render.printable(target)}: not written, because nothing of {render.printable(source.path)} is left"
-            )
+            print(f"{printable(target)}: not written, because nothing of {printable(source.path)} is left")
             _print_losses(lost, found)
             return 1
         pairs = files.foreign_metadata(found.reader.custom_metadata)
@@ -99,7 +95,7 @@ def _repair(source: Input, target: str, arguments: argparse.Namespace) -> int:
                 writer.write(batch)
                 advance(batch.num_rows)
                 kept, rows = kept + 1, rows + batch.num_rows
-    print(f"{render.printable(target)}: kept {_batches(kept)}, {render.count(rows, 'row')}")
+    print(f"{printable(target)}: kept {_batches(kept)}, {render.count(rows, 'row')}")
     _print_losses(lost, found)
     return 0
 
@@ -115,7 +111,7 @@ def _first_readable(batches: Iterator[RecordBatch | Lost], lost: list[Lost]) -> 
 
 def _print_losses(lost: list[Lost], found: Recovered) -> None:
     for line in _losses(lost, found):
-        print(render.printable(line))
+        print(printable(line))
 
 
 def salvage(source: Input, found: Recovered) -> Iterator[RecordBatch | Lost]:

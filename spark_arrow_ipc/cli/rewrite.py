@@ -24,9 +24,7 @@ from spark_arrow_ipc.cli.shared.rows import (
 )
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.statistics.writer import StatisticsWriter, create_with_statistics
-from spark_arrow_ipc.errors import error_context
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import error_context, printable
 
 _SORTED_ROWS: Final = 65_536
 """Rows of a record batch after sorting, by default."""
@@ -76,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             writer.write(batch)
             count, rows = count + 1, rows + batch.num_rows
     print(
-        f"{render.printable(target)}: {render.count(rows, 'row')} in {render.count(count, 'record batch', 'record batches')}"
+        f"{printable(target)}: {render.count(rows, 'row')} in {render.count(count, 'record batch', 'record batches')}"
     )
     return 0
 

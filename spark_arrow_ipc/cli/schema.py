@@ -9,9 +9,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
 from spark_arrow_ipc.cli.shared.schema_text import describe_fields, field_json, pairs_json
 from spark_arrow_ipc.cli.shared.where import needs_spark
-from spark_arrow_ipc.errors import ArrowIpcError, error_context
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     for number, (schema, paths) in enumerate(known.items()):
         if arguments.ddl:
             with error_context(path=paths[0]):
-                print(render.printable(_ddl(schema)))
+                print(printable(_ddl(schema)))
         elif arguments.json:
             print(render.json_line(_to_json(schema, paths)))
         else:
@@ -56,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe(schema: Schema, paths: list[str]) -> Iterator[str]:
     more = "" if len(paths) == 1 else f" and {render.count(len(paths) - 1, 'other file')}"
-    yield f"{render.printable(paths[0])}{more}: {render.count(len(schema), 'column')}"
+    yield f"{printable(paths[0])}{more}: {render.count(len(schema), 'column')}"
     yield from describe_fields(schema.fields)
 
 

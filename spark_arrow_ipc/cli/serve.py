@@ -12,17 +12,16 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.ipc.dissociated.location import UNIX, parse_address
+from spark_arrow_ipc.errors import OptionError, printable
+from spark_arrow_ipc.ipc.dissociated.location import parse_address
+from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
 from spark_arrow_ipc.ipc.dissociated.selection import Selection
 from spark_arrow_ipc.ipc.dissociated.server import KEEP_NBYTES
 from spark_arrow_ipc.ipc.dissociated.shared_memory import SharedMemory
 from spark_arrow_ipc.ipc.dissociated.tables import Table, TableSource, file_version, selected_batches
 from spark_arrow_ipc.storage.local import LOCAL
-
-__all__ = ["add_arguments", "run"]
 
 _NONE: Final = "none"
 
@@ -86,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             keep_nbytes=arguments.keep,
         ) as server:
             for ticket in sources:
-                print(f"{render.printable(ticket)}\t{server.uri_of(ticket)}", flush=True)
+                print(f"{printable(ticket)}\t{server.uri_of(ticket)}", flush=True)
             server.wait()
     except KeyboardInterrupt:
         return 0

@@ -18,11 +18,9 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import files, inputs, render
 from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, each_given, one_table, positive
 from spark_arrow_ipc.cli.shared.storages import storage_at
-from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.errors import ArrowIpcError, printable
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Storage
-
-__all__ = ["add_arguments", "run"]
 
 _BATCH_SHARE: Final = 4
 """Record batches that are larger than one of so many parts of a file are cut, so that files come near their size."""
@@ -53,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         with parts:
             for batch in _cut(arguments, table.batches):
                 parts.write(batch)
-    print(f"{render.printable(target)}: {render.count(parts.rows, 'row')} in {render.count(parts.count, 'file')}")
+    print(f"{printable(target)}: {render.count(parts.rows, 'row')} in {render.count(parts.count, 'file')}")
     return 0
 
 

@@ -35,8 +35,6 @@ from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.ipc.projection import known_columns
 
-__all__ = ["add_arguments", "run"]
-
 _MOST_DISTINCT: Final = 10_000
 """Distinct values that are counted."""
 

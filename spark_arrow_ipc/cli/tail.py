@@ -21,8 +21,6 @@ from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_row
 from spark_arrow_ipc.cli.shared.rows import Chosen, add_number_argument, add_row_arguments, each_given
 from spark_arrow_ipc.errors import error_context
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc tail``."""

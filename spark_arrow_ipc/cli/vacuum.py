@@ -7,12 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.write.give_up import GivenUpJob, give_up
 from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
-
-__all__ = ["add_arguments", "run"]
+from spark_arrow_ipc.errors import printable
 
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
@@ -53,11 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
             storage=storage,
         )
         for line in _lines_of_job(job, would="would be " if arguments.dry_run else ""):
-            print(render.printable(line))
+            print(printable(line))
         return 0
     report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run, storage=storage)
     for line in _lines(report, would="would be " if arguments.dry_run else ""):
-        print(render.printable(line))
+        print(printable(line))
     return 0
 
 

@@ -26,7 +26,7 @@ from spark_arrow_ipc.cli.shared.outline import Outline, read_outline
 from spark_arrow_ipc.cli.shared.progress import count_rows
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
-from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError
+from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
 from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY, decode_checksums
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
 from spark_arrow_ipc.ipc.framing import read_stream_message
@@ -35,8 +35,6 @@ from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.storage.url import has_query
-
-__all__ = ["Verdict", "add_arguments", "examine", "run"]
 
 _COPIES = Comparison("the footer", "the copy at the start", names_of_maps=True)
 
@@ -156,7 +154,7 @@ def _ignored_claims(reader: ipc.FileReader) -> tuple[str, ...]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", StatisticsWarning)
         file_statistics(reader)
-    notes += (str(each.message).removeprefix(f"{render.printable(reader.path or '')}: ") for each in caught)
+    notes += (str(each.message).removeprefix(f"{printable(reader.path or '')}: ") for each in caught)
     return tuple(notes)
 
 
@@ -248,15 +246,15 @@ class _Ranges:
 
 
 def _describe(verdict: Verdict) -> list[str]:
-    path = render.printable(verdict.path)
+    path = printable(verdict.path)
     if verdict.error is not None:
-        return [f"{path}: bad: {render.printable(_words(verdict))}"]
+        return [f"{path}: bad: {printable(_words(verdict))}"]
     found = render.count(verdict.tensors, "tensor")
     if verdict.format != "tensor":
         batches = render.count(verdict.record_batches, "record batch", "record batches")
         found = f"{batches}, {render.count(verdict.num_rows, 'row')}"
     sound = f"{path}: ok: {verdict.format}, {found}"
-    return [sound, *(f"  note: {render.printable(note)}" for note in verdict.notes)]
+    return [sound, *(f"  note: {printable(note)}" for note in verdict.notes)]
 
 
 def _words(verdict: Verdict) -> str:
@@ -264,7 +262,7 @@ def _words(verdict: Verdict) -> str:
     error = verdict.error
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    return str(error).removeprefix(f"{render.printable(verdict.path)}: ")
+    return str(error).removeprefix(f"{printable(verdict.path)}: ")
 
 
 def _to_json(verdict: Verdict) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from typing import Final
 from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["BLANKS", "epoch_ns", "parse_date", "parse_timestamp"]
-
 BLANKS: Final = "".join(map(chr, range(33)))
 """Characters that Spark trims before it casts a string: the blank and all control characters below it, and no others."""
 

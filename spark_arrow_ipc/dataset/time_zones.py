@@ -19,8 +19,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spark_arrow_ipc.errors import OptionError, cut_repr
 
-__all__ = ["MOST_OFFSET", "UNKNOWN_ZONE", "is_certain", "zone"]
-
 MOST_OFFSET: Final = timedelta(hours=18)
 """The limit of Java's ``ZoneOffset``, in both directions."""
 

@@ -14,8 +14,6 @@ from spark_arrow_ipc.ipc.batch_reader import BatchReader
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.c_data.capsules import ArrowArrayExportable, ArrowStreamExportable
 
-__all__ = ["AnyBatches", "record_batches", "with_schema"]
-
 AnyBatches: TypeAlias = "RecordBatch | ArrowStreamExportable | ArrowArrayExportable"
 """A record batch, or an object of any library with ``__arrow_c_stream__`` or ``__arrow_c_array__``."""
 

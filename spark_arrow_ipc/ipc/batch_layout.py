@@ -20,8 +20,6 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
 
-__all__ = ["BatchLayout", "check_header", "owner", "wanted_ranges", "with_null_counts"]
-
 _MANY_BUFFERS: Final = 200
 """From this many buffers on, vectorised checks are faster than a Python loop."""
 

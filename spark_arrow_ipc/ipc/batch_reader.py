@@ -8,17 +8,14 @@ from typing import Any, Self, TypeVar
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import (
-    ArrowIpcError,
-    InvalidMetadataError,
-)
-from spark_arrow_ipc.ipc.constants import MessageHeader
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.message import Message, MessageDecoder
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
 

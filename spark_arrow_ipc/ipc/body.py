@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spark_arrow_ipc.ipc.constants import NO_BYTES
-from spark_arrow_ipc.ipc.source import ByteSource
-from spark_arrow_ipc.storage.byte_source import ExactReads
+from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads
 
 GAP_NBYTES: Final = 64 << 10
 """Ranges closer than this are read as one: the gap costs less than a second read."""

@@ -30,24 +30,6 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.metadata.footer import Block
 
-__all__ = [
-    "CHECKSUMS_KEY",
-    "FileChecksums",
-    "ManyChecksums",
-    "MessageChecksums",
-    "RunningChecksums",
-    "check_buffer",
-    "check_count",
-    "check_header",
-    "checksum",
-    "checksum_of_pieces",
-    "decode_checksums",
-    "encode_checksums",
-    "fingerprint",
-    "new_file_id",
-    "of_buffers",
-]
-
 CHECKSUMS_KEY: Final = "spark_arrow_ipc.checksums"
 """Key of the pair in a footer's custom metadata."""
 

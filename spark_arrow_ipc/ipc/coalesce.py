@@ -34,8 +34,6 @@ from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
-__all__ = ["Run", "Shapes", "coalesce"]
-
 _MOST_NBYTES: Final = 64 << 20
 """Bytes that batches are joined to: their messages are in memory, and take a megabyte at most."""
 

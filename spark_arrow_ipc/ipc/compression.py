@@ -17,7 +17,8 @@ import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc import lz4_frame
-from spark_arrow_ipc.ipc.constants import RAW_BUFFER, CompressionType
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 PREFIX_NBYTES: Final = 8
 """The int64 before the frame."""

@@ -14,22 +14,14 @@ from __future__ import annotations
 import warnings
 from enum import StrEnum
 
-from spark_arrow_ipc.errors import (
-    ArrowIpcError,
-    InvalidFramingError,
-    SchemaMismatchError,
-    error_context,
-    printable,
-)
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, SchemaMismatchError, error_context, printable
 from spark_arrow_ipc.ipc.batch_reader import inside
-from spark_arrow_ipc.ipc.constants import MessageHeader
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.ipc.source import ByteSource
-
-__all__ = ["ConcatenatedStreams", "ConcatenatedStreamsWarning", "StreamEnds", "next_stream"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 class ConcatenatedStreams(StrEnum):

@@ -6,29 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader, MetadataVersion
-
-__all__ = [
-    "BODY_ALIGNMENT",
-    "CONTINUATION",
-    "ENDINGS",
-    "EOS",
-    "EXPERIMENTAL_COMPRESSION_KEY",
-    "FILE_HEADER",
-    "FOOTER_TAIL_NBYTES",
-    "LEGACY_EOS",
-    "MAGIC",
-    "MOST_DIMENSIONS",
-    "NO_BYTES",
-    "RAW_BUFFER",
-    "READABLE_VERSIONS",
-    "CompressionType",
-    "Format",
-    "MessageHeader",
-    "MetadataVersion",
-    "TensorRows",
-    "Validation",
-]
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 
 MAGIC: Final = b"ARROW1"
 """First and last bytes of the file format."""

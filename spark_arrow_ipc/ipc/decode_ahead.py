@@ -18,8 +18,6 @@ from typing import Generic, Self, TypeVar
 
 from spark_arrow_ipc.errors import UnsupportedError
 
-__all__ = ["DecodeAhead"]
-
 _Result = TypeVar("_Result")
 
 

@@ -13,13 +13,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.ipc.checksums import checksum_of_pieces
 from spark_arrow_ipc.ipc.compression import Compressor
-from spark_arrow_ipc.ipc.constants import CompressionType
 from spark_arrow_ipc.ipc.flatbuf import tables
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.swap import SWAPS_FROM_NATIVE
@@ -99,7 +99,7 @@ def encode_columns(
     buffers: list[BytesLike] = []
     nodes: list[tuple[int, int]] = []
     variadic_counts: list[int] = []
-    for step, array in walk_arrays(plan, map(slicing.compact, columns), zero_nulls):
+    for step, array in walk_arrays(plan, map(compact, columns), zero_nulls):
         null_count = array.count_nulls()
         nodes.append((array.length, null_count))
         _add_buffers(buffers, step, array, null_count, swaps=swaps)

@@ -13,12 +13,7 @@ import numpy as np
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import (
-    InvalidArrowError,
-    InvalidFramingError,
-    LimitError,
-    error_context,
-)
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, expect, inside
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
 from spark_arrow_ipc.ipc.block_coverage import check_start
@@ -33,10 +28,11 @@ from spark_arrow_ipc.ipc.checksums import (
     of_buffers,
 )
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
-from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format, MessageHeader
+from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.first_message import read_first_message
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.framing import split_block
 from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
@@ -47,7 +43,7 @@ from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
-from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 class FileReader(BatchReader):

@@ -12,15 +12,14 @@ import numpy as np
 
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEADER, READABLE_VERSIONS, MessageHeader
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEADER, READABLE_VERSIONS
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
-from spark_arrow_ipc.ipc.source import ByteSource
-
-__all__ = ["LEAST_FLATBUFFER_NBYTES", "first_batch", "message_kind", "read_first_message"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 LEAST_FLATBUFFER_NBYTES: Final = 16
 """Shorter ones are no message."""

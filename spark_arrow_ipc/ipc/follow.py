@@ -27,8 +27,6 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.growing_source import GrowingSource
 from spark_arrow_ipc.storage.schemes import is_remote
 
-__all__ = ["Follow", "FollowReader", "GrowingStream", "open_growing", "open_source_to_follow"]
-
 _NO_END_YET: Final = (
     "this is the file format, which is read by what its writer puts at the end; only the stream format can be followed "
     "while it is written"

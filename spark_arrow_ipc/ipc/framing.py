@@ -14,7 +14,7 @@ from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FOOTER_TAIL_NBYTES, MAGIC
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import Block
-from spark_arrow_ipc.ipc.source import ByteSource
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _SPEC: Final = 'Columnar.rst "Encapsulated message format"'
 _FILE_SPEC: Final = 'Columnar.rst "IPC File Format"'

@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Final
 
-from spark_arrow_ipc.ipc.source import ByteSource
-from spark_arrow_ipc.storage.byte_source import ExactReads
-
-__all__ = ["END_NBYTES", "KeptEnds", "keep_ends"]
+from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads
 
 END_NBYTES: Final = 64 << 10
 """Bytes of each end: more than the footers of most files, and 0.7 ms of 90 MB/s."""

@@ -32,8 +32,6 @@ from spark_arrow_ipc.ipc.body import Body, BodyRanges
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 from spark_arrow_ipc.ipc.plan import BufferStep, Leaves, Plan, Step, buffer_steps
 
-__all__ = ["LeafColumns", "compile_leaves", "decode_leaves"]
-
 _LEAST_COLUMNS: Final = 32
 """Below this many plain columns the loop over the steps is faster (measured)."""
 

@@ -26,8 +26,6 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = ["compress_into", "decompress_all", "decompress_into", "most_nbytes"]
-
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"

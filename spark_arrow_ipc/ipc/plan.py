@@ -31,7 +31,7 @@ from spark_arrow_ipc.arrow.layout import (
     slots_nbytes,
 )
 from spark_arrow_ipc.errors import InvalidDictionaryError
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.metadata.schema import UnknownType
 
 _UNIONS = (t.SparseUnion, t.DenseUnion)

@@ -26,8 +26,6 @@ from spark_arrow_ipc.errors import InvalidArrowError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.storage.byte_source import ByteSource, new_buffer
 
-__all__ = ["AHEAD_NBYTES", "PIECE_NBYTES", "Fetch", "Prefetch"]
-
 PIECE_NBYTES: Final = 8 << 20
 """Most bytes of one read. One connection of an object store gives 90 MB/s, so that several are needed."""
 

@@ -23,14 +23,9 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
 from spark_arrow_ipc.ipc.body import AnyPlace, Body, BodyRanges, ranges_to_read
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import MetadataVersion, Validation
-from spark_arrow_ipc.ipc.decode import (
-    FindDictionary,
-    build_columns,
-    decode_columns,
-    held_nbytes,
-    read_buffers,
-)
+from spark_arrow_ipc.ipc.constants import Validation
+from spark_arrow_ipc.ipc.decode import FindDictionary, build_columns, decode_columns, held_nbytes, read_buffers
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message

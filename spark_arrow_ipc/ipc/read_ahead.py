@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from spark_arrow_ipc.ipc.source import ByteSource, FileSource, SeekableSource
+from spark_arrow_ipc.ipc.source import SeekableSource
+from spark_arrow_ipc.storage.byte_source import ByteSource
+from spark_arrow_ipc.storage.local_source import FileSource
 
 HEADERS_NBYTES: Final = 8 << 10
 """A piece that contains the metadata of most messages, for a walk that skips the bodies."""

@@ -22,19 +22,19 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError, InvalidDictionaryError, error_context
 from spark_arrow_ipc.ipc.batch_reader import expect
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, MessageHeader, Validation
+from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.first_message import read_first_message
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import Footer
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.reader import open as open_reader
-from spark_arrow_ipc.ipc.source import ByteSource, Openable, open_source
+from spark_arrow_ipc.ipc.source import Openable, open_source
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, index_stream
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
-
-__all__ = ["BEYOND_RECOVERY", "Recovered", "open_recovered"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
 """Errors of reading a batch whose dictionary, or a delta of it, was lost."""

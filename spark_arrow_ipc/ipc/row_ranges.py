@@ -36,8 +36,6 @@ from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
-__all__ = ["ROW_ALIGNMENT", "BatchRows", "can_cut"]
-
 ROW_ALIGNMENT: Final = 8
 """Ranges of rows begin at a multiple of this."""
 

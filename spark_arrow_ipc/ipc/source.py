@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 
     from spark_arrow_ipc.storage.object_options import StorageOptions
 
-__all__ = [
-    "BufferSource",
-    "ByteSource",
-    "FileSource",
-    "ForwardSource",
-    "Openable",
-    "SeekableSource",
-    "open_source",
-    "storage_options",
-]
-
 _PIECE_NBYTES: Final = 64 << 20
 """The most bytes in one read of a file object."""
 

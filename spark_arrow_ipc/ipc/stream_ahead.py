@@ -14,10 +14,7 @@ import numpy as np
 
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.prefetch import PIECE_NBYTES, Fetch, Prefetch
-from spark_arrow_ipc.ipc.source import ByteSource
-from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
-
-__all__ = ["PIECES_AHEAD", "PIECES_AHEAD_OF_PART", "StreamAhead"]
+from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads, new_buffer
 
 PIECES_AHEAD: Final = 6
 """With the one that is waited for 56 MiB."""

@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, TruncatedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.concatenated_streams import StreamEnds
-from spark_arrow_ipc.ipc.constants import CompressionType, MessageHeader
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader
 from spark_arrow_ipc.ipc.framing import read_message_or_end
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
@@ -33,11 +33,7 @@ from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, WAITING_NBYTES, ReadAhead
-from spark_arrow_ipc.ipc.source import ByteSource
-
-__all__ = [
-    "IndexedBatch", "IndexedDictionary", "StreamIndex", "StreamStart", "ends_in_marker", "index_stream", "walk", "walk_batches",
-]  # fmt: skip
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
 @dataclass(frozen=True, slots=True)

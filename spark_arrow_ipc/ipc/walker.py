@@ -20,8 +20,6 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 
-__all__ = ["SlotWalk", "can_walk_slots", "walk_arrays"]
-
 _Slots = TypeVar("_Slots")
 
 _CONTIGUOUS: Final = frozenset(Family) - {

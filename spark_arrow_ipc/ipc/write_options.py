@@ -10,9 +10,8 @@ from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import RunEndEncoded
 from spark_arrow_ipc.ipc.compression import check_level
-from spark_arrow_ipc.ipc.constants import CompressionType, Format, MetadataVersion
-
-__all__ = ["WriteOptions", "check_message_metadata", "check_version"]
+from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
 
 _CODECS: Final = {compression.word: compression for compression in CompressionType}
 

@@ -36,28 +36,21 @@ from spark_arrow_ipc.ipc.checksums import (
     new_file_id,
 )
 from spark_arrow_ipc.ipc.compression import Compressor
-from spark_arrow_ipc.ipc.constants import (
-    BODY_ALIGNMENT,
-    EOS,
-    FILE_HEADER,
-    LEGACY_EOS,
-    MAGIC,
-    Format,
-    MetadataVersion,
-)
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, EOS, FILE_HEADER, LEGACY_EOS, MAGIC, Format
 from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch, dictionary_values, encode_columns, message_values
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.metadata.custom_metadata import encode_custom_metadata
 from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan, nested_dictionaries
 from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.sinks import AnySink, FileSink, WaitingBytes, path_sink
-from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify_dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.write_options import WriteOptions, check_message_metadata, check_version
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a binary file object that the caller closes."""

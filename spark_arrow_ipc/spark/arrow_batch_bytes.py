@@ -20,8 +20,6 @@ from pyspark.sql import SparkSession
 
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 
-__all__ = ["MAX_BYTES_PER_BATCH", "UNLIMITED", "set_unless_chosen", "with_warning"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 MAX_BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"

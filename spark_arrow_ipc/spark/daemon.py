@@ -34,8 +34,6 @@ from typing import Final
 
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
-__all__ = ["main"]
-
 _SPARKS: Final = "pyspark.daemon"
 """The module of Spark's own daemon, whose loop this one runs."""
 

@@ -18,13 +18,8 @@ from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
-from spark_arrow_ipc.spark.options.options import (
-    ReadOptions,
-    SparkWriteOptions,
-    StreamOptions,
-    is_for_streams,
-    parse_stream,
-)
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
+from spark_arrow_ipc.spark.options.stream_options import StreamOptions
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.storage.local_path import is_relative
@@ -35,8 +30,6 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader
     from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
     from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
-
-__all__ = ["ArrowIpcDataSource", "check_paths", "read_options", "reader_of", "schema_of"]
 
 if find_spec("pyarrow") is None:
     # Spark is told here, and not in a task. A schema is inferred without importing it, which takes 0.1 s.

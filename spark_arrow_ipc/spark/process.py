@@ -27,8 +27,6 @@ from pyspark import TaskContext
 
 from spark_arrow_ipc.errors import ArrowIpcError
 
-__all__ = ["is_session_directory", "is_sparks", "short_errors"]
-
 _PROGRAMS: Final = (
     "pyspark.daemon",
     "spark_arrow_ipc.spark.daemon",

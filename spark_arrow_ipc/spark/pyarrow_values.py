@@ -20,8 +20,6 @@ from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.spark import bridge
 
-__all__ = ["array", "numbers", "scalar"]
-
 
 def array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     """Return an array of Python values, those that `from_pylist.array` takes. Costs Python time a value."""

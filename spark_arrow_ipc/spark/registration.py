@@ -17,8 +17,6 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc.spark.arrow_batch_bytes import set_unless_chosen
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
-__all__ = ["register"]
-
 _CANNOT_IMPORT = ("No module named", "ModuleNotFoundError", "ImportError", "cannot be imported here")
 """Parts of error messages of Spark's planner that mean a missing package or dependency."""
 

@@ -23,8 +23,6 @@ import sys
 
 from spark_arrow_ipc.spark.process import is_sparks
 
-__all__ = ["tune_worker"]
-
 _NEW_MODULES = 20
 """After this many new modules another collection pays."""
 

@@ -19,8 +19,6 @@ from typing import Final
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import SEPARATOR, join
 
-__all__ = ["check_name", "delete_tree", "make_directory", "open_directory", "open_readable", "take_mode"]
-
 _SEARCH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """With ``O_PATH`` a directory needs no permission to be read, only to be searched."""
 

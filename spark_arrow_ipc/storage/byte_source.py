@@ -13,8 +13,6 @@ import numpy as np
 
 from spark_arrow_ipc.errors import TruncatedError
 
-__all__ = ["BufferSource", "ByteSource", "ExactReads", "new_buffer", "truncated"]
-
 _STEP_NBYTES: Final = 4 << 10
 """Buffers are rounded up to a multiple of this, or of a sixteenth of the read if that is larger."""
 

@@ -14,8 +14,6 @@ from itertools import islice
 from time import perf_counter
 from typing import Final, TypeVar
 
-__all__ = ["each"]
-
 _THREADS: Final = 32
 _THREADS_THAT_WAIT: Final = 64
 _SAMPLE: Final = 32

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import BinaryIO
 
-__all__ = ["discard"]
-
 
 class _Discarded(Exception):  # noqa: N818 - it is no error, and never seen
     pass

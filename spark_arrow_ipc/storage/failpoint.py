@@ -27,8 +27,6 @@ from typing import Final
 
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["COPY_POINTS", "OF_COPIES", "POINTS", "VARIABLE", "Failpoint", "hit"]
-
 VARIABLE: Final = "ARROWIPC_FAILPOINT"
 
 POINTS: Final[Mapping[str, str]] = {

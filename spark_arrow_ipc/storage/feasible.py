@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["check_deletable", "check_length", "check_writable"]
-
 _GET_FLAGS: Final = 0x80086601
 """``FS_IOC_GETFLAGS`` of Linux."""
 

@@ -19,8 +19,6 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
 
-__all__ = ["connect", "filesystem_class", "one_line"]
-
 _WRAPPERS: Final = frozenset(
     [
         "abstract",

@@ -12,8 +12,6 @@ from typing import Any, Final
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.storage.storage import Kind, Status
 
-__all__ = ["has_changed", "status_of"]
-
 _TIMES: Final = (
     "mtime", "modified", "last_modified", "LastModified", "Last-Modified", "modificationTime", "modify", "updated",
     "last_commit", "time", "created",

@@ -35,8 +35,6 @@ from spark_arrow_ipc.storage.schemes import Place, place_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url
 
-__all__ = ["FsspecStorage"]
-
 _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)

@@ -14,8 +14,6 @@ from spark_arrow_ipc.errors import FileChangedError
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_source import FileSource
 
-__all__ = ["MARK_NBYTES", "GrowingSource", "mark_before"]
-
 MARK_NBYTES: Final = 64
 """Bytes before a position whose checksum tells the file from another one of the same length."""
 

@@ -40,8 +40,6 @@ from spark_arrow_ipc.storage.schemes import Place, place_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url
 
-__all__ = ["HadoopStorage"]
-
 _TRAITS: Final = Traits(directories=True, renames=True, waits=True)
 
 _ATTEMPTS: Final = 5

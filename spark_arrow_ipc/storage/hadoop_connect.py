@@ -14,8 +14,6 @@ from typing import Any, Final
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.object_options import PREFIX, StorageOptions, without_secrets
 
-__all__ = ["connect", "load_fs"]
-
 _ENVIRONMENT: Final = (
     "on every machine Java and Hadoop must be installed, JAVA_HOME and HADOOP_HOME be set (or ARROW_LIBHDFS_DIR to the "
     "directory of libhdfs.so), and CLASSPATH be the output of 'hadoop classpath --glob'"

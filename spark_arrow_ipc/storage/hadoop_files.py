@@ -9,8 +9,6 @@ from typing import Any
 
 from spark_arrow_ipc.storage.object_source import ObjectSource
 
-__all__ = ["HadoopSource", "NewFile"]
-
 
 class NewFile(io.RawIOBase):
     """A file that is being written, whose errors have its path.

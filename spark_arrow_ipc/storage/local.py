@@ -31,8 +31,6 @@ from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
-__all__ = ["LOCAL", "LocalStorage"]
-
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems without ``fsync`` of directories (some network and user-space ones)."""
 

@@ -11,8 +11,6 @@ from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.url import ONE_KIND
 
-__all__ = ["is_relative", "local_path"]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 """A scheme is at least two characters long and a slash follows: ``a:b.arrow`` is a plain name."""
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["DEVICE_ERRORS", "named_file", "scratch_file", "sync_named"]
-
 DEVICE_ERRORS: Final = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space, or ask for a larger quota",

@@ -15,8 +15,6 @@ from typing import Final, Self
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads, new_buffer
 
-__all__ = ["FileSource", "MappedSource", "open_mapped"]
-
 _PREAD_NBYTES: Final = 1 << 30
 """Maximum number of bytes of one ``preadv``: Linux transfers at most 2 GiB - 4 KiB."""
 

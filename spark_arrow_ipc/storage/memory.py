@@ -21,8 +21,6 @@ from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
 from spark_arrow_ipc.storage.paths import SEPARATOR, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
-__all__ = ["MemoryStorage"]
-
 SCHEME: Final = "memory:"
 
 

@@ -18,8 +18,6 @@ from typing import Final, TypeVar
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
 from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
 
-__all__ = ["copied", "missing", "object_errors", "repeated", "write_errors"]
-
 _MOST_CHARACTERS: Final = 400
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")

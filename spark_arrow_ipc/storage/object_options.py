@@ -23,12 +23,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.object_url import Kind, kind_of, split_url
+from spark_arrow_ipc.storage.object_url import Kind, kind_of
+from spark_arrow_ipc.storage.url import split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-__all__ = ["PREFIX", "StorageOptions", "connect", "is_secret", "load_obstore", "without_secrets"]
 
 StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
 """Names without the prefix, and values."""

@@ -22,8 +22,6 @@ from typing import Final
 
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 
-__all__ = ["PIECE_NBYTES", "TAIL_NBYTES", "ObjectSource"]
-
 TAIL_NBYTES: Final = 64 << 10
 """It holds every footer with statistics that was seen, and costs no more than 8 KiB: waiting is what costs."""
 

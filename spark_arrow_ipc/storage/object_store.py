@@ -32,14 +32,13 @@ from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load
 from spark_arrow_ipc.storage.object_source import ObjectSource
 from spark_arrow_ipc.storage.object_upload import WRITER, ObjectUpload
 from spark_arrow_ipc.storage.object_url import Kind as StoreKind
-from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, real_url, split_url
+from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, real_url
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
+from spark_arrow_ipc.storage.url import split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
-
-__all__ = ["ObjectStorage"]
 
 _TRAITS: Final = Traits(directories=False, renames=False, waits=True)
 

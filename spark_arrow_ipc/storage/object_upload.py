@@ -26,8 +26,6 @@ from spark_arrow_ipc.storage.object_options import load_obstore
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["WRITER", "ObjectUpload"]
-
 WRITER: Final = "arrowipcwriter"
 """Attribute of an object: a random name of the call that made it. Azure refuses a hyphen in it."""
 

@@ -18,8 +18,6 @@ from typing import Final
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url, url_scheme
 
-__all__ = ["SCHEMES", "Kind", "join_url", "kind_of", "object_path", "real_url", "scheme_of", "split_url"]
-
 
 class Kind(Enum):
     """The kinds of object stores."""

@@ -14,8 +14,6 @@ from spark_arrow_ipc.storage.storage import Storage
 if TYPE_CHECKING:
     from spark_arrow_ipc.storage.object_options import StorageOptions
 
-__all__ = ["storage_of"]
-
 
 def storage_of(path: str | os.PathLike[str], options: StorageOptions = ()) -> tuple[Storage, str]:
     """Return the storage of a user's path or URI, and the absolute path in it.

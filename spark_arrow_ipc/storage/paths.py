@@ -6,8 +6,6 @@ import posixpath
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["SEPARATOR", "TEMPORARY_SUFFIX", "above", "join", "name_of", "parent", "relative", "root_of"]
-
 SEPARATOR: Final = "/"
 
 TEMPORARY_SUFFIX: Final = ".staged"

@@ -8,8 +8,6 @@ from typing import Final
 from spark_arrow_ipc.storage import object_url
 from spark_arrow_ipc.storage.url import url_scheme
 
-__all__ = ["Place", "is_remote", "place_of"]
-
 
 class Place(Enum):
     """The storages that a path can be in."""

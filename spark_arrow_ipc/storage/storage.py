@@ -19,8 +19,6 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
-__all__ = ["Kind", "Status", "Storage", "Traits"]
-
 
 class Kind(Enum):
     """What a path names."""

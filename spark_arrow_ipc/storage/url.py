@@ -14,8 +14,6 @@ from typing import Final
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
 
-__all__ = ["ONE_KIND", "clean_url", "has_query", "split_url", "url_scheme"]
-
 ONE_KIND: Final = (
     "one read takes either local paths or those of object stores, of Hadoop, or of other schemes; read each and unite "
     "them with union()"

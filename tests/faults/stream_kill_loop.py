@@ -33,7 +33,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.ipc
 
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode

@@ -33,7 +33,8 @@ from pyspark.sql import types as s
 from statistics_cases import batch_of, gathered, with_dropped
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.commit_log.record import Batch, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import Batch, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.tree import DataFile
 from spark_arrow_ipc.dataset.statistics.read import read_statistics
 from spark_arrow_ipc.dataset.stream import log, table, tail, window

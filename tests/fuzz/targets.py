@@ -14,7 +14,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError
 from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import CompressionType, MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.footer import decode_footer
 from spark_arrow_ipc.ipc.metadata.message import decode_message

@@ -7,7 +7,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError, LimitError
 from spark_arrow_ipc.ipc import batch_layout
 from spark_arrow_ipc.ipc.batch_layout import check_header
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import compile_plan

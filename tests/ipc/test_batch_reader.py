@@ -9,20 +9,14 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from reader_cases import (
-    ALL_ROWS,
-    FILE,
-    SCHEMA,
-    STREAM,
-    saved,
-)
+from reader_cases import ALL_ROWS, FILE, SCHEMA, STREAM, saved
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.batch_reader import expect, inside
-from spark_arrow_ipc.ipc.constants import MessageHeader
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader

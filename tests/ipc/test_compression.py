@@ -14,7 +14,7 @@ import zstandard
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc import lz4_frame
 from spark_arrow_ipc.ipc.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
-from spark_arrow_ipc.ipc.constants import CompressionType
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
 TEXT = b"what is said twice is said twice. " * 100

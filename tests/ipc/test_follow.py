@@ -9,13 +9,7 @@ import pytest
 from torn_producer import producing
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import (
-    FileChangedError,
-    InvalidFramingError,
-    LimitError,
-    NotArrowError,
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError, LimitError, NotArrowError, UnsupportedError
 
 pa = pytest.importorskip("pyarrow")
 

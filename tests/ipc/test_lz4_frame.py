@@ -7,7 +7,7 @@ import pytest
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc import lz4_frame
 from spark_arrow_ipc.ipc.compression import Compressor
-from spark_arrow_ipc.ipc.constants import CompressionType
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 RANDOM = np.random.default_rng(0)
 CONTENTS = {

@@ -4,28 +4,12 @@ import io
 
 import pytest
 import raw_messages as raw
-from reader_cases import (
-    ALL_ROWS,
-    FILE,
-    ROWS,
-    SCHEMA,
-    STREAM,
-    WIDE_ROWS,
-    Pipe,
-    Recorder,
-    read,
-    saved,
-    wide,
-    written,
-)
+from reader_cases import ALL_ROWS, FILE, ROWS, SCHEMA, STREAM, WIDE_ROWS, Pipe, Recorder, read, saved, wide, written
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import (
-    ColumnNotFoundError,
-    InvalidMetadataError,
-)
+from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidMetadataError
 from spark_arrow_ipc.ipc.flatbuf import tables
 
 

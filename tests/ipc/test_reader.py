@@ -4,26 +4,12 @@ import io
 from pathlib import Path
 
 import pytest
-from reader_cases import (
-    ALL_ROWS,
-    BODIES,
-    CONTENTS,
-    FILE,
-    SCHEMA,
-    Pipe,
-    Recorder,
-    read,
-    saved,
-)
+from reader_cases import ALL_ROWS, BODIES, CONTENTS, FILE, SCHEMA, Pipe, Recorder, read, saved
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import (
-    InvalidFramingError,
-    LimitError,
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import InvalidFramingError, LimitError, UnsupportedError
 
 DATA = Path(__file__).parents[1] / "data"
 SOURCES = [

@@ -6,13 +6,7 @@ import pickle
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.errors import (
-    InvalidArrowError,
-    InvalidFramingError,
-    LimitError,
-    TruncatedError,
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, TruncatedError, UnsupportedError
 
 pa = pytest.importorskip("pyarrow")
 

@@ -7,26 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from reader_cases import (
-    ALL_ROWS,
-    BATCHES,
-    PLACES,
-    ROWS,
-    SCHEMA,
-    STREAM,
-    Pipe,
-    read,
-    saved,
-    wide,
-)
+from reader_cases import ALL_ROWS, BATCHES, PLACES, ROWS, SCHEMA, STREAM, Pipe, read, saved, wide
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import (
-    InvalidDictionaryError,
-    InvalidFramingError,
-)
+from spark_arrow_ipc.errors import InvalidDictionaryError, InvalidFramingError
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 

@@ -7,7 +7,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.plan import compile_plan
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots, walk_arrays
 

@@ -7,7 +7,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.write_options import check_message_metadata, check_version
 
 WRONG_OPTIONS = [

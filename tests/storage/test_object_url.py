@@ -3,8 +3,9 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.object_url import Kind, join_url, kind_of, object_path, real_url, scheme_of, split_url
+from spark_arrow_ipc.storage.object_url import Kind, join_url, kind_of, object_path, real_url, scheme_of
 from spark_arrow_ipc.storage.paths import parent, root_of
+from spark_arrow_ipc.storage.url import split_url
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,6 @@ from typing import Any, Final
 
 from spark_arrow_ipc.arrow.c_data.structs import keep_for_ever
 
-__all__ = ["callback", "release_callback"]
-
 _Void = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 

@@ -25,8 +25,6 @@ from spark_arrow_ipc.arrow.c_data.structs import ARRAY, DEVICE, DEVICE_ARRAY, Ad
 from spark_arrow_ipc.arrow.layout import BIT_WIDTHS, LAYOUTS, SLOTS, BufferLayout, Role, bit_width_of, needed_nbytes
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = ["array_capsule", "device_array_capsule", "export_array"]
-
 _POINTER: Final = struct.Struct("P")
 _WIDEST: Final = 8
 """Buffers are aligned to their values, to 8 bytes at most: that is the alignment of the format."""

@@ -20,8 +20,6 @@ from typing import Any, Final
 from spark_arrow_ipc.arrow.c_data.callbacks import release_callback
 from spark_arrow_ipc.arrow.c_data.structs import Structure, address_of, keep_for_ever, new_capsule
 
-__all__ = ["Block", "Exporter", "live_structures"]
-
 _WORD_NBYTES: Final = struct.calcsize("P")
 
 _live: Final[dict[int, Any]] = keep_for_ever({})

@@ -14,8 +14,6 @@ from typing import Any, Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
 
-__all__ = ["KEYS_SORTED", "NULLABLE", "ORDERED", "format_of", "type_of"]
-
 ORDERED: Final = 1
 """``ARROW_FLAG_DICTIONARY_ORDERED``."""
 NULLABLE: Final = 2

@@ -19,8 +19,6 @@ from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of, needed_nbytes
 from spark_arrow_ipc.errors import InvalidBodyError
 
-__all__ = ["array_of_capsule", "import_array"]
-
 _A = TypeVar("_A", bound=ArrayData)
 
 _SPEC: Final = "the Arrow C data interface, struct ArrowArray"

@@ -19,14 +19,7 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.c_data.exports import Block, Exporter
 from spark_arrow_ipc.arrow.c_data.formats import KEYS_SORTED, NULLABLE, ORDERED, format_of, type_of
-from spark_arrow_ipc.arrow.c_data.structs import (
-    SCHEMA,
-    Moved,
-    c_string,
-    capsule_address,
-    pointers,
-    read_schema,
-)
+from spark_arrow_ipc.arrow.c_data.structs import SCHEMA, Moved, c_string, capsule_address, pointers, read_schema
 from spark_arrow_ipc.errors import (
     InvalidMetadataError,
     SchemaMismatchError,
@@ -35,17 +28,6 @@ from spark_arrow_ipc.errors import (
     error_context,
     listed,
 )
-
-__all__ = [
-    "check_requested",
-    "export_field",
-    "field_capsule",
-    "field_from",
-    "field_of_capsule",
-    "import_field",
-    "method_of",
-    "struct_field",
-]
 
 _MOST_DEPTH: Final = 64
 _MOST_FIELDS: Final = 1_000_000

@@ -30,8 +30,6 @@ from spark_arrow_ipc.arrow.c_data.structs import (
 )
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, UnsupportedError, printable
 
-__all__ = ["ImportedStream", "stream_capsule"]
-
 _A = TypeVar("_A", bound=ArrayData)
 
 _CODES: Final = (

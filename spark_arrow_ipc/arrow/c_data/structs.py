@@ -16,32 +16,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-__all__ = [
-    "ARRAY",
-    "ARRAY_CAPSULE",
-    "DEVICE",
-    "DEVICE_ARRAY",
-    "SCHEMA",
-    "SCHEMA_CAPSULE",
-    "STREAM",
-    "STREAM_CAPSULE",
-    "Addresses",
-    "ArrowArray",
-    "ArrowArrayStream",
-    "ArrowSchema",
-    "Moved",
-    "Structure",
-    "address_of",
-    "c_string",
-    "capsule_address",
-    "keep_for_ever",
-    "new_capsule",
-    "pointers",
-    "read_array",
-    "read_schema",
-    "read_stream",
-]
-
 _POINTER_NBYTES: Final = struct.calcsize("P")
 
 

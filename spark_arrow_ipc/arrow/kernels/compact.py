@@ -24,9 +24,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 
 if TYPE_CHECKING:
-    from spark_arrow_ipc.arrow.array import Array, Buffer
-
-__all__ = ["as_buffer", "compact", "runs_of", "used_range"]
+    from spark_arrow_ipc.arrow.array import Array
+    from spark_arrow_ipc.arrow.array_data import Buffer
 
 NDArray: TypeAlias = npt.NDArray[Any]
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
     from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
-__all__ = ["alike", "batch_difference", "difference"]
-
 _LONGEST_VALUE = 200
 """Characters of a value that a description shows."""
 

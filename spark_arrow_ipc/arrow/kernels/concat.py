@@ -22,15 +22,14 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import Array, Buffer
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.equality import as_bits
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.arrow.layout import LAYOUTS, BufferLayout, Family, Role, bit_width_of, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import LimitError
-
-__all__ = ["concat", "concat_batches"]
 
 NDArray: TypeAlias = npt.NDArray[Any]
 

@@ -30,8 +30,6 @@ from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import UnsupportedError
 
-__all__ = ["DistinctValues", "Matches", "distinct", "has_order", "match_rows", "ranks", "sort_batches", "sorted_rows"]
-
 _Numbers: TypeAlias = npt.NDArray[Any]
 _Slots: TypeAlias = npt.NDArray[np.int64]
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RowSample"]
-
 _AT_ONCE = 1 << 20
 """Rows that get their numbers together: 8 MiB."""
 

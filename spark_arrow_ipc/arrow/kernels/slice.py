@@ -20,8 +20,6 @@ from spark_arrow_ipc.arrow.measure import MOST, Measure, buffers_nbytes, measure
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import LimitError
 
-__all__ = ["batch_nbytes", "compact", "compact_batch", "nbytes", "rechunk", "split_rows"]
-
 _CANDIDATES = 64
 """Stops of a part that one round of the search tries."""
 

@@ -18,12 +18,11 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import Array, Buffer
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-
-__all__ = ["positions_of_runs", "take", "take_rows", "with_used_values"]
 
 NDArray: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int64]

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
-from spark_arrow_ipc.arrow.array import Array, Buffer
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role, bit_width_of
 
 _WORDS: Mapping[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}

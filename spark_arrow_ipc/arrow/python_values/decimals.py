@@ -11,8 +11,6 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import unfit
 
-__all__ = ["decimals", "unscaled", "unscaled_ints"]
-
 _EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 """Never rounds, whatever the decimal context of the thread is."""
 

@@ -32,8 +32,6 @@ from spark_arrow_ipc.arrow.python_values.from_pylist_leaves import (
 )
 from spark_arrow_ipc.errors import unfit
 
-__all__ = ["BUILDERS", "array"]
-
 
 def array(values: Sequence[Any], type_: t.DataType) -> Array:
     """Return an array of Python values. Costs Python time a value.

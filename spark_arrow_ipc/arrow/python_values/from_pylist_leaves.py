@@ -27,8 +27,6 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, Family, Role, by_type
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
 from spark_arrow_ipc.errors import unfit
 
-__all__ = ["LEAVES", "NATURAL_LEAVES", "as_buffer", "signed_buffer", "text_bytes", "validity_of"]
-
 _Values = Sequence[Any]
 
 MAX_OFFSET: Mapping[int, int] = {32: 2**31 - 1, 64: 2**63 - 1}

@@ -21,18 +21,6 @@ import numpy.typing as npt
 from spark_arrow_ipc.arrow.types import Date, DateUnit, Duration, Time, Timestamp, TimeUnit
 from spark_arrow_ipc.errors import unfit
 
-__all__ = [
-    "date_units",
-    "dates",
-    "duration_units",
-    "durations",
-    "time_units",
-    "times",
-    "timestamp_units",
-    "timestamps",
-    "zone",
-]
-
 _Int64s = npt.NDArray[np.int64]
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone

@@ -13,8 +13,6 @@ from spark_arrow_ipc.arrow.array_data import ArrayData
 from spark_arrow_ipc.arrow.numpy_views import NDArray
 from spark_arrow_ipc.arrow.python_values.to_pylist import to_pylist
 
-__all__ = ["to_numpy"]
-
 
 def _same(values: NDArray, _: Any) -> NDArray:
     return values

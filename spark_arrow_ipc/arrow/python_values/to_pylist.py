@@ -26,8 +26,6 @@ from spark_arrow_ipc.arrow.measure import check_expansion, measure
 from spark_arrow_ipc.arrow.python_values import decimals, temporal
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 
-__all__ = ["TO_PYLIST", "Converters", "leaves", "to_pylist"]
-
 Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converters], list[Any]]]"
 """One function a type class, from an array and all these functions (for its children) to values."""
 

@@ -24,8 +24,6 @@ from spark_arrow_ipc.arrow.numpy_views import NDArray
 from spark_arrow_ipc.arrow.python_values import temporal
 from spark_arrow_ipc.arrow.python_values.to_pylist import TO_PYLIST, Converters, leaves, to_pylist
 
-__all__ = ["to_text"]
-
 _DAY_SECONDS: Final = 86_400
 _DIGITS: Final[Mapping[t.TimeUnit, int]] = {
     t.TimeUnit.SECOND: 0,

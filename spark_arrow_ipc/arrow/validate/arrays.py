@@ -32,8 +32,6 @@ from spark_arrow_ipc.arrow.validate.views import check_views
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
 
-__all__ = ["check", "check_sizes", "check_values"]
-
 _VALIDITY = 'Columnar.rst "Validity bitmaps"'
 _BUFFERS = 'Columnar.rst "Buffer Listing for Each Layout"'
 _LENGTHS = 'Columnar.rst "Array lengths"'

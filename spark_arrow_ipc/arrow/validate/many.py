@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.validate.utf8 import Bools, Bytes
 
-__all__ = ["are_ascii", "are_sound_offsets", "count_set"]
-
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _AT_ONCE: Final = 1 << 15

@@ -33,8 +33,6 @@ from spark_arrow_ipc.errors import InvalidBodyError
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
 
-__all__ = ["NOT_UTF8", "body_error", "check_text", "first_failure", "text_failure"]
-
 CHUNK_SLOTS = 1 << 16
 """Slots checked at once: their temporaries stay in the cache of the processor."""
 

@@ -18,8 +18,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CHUNK_NBYTES", "Bools", "Bytes", "any_continues", "continues", "invalid_utf8", "is_ascii"]
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

@@ -24,8 +24,6 @@ from spark_arrow_ipc.arrow.validate.utf8 import CHUNK_NBYTES, Bools, Bytes, cont
 if TYPE_CHECKING:
     from spark_arrow_ipc.arrow.array import Array
 
-__all__ = ["check_views"]
-
 INLINE = 12
 """Longest value, in bytes, that is in the view itself."""
 

@@ -12,11 +12,9 @@ from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, buffer_sizes, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.column_buffers import ColumnBuffers
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
-from spark_arrow_ipc.ipc.source import ByteSource
-
-__all__ = ["ColumnSize", "ColumnSizes", "read_sizes"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _MOST_MEASURED: Final = 100_000
 """Compressed buffers whose uncompressed sizes are read: each is a small read."""

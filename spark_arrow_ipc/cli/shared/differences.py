@@ -21,8 +21,6 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow_json.types import type_object
 from spark_arrow_ipc.cli.shared import render
 
-__all__ = ["Comparison"]
-
 _MAP_LEVELS = 2
 """Levels below a map: its entries, and their key and value."""
 

@@ -28,21 +28,6 @@ from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.schemes import is_remote, place_of
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = [
-    "add_force_argument",
-    "add_output_arguments",
-    "check_ending",
-    "check_target",
-    "create",
-    "ending_of",
-    "foreign_metadata",
-    "format_of",
-    "open_target",
-    "refuse_existing",
-    "write_options",
-    "write_options_of",
-]
-
 _CODECS: Final[Mapping[str, Literal["lz4", "zstd"] | None]] = {"lz4": "lz4", "zstd": "zstd", "none": None}
 
 _WAY: Final = (

@@ -28,7 +28,6 @@ from spark_arrow_ipc.arrow.column_path import resolve_exactly
 from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.progress import count_files, count_rows
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.cli.shared.where import RowPredicate
@@ -44,10 +43,12 @@ from spark_arrow_ipc.errors import (
     SchemaMismatchError,
     UnsupportedError,
     error_context,
+    printable,
 )
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.ipc.projection import known_columns
-from spark_arrow_ipc.ipc.source import ByteSource, Openable, SeekableSource
+from spark_arrow_ipc.ipc.source import Openable, SeekableSource
+from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import parent, relative
 from spark_arrow_ipc.storage.storage import Storage
@@ -55,22 +56,6 @@ from spark_arrow_ipc.storage.storage import Storage
 if TYPE_CHECKING:
     from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
     from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
-
-__all__ = [
-    "STDIN",
-    "TOKEN_VARIABLE",
-    "AnyReader",
-    "ChosenColumns",
-    "Input",
-    "Rows",
-    "add_path_arguments",
-    "complain",
-    "each_input",
-    "given_token",
-    "open_rows",
-    "partition_row",
-    "read_schema",
-]
 
 STDIN: Final = "-"
 """The argument that stands for stdin."""
@@ -209,7 +194,7 @@ def each_input(
 
 def complain(error: ArrowIpcError | OSError | str) -> None:
     """Print an error or a warning on stderr, in one line."""
-    print(f"arrowipc: {render.printable(str(error))}", file=sys.stderr)
+    print(f"arrowipc: {printable(str(error))}", file=sys.stderr)
 
 
 @lru_cache(maxsize=1)

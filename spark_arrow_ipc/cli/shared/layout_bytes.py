@@ -18,11 +18,9 @@ from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, buffer_sizes, read_outline
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.column_buffers import ROLES, ColumnBuffers
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s, RecordBatchHeader
-from spark_arrow_ipc.ipc.source import ByteSource
-
-__all__ = ["FILE", "MEASURED", "MEMORY", "Group", "Layout", "read_layout"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _MOST_GROUPS: Final = 32
 """Groups of record batches in a picture are between this number and half of it, if there are more batches."""

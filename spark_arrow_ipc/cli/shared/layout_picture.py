@@ -21,8 +21,6 @@ from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, Grou
 from spark_arrow_ipc.ipc.column_buffers import ROLES
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 
-__all__ = ["draw", "page"]
-
 _WIDTH: Final = 1240
 _LEFT: Final = 200
 _RIGHT: Final = 260

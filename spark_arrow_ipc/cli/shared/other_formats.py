@@ -27,8 +27,6 @@ from spark_arrow_ipc.errors import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["READERS", "WRITERS", "open_table", "write_table"]
-
 _STDIN: Final = "-"
 
 

@@ -26,8 +26,6 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.errors import error_context
 
-__all__ = ["PRINTERS", "add_format_argument", "json_lines", "print_rows", "print_tables"]
-
 _TOGETHER: Final = 1000
 """Rows that are converted to Python values, and aligned, together."""
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TextIO, TypeVar, cast
 
-__all__ = ["Progress", "advance", "count_files", "count_rows", "shown"]
-
 _AFTER_SECONDS: Final = 2.0
 _EVERY_SECONDS: Final = 0.2
 _ERASE: Final = "\r\x1b[K"

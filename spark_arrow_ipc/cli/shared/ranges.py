@@ -21,8 +21,6 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import child_path
 
-__all__ = ["OutOfRange", "out_of_range"]
-
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _DAY_SECONDS = 24 * 60 * 60

@@ -17,8 +17,6 @@ from typing import Any
 
 from spark_arrow_ipc.errors import printable
 
-__all__ = ["LEFT", "RIGHT", "count", "cut", "fitted", "json_line", "printable", "table"]
-
 LEFT = "<"
 RIGHT = ">"
 

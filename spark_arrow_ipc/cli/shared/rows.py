@@ -24,18 +24,6 @@ from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.where import RowPredicate
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 
-__all__ = [
-    "Chosen",
-    "Table",
-    "add_number_argument",
-    "add_row_arguments",
-    "columns_argument",
-    "each_given",
-    "number_of_rows",
-    "one_table",
-    "positive",
-]
-
 _MOST_ROWS: Final = sys.maxsize
 _PRINTED_ROWS: Final = 10
 

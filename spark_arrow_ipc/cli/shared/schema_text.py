@@ -8,8 +8,6 @@ from typing import Any
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared import render
 
-__all__ = ["describe_fields", "field_json", "pairs_json"]
-
 
 def describe_fields(fields: Sequence[t.Field]) -> Iterator[str]:
     """Yield the lines of a table of fields."""

@@ -14,8 +14,6 @@ from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
 from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Handle
 
-__all__ = ["ServedTable", "read_served"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServedTable:

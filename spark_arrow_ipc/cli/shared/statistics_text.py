@@ -14,8 +14,6 @@ from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY
 
-__all__ = ["describe_statistics", "shown_value", "statistics_json", "without_statistics"]
-
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:
     """Return a footer's metadata without statistics and checksums, which are not for people."""

@@ -9,8 +9,6 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["add_storage_argument", "storage_at"]
-
 
 def add_storage_argument(
     parser: argparse.ArgumentParser,

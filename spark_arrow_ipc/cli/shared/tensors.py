@@ -15,7 +15,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
-from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.errors import LimitError, printable
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.metadata.tensor import (
     CooIndexHeader,
@@ -25,15 +25,14 @@ from spark_arrow_ipc.ipc.metadata.tensor import (
     TensorHeader,
     row_major_strides,
 )
-from spark_arrow_ipc.ipc.source import ByteSource, open_source
+from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors import read
 from spark_arrow_ipc.ipc.tensors.dense import Tensor, shape_text
 from spark_arrow_ipc.ipc.tensors.index_checks import ascends
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor
 from spark_arrow_ipc.ipc.tensors.rows import row_schema, slab_batches, slabs
 from spark_arrow_ipc.ipc.tensors.sparse import CscMatrix, CsrMatrix
-
-__all__ = ["count_cells", "describe", "each_table_of_cells", "holds_tensors", "notes", "open_tensors", "to_json"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _KINDS: Final[Mapping[type[Any], tuple[str, ...]]] = {
     CooIndexHeader: ("COO",),
@@ -141,7 +140,7 @@ def layout_of(header: TensorHeader) -> str:
 
 def describe(path: str, nbytes: int, tensors: list[StoredTensor]) -> Iterator[str]:
     """Yield the lines of the text output of ``inspect``."""
-    yield render.printable(path)
+    yield printable(path)
     yield f"  Arrow IPC tensors, {render.count(nbytes, 'byte')}, little-endian"
     yield f"  {render.count(len(tensors), 'tensor')}"
     for stored in tensors:

@@ -15,8 +15,6 @@ from spark_arrow_ipc.errors import UnsupportedError
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
 
-__all__ = ["RowPredicate", "needs_spark"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowPredicate:

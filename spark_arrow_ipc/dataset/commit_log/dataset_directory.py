@@ -12,16 +12,6 @@ from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = [
-    "COMMITS_DIRECTORY",
-    "MAX_SEQUENCE_NUMBER",
-    "STAGING_DIRECTORY",
-    "DatasetDirectory",
-    "NameKind",
-    "parse_name",
-    "sequence_number",
-]
-
 STAGING_DIRECTORY: Final = "_ipc_stage"
 """Directory inside a dataset where a write keeps its files until it commits."""
 

@@ -26,19 +26,6 @@ from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, er
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status
 
-__all__ = [
-    "LEAST_KEPT",
-    "LOG_NAME",
-    "kept_bytes",
-    "log_directory",
-    "outdated_records",
-    "read_kept",
-    "read_retention",
-    "record_path",
-    "retention_bytes",
-    "retention_path",
-]
-
 LOG_NAME: Final = "log"
 """Name of the directory, in the one of the chain."""
 

@@ -22,35 +22,14 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
-    DatasetDirectory,
-    NameKind,
-    parse_name,
-    sequence_number,
-)
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name, sequence_number
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there, marked_schema, read_record, settled
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, FileChangedError, printable
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status
-
-__all__ = [
-    "KEPT_RECORDS",
-    "Head",
-    "Pending",
-    "PendingFile",
-    "State",
-    "check_is_there",
-    "is_applied",
-    "is_committed",
-    "newest_record",
-    "old_records",
-    "read_changes",
-    "read_head",
-    "read_pending",
-    "read_state",
-]
 
 KEPT_RECORDS: Final = 64
 """Most records that are kept: readers apply to their listings what was committed meanwhile."""

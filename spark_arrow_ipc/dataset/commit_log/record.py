@@ -32,35 +32,13 @@ from typing import Final, NamedTuple
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.recorded_files import (
     NO_FILES,
-    STAGED_SUFFIX,
     RemovedFile,
     StagedFile,
     Tally,
     check_names,
-    has_own_name,
     tally_after,
 )
 from spark_arrow_ipc.errors import CommitError, cut_repr
-
-__all__ = [
-    "COPIED",
-    "FIRST_NBYTES",
-    "MAX_RECORD_NBYTES",
-    "RECORD_FORMAT",
-    "REMEMBERED",
-    "STAGED_SUFFIX",
-    "TAKEN_BACK",
-    "WITHDRAWN",
-    "Batch",
-    "OtherFormatError",
-    "Record",
-    "RemovedFile",
-    "StagedFile",
-    "check_names",
-    "has_own_name",
-    "job_in",
-    "schema_in",
-]
 
 WITHDRAWN: Final = "withdrawn"
 """The mode of a record that withdraws jobs instead of committing one."""

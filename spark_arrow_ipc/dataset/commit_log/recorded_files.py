@@ -21,18 +21,6 @@ from typing import Final, NamedTuple, Protocol
 from spark_arrow_ipc.errors import CommitError, cut_repr
 from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX
 
-__all__ = [
-    "NO_FILES",
-    "STAGED_SUFFIX",
-    "RemovedFile",
-    "StagedFile",
-    "Tally",
-    "check_names",
-    "has_own_name",
-    "own_names_below",
-    "tally_after",
-]
-
 STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
 """Suffix of staged files: recursive patterns of other readers match files in ``_`` directories."""
 

@@ -26,8 +26,6 @@ from spark_arrow_ipc.errors import ArrowIpcError, CommitError, InvalidFramingErr
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.projection import known_columns
 
-__all__ = ["MAX_TEXT_NBYTES", "decode_schema", "encode_schema"]
-
 MAX_TEXT_NBYTES: Final = 16 << 20
 """A longer text is neither written nor read; a million columns make one of about 10 MB."""
 

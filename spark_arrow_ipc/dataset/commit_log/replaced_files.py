@@ -23,19 +23,9 @@ from contextlib import suppress
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.record import has_own_name
+from spark_arrow_ipc.dataset.commit_log.recorded_files import has_own_name
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
-
-__all__ = [
-    "REPLACED_DIRECTORY",
-    "all_replaced",
-    "expired",
-    "kept_directory",
-    "kept_path",
-    "kept_places",
-    "kept_version",
-]
 
 REPLACED_DIRECTORY: Final = "_ipc_replaced"
 """Directory inside a dataset that holds replaced files for running reads."""

@@ -29,8 +29,6 @@ from spark_arrow_ipc.dataset.commit_log.record import (
 from spark_arrow_ipc.dataset.commit_log.recorded_schema import MAX_TEXT_NBYTES
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context, printable
 
-__all__ = ["follows_its_previous", "is_marked", "is_there", "marked_schema", "read_record", "settled"]
-
 _WHOLE_NBYTES: Final = 1 << 20
 """A larger record is opened to read its first bytes, where that is a request of its own."""
 

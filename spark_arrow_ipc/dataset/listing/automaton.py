@@ -14,8 +14,6 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["ANY", "Automaton", "CharacterSet", "Graph"]
-
 _MOST_REMEMBERED: Final = 1_000_000
 """Characters and nodes that all states hold together; then they are forgotten, so that no pattern fills the memory."""
 

@@ -26,15 +26,13 @@ from typing import NamedTuple
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending, read_changes, read_head, read_state
-from spark_arrow_ipc.dataset.commit_log.record import RemovedFile, StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, look
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage
-
-__all__ = ["CommittedView", "MetRecord", "Progress"]
 
 
 class MetRecord(NamedTuple):

@@ -16,8 +16,6 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
-__all__ = ["DataFile", "Located", "has_sample", "known_status", "open_where_it_lies", "sampled_version", "time_text"]
-
 _SAMPLED: Final = "sample-"
 """The beginning of a version that stands for samples of a file's bytes; no storage gives such a one."""
 

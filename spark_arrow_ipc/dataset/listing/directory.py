@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, STAGING_DIRECTORY
-from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
-
-__all__ = ["Listing", "counted", "is_hidden", "is_loop", "is_staging", "list_directory", "look"]
 
 _COPYING: Final = "._COPYING_"
 """Suffix that Hadoop's shell gives to a file until it is complete."""

@@ -12,8 +12,6 @@ from spark_arrow_ipc.dataset.time_zones import zone
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["FileFilter", "parse_modified"]
-
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:

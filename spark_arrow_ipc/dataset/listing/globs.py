@@ -22,18 +22,6 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc.dataset.listing.automaton import ANY, Automaton, CharacterSet, Graph
 from spark_arrow_ipc.errors import OptionError, cut_repr
 
-__all__ = [
-    "ANY_DIRECTORIES",
-    "MOST_CHARACTERS",
-    "MOST_PATHS",
-    "Matches",
-    "compile_name",
-    "escaped",
-    "expand_braces",
-    "is_pattern",
-    "literal",
-]
-
 Matches: TypeAlias = Callable[[str], object]
 """A predicate on names: the result is true if the name matches."""
 

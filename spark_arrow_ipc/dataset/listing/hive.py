@@ -39,8 +39,6 @@ from spark_arrow_ipc.errors import ArrowIpcError, OptionError, SchemaMismatchErr
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 from spark_arrow_ipc.storage.storage import Kind
 
-__all__ = ["Partitioning", "discover", "merged_fields", "partition_known", "retype"]
-
 _SHOWN: Final = 5
 """Maximum number of directories in an error message."""
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 
-__all__ = ["newest_first"]
-
 
 def newest_first(files: Sequence[DataFile]) -> Iterator[DataFile]:
     """Yield files ordered by modification time, the newest first, then by path.

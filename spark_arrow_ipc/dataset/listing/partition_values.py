@@ -27,19 +27,6 @@ from spark_arrow_ipc.dataset.spark_datetime_text import parse_date, parse_timest
 from spark_arrow_ipc.dataset.time_zones import is_certain, zone
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 
-__all__ = [
-    "CASTS",
-    "DEFAULT_PARTITION",
-    "PartitionValue",
-    "cast",
-    "escape_path_name",
-    "exact_number",
-    "infer_type",
-    "partition_directory",
-    "unescape_path_name",
-    "widest",
-]
-
 PartitionValue: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime | time | None
 """Value of a partition column."""
 

@@ -62,8 +62,6 @@ from spark_arrow_ipc.dataset.predicate.settings import ANSI, CASE
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError
 
-__all__ = ["bind"]
-
 
 def bind(
     predicate: p.Predicate,

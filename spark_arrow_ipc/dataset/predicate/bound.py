@@ -20,33 +20,6 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.coercion import Cut, cut, order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 
-__all__ = [
-    "ARGUMENTS",
-    "COMPARE",
-    "DOUBTS",
-    "EMPTY",
-    "All",
-    "Any_",
-    "BoundColumn",
-    "BoundPredicate",
-    "Constant",
-    "Doubtful",
-    "IsNull",
-    "Like",
-    "Negated",
-    "NullSafe",
-    "OneOf",
-    "Pair",
-    "Range",
-    "Unsure",
-    "bound_columns",
-    "compared",
-    "has_doubt",
-    "is_empty",
-    "points_of",
-    "united",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class BoundColumn:

@@ -29,22 +29,6 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, midnight
 
-__all__ = [
-    "UTC_TIMESTAMP",
-    "Cut",
-    "NotCompared",
-    "common_type",
-    "cut",
-    "decimal_of",
-    "is_comparable",
-    "order_key",
-    "precision_of",
-    "rescaled",
-    "spark_name",
-    "widened",
-    "wider_decimal",
-]
-
 MAX_PRECISION: Final = 38
 """Digits of Spark's decimals."""
 

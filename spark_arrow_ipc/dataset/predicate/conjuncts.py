@@ -8,8 +8,6 @@ from typing import Final
 from spark_arrow_ipc.dataset.predicate.tokens import Tokens
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["explained"]
-
 _MOST: Final = 50
 """Conjuncts to try one by one."""
 

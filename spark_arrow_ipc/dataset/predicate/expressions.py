@@ -17,31 +17,6 @@ from typing import Final, TypeAlias
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.instants import Doubt
 
-__all__ = [
-    "WHERE",
-    "And",
-    "Bare",
-    "Column",
-    "ColumnCall",
-    "Comparison",
-    "Condition",
-    "Expression",
-    "In",
-    "IsNull",
-    "Like",
-    "Literal",
-    "Not",
-    "Operand",
-    "Operator",
-    "Or",
-    "Predicate",
-    "Raw",
-    "Run",
-    "TimestampLiteral",
-    "TimestampRun",
-    "columns",
-]
-
 Raw: TypeAlias = int | float | bytes
 """A value in the unit of its type, as in a buffer: whole numbers (0 and 1 for booleans, unscaled decimals, days,
 microseconds), floating point numbers, and bytes (of a string, its UTF-8)."""

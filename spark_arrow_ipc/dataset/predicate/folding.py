@@ -43,8 +43,6 @@ from spark_arrow_ipc.dataset.predicate.literal_casts import Session, cast_to, ce
 from spark_arrow_ipc.dataset.predicate.settings import ANSI, PRECISION
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["fold", "narrowest_type", "now"]
-
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 

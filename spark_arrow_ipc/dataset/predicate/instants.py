@@ -16,21 +16,6 @@ from typing import Final
 from spark_arrow_ipc.dataset.time_zones import MOST_OFFSET, UNKNOWN_ZONE, is_certain
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = [
-    "DAY_MICROSECONDS",
-    "EPOCH",
-    "MARGIN",
-    "Doubt",
-    "UncertainInstantError",
-    "dates_in_doubt",
-    "days_of_one_midnight",
-    "instant",
-    "local_time",
-    "local_time_beside",
-    "midnight",
-    "needs_zone",
-]
-
 DAY_MICROSECONDS: Final = 86_400_000_000
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a zone
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -26,8 +26,6 @@ from spark_arrow_ipc.dataset.predicate.instants import (
 from spark_arrow_ipc.dataset.spark_datetime_text import BLANKS
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["Session", "cast_to", "certain", "in_range", "refused", "to_date"]
-
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 

@@ -24,8 +24,6 @@ from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, Run, Tim
 from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, EPOCH, Doubt
 from spark_arrow_ipc.dataset.predicate.literals import cast, date_literal, local_timestamp, timestamp
 
-__all__ = ["Points", "instants", "literals_of", "points", "runs"]
-
 _LEAST: Final = 64
 """Literals that are worth a run."""
 

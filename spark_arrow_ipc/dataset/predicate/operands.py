@@ -29,8 +29,6 @@ from spark_arrow_ipc.dataset.predicate.settings import INTERVALS, NEGATIVE_SCALE
 from spark_arrow_ipc.dataset.predicate.tokens import STRINGS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["WORDS", "Constant", "parse_constant", "parse_operand"]
-
 _NO_NAMES: Final = ("AND", "OR", "NOT", "BETWEEN", "LIKE", "CASE", "SELECT", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER")  # fmt: skip
 """Words that begin no path of a column without backticks. Spark takes its other keywords as names too."""
 

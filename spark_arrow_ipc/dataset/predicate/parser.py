@@ -38,8 +38,6 @@ from spark_arrow_ipc.dataset.predicate.operands import WORDS, Constant, parse_co
 from spark_arrow_ipc.dataset.predicate.tokens import COMPUTED, CONDITIONS, Tokens
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["parse"]
-
 _MAX_CHARACTERS: Final = 1 << 23
 
 _OPERATORS: Final[Mapping[str, Operator]] = {

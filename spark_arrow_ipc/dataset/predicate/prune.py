@@ -45,8 +45,6 @@ from spark_arrow_ipc.dataset.predicate.coercion import order_key, widened
 from spark_arrow_ipc.dataset.predicate.expressions import Operator, Raw
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH
 
-__all__ = ["TRUE", "UNKNOWN", "Summary", "keeps", "keeps_partition", "summary_of_results", "summary_of_value", "truths"]
-
 TRUE: Final = 1
 """The set of truths of rows that all match."""
 

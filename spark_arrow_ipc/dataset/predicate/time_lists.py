@@ -22,8 +22,6 @@ from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, EPOCH, 
 from spark_arrow_ipc.dataset.time_zones import is_certain, zone
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["DATE", "LOCAL_TIME", "ZONED_TIME", "days_at", "days_of", "instants_in", "instants_of", "local_times_of", "midnights_in", "midnights_of", "zoned_times_of"]  # fmt: skip
-
 DATE: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r":[0-9]{2}(?:\.[0-9]{1,6})?"
 LOCAL_TIME: Final = rf"{DATE}(?:[ T][0-9]{{2}}:[0-9]{{2}}(?:{_CLOCK})?)?"

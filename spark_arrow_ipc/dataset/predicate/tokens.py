@@ -17,8 +17,6 @@ from spark_arrow_ipc.dataset.predicate.settings import DOUBLE_QUOTES, ESCAPES
 from spark_arrow_ipc.dataset.predicate.time_lists import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.errors import OptionError
 
-__all__ = ["COMPUTED", "CONDITIONS", "STRINGS", "Tokens"]
-
 _ALLOWED: Final = (
     "where takes comparisons with AND, OR and NOT (docs/options.md has all); filter the DataFrame for everything else"
 )

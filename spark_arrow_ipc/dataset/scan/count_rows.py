@@ -19,8 +19,6 @@ from spark_arrow_ipc.ipc.coalesce import Shapes
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["count_rows"]
-
 _MOST_FILES: Final = 5_000
 """Most files that are counted: a little more than a second, or a few where reads wait."""
 

@@ -25,18 +25,6 @@ from spark_arrow_ipc.errors import (
     printable,
 )
 
-__all__ = [
-    "CORRUPT",
-    "STRICT",
-    "ErrorPolicy",
-    "advised",
-    "read_on",
-    "report_missing",
-    "report_rest",
-    "report_skipped",
-    "rows_of",
-]
-
 _LOG: Final = logging.getLogger(__name__)
 
 CORRUPT: Final = (InvalidArrowError, NoTableError, NoTensorError, OSError)

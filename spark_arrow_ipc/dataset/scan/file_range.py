@@ -11,8 +11,6 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
-__all__ = ["FileRange", "Origin"]
-
 
 class Origin(Protocol):
     """Where rows are from: a range of a file, or what is no file and has no size and no time."""

@@ -20,8 +20,6 @@ from spark_arrow_ipc.errors import NotArrowError
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["check_no_foreign_files"]
-
 _USUAL: Final = tuple(f".{ending}" for ending in ENDINGS)
 
 _MOST_OPENED: Final = 8

@@ -15,8 +15,6 @@ from spark_arrow_ipc.arrow.kernels.concat import concat_batches
 from spark_arrow_ipc.arrow.measure import buffers_nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 
-__all__ = ["ENOUGH_NBYTES", "JOINED_NBYTES", "JOINED_ROWS", "ScannedBatch", "join_small"]
-
 JOINED_ROWS: Final = 10_000
 """Batches of fewer rows are joined: the number of rows that Spark puts into an Arrow batch."""
 

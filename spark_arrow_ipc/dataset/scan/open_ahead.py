@@ -8,8 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-__all__ = ["FILES_AHEAD", "in_turn"]
-
 FILES_AHEAD: Final = 8
 """Files that are opened before their turn: of each its last 64 KiB are held, which are all of a small one."""
 

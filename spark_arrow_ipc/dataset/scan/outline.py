@@ -39,8 +39,6 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["Outline", "OutlineOptions", "Outlines", "read_outline"]
-
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
 _UNREADABLE: Final = (ArrowIpcError, OSError)

@@ -17,13 +17,12 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import Array, Buffer
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import Buffer
 from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-
-__all__ = ["CONSTANT_SLOTS", "PartitionColumns", "repeated"]
 
 CONSTANT_SLOTS: Final = 1 << 20
 """Most slots of a constant column; longer batches are sliced before columns are added."""

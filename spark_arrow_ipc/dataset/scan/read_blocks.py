@@ -19,17 +19,6 @@ from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead
 from spark_arrow_ipc.ipc.body import GAP_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
 
-__all__ = [
-    "LARGE_NBYTES",
-    "PIECE_NBYTES",
-    "WAITING_LARGE_NBYTES",
-    "BlockRows",
-    "Blocks",
-    "read_ahead",
-    "read_run",
-    "whole_batches",
-]
-
 LARGE_NBYTES: Final = 32 << 20
 """A record batch with a larger body is read in pieces."""
 

@@ -56,8 +56,6 @@ from spark_arrow_ipc.storage.storage import Status, Storage
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader
 
-__all__ = ["PLANNED_ONCE", "ScanOptions", "ScannedBatch", "ScannedFile", "SelectBlocks", "scan"]
-
 _DEFAULT_LIMITS: Final = ipc.Limits()
 
 PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again, or CREATE OR REPLACE TEMPORARY VIEW"

@@ -21,8 +21,6 @@ from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.storage.paths import SEPARATOR
 
-__all__ = ["distinct_schemas", "newest_schema", "project", "read_schemas"]
-
 
 def read_schemas(
     files: Sequence[DataFile],

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.dataset.scan.join_small import join_small
-from spark_arrow_ipc.dataset.scan.scan import ScannedBatch, ScannedFile, ScanOptions
+from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch, join_small
+from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
 from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
 from spark_arrow_ipc.ipc.projection import Columns
-
-__all__ = ["ServedPart", "plan_parts", "scan_served"]
 
 
 @dataclass(frozen=True, slots=True)

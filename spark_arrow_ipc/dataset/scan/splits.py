@@ -23,8 +23,6 @@ from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableE
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 
-__all__ = ["MAX_PARTITION_BYTES", "OPEN_COST_BYTES", "SplitOptions", "cut_above", "larger_than_split", "plan_splits"]
-
 MAX_PARTITION_BYTES: Final = 128 << 20
 """Most bytes of an input partition: the default of ``spark.sql.files.maxPartitionBytes``."""
 

@@ -18,8 +18,6 @@ from spark_arrow_ipc.ipc.source import Openable, open_source
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor, iterate_tensors
 from spark_arrow_ipc.ipc.tensors.rows import Slab, row_schema, slab_batches, slabs
 
-__all__ = ["TensorReader"]
-
 
 class TensorReader:
     """The rows of the tensors of a file, which all have the same columns. Opening reads their headers.

@@ -44,9 +44,6 @@ from spark_arrow_ipc.dataset.statistics.min_max import Mask, summarise, valid_sl
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 
-__all__ = ["StatisticsCollector", "leaf_array"]
-
-
 _AUTO_COLUMNS: Final = 64
 _AUTO_NBYTES: Final = 1 << 20
 _AUTO_SHARE: Final = 100

@@ -29,25 +29,6 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.min_max import MOST_BYTES, has_bounds
 
-__all__ = [
-    "DROPPED_KEY",
-    "FINGERPRINT_KEY",
-    "KEY",
-    "MAX",
-    "MIN",
-    "NAN_COUNT",
-    "NULL_COUNT",
-    "PATH_KEY",
-    "ROW_COUNT",
-    "Leaf",
-    "Path",
-    "array_of",
-    "bound_above",
-    "bound_below",
-    "leaves",
-    "raws_of",
-]
-
 KEY: Final = "spark_arrow_ipc.statistics"
 """Key of the pair in a footer's custom metadata."""
 

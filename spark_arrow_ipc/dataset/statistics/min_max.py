@@ -27,8 +27,6 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.python_values import decimals
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 
-__all__ = ["MOST_BYTES", "Mask", "ValueSummary", "has_bounds", "summarise", "valid_slots"]
-
 MOST_BYTES: Final = 64
 """Bytes of a string that are compared and kept."""
 

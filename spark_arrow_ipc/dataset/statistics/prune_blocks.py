@@ -26,8 +26,6 @@ from spark_arrow_ipc.dataset.predicate.prune import TRUE, UNKNOWN, Summary, summ
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
 from spark_arrow_ipc.errors import ColumnNotFoundError
 
-__all__ = ["BlockFilter", "BlockTruths", "block_filter", "block_truths", "keeps_order"]
-
 BlockFilter = Callable[[int], bool]
 """Whether block `i` may have a matching row."""
 

@@ -47,8 +47,6 @@ from spark_arrow_ipc.dataset.statistics.format import (
 )
 from spark_arrow_ipc.errors import ArrowIpcError, printable
 
-__all__ = ["BlockStatistics", "ColumnStatistics", "StatisticsWarning", "file_statistics", "read_statistics"]
-
 _MOST_NBYTES: Final = 64 << 20
 """Characters of a value that is read; our writer's are far shorter."""
 

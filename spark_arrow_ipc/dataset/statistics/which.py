@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
 
-__all__ = ["Statistics", "Which"]
-
 
 class Statistics(StrEnum):
     """The columns that have statistics, where no list names them."""

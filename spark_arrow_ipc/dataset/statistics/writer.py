@@ -13,8 +13,6 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Which
 
-__all__ = ["StatisticsWriter", "create_with_statistics"]
-
 
 class StatisticsWriter:
     """A writer that collects the statistics of what it writes."""

@@ -40,8 +40,6 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = ["SETTLE_SECONDS", "Admission", "Readiness"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 SETTLE_SECONDS: Final = 0.2

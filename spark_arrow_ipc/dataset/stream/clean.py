@@ -30,8 +30,6 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative, root_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
-__all__ = ["Cleaner", "names_below", "root_that_sees"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 

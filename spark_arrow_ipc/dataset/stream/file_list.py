@@ -22,8 +22,6 @@ from spark_arrow_ipc.dataset.stream.mode import StreamBatch
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, relative
 
-__all__ = ["files_from_json", "files_from_text", "files_to_json", "files_to_text"]
-
 _MOST_NBYTES: Final = 64 << 20
 """Most bytes of a list of files when it is unpacked: a mebibyte of text may stand for a gigabyte."""
 

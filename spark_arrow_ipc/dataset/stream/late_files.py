@@ -22,8 +22,6 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["LateFiles"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 _NAMED: Final = 50

@@ -30,8 +30,6 @@ from spark_arrow_ipc.dataset.stream.source_log import EARLIEST, MOST_FILES, Entr
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import StreamOffsetError
 
-__all__ = ["LOG", "LogMode", "LogOptions"]
-
 LOG: Final = "log"
 
 _SECOND: Final = 1_000_000_000

@@ -37,8 +37,6 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.stream.offsets import Offset
 
-__all__ = ["ALL_AVAILABLE", "Backlog", "Limit", "StreamBatch", "StreamMode"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limit:

@@ -17,8 +17,6 @@ from typing import Final, NoReturn, TypeAlias
 
 from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
 
-__all__ = ["MAX_OFFSET_CHARS", "VERSION", "Offset", "OffsetValues", "make_offset", "mode_of_offset", "refuse_change"]
-
 VERSION: Final = 1
 """Of the form of all offsets. A change that older releases cannot read adds one."""
 

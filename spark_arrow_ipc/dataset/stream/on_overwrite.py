@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["OnOverwrite"]
-
 
 class OnOverwrite(StrEnum):
     """What a stream does at a record that removed rows of earlier ones."""

@@ -27,8 +27,6 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import StreamOffsetError
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["Hashes", "SeenFiles", "hashes_of", "seconds_of", "unread"]
-
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Seconds: TypeAlias = npt.NDArray[np.uint32]
 

@@ -23,8 +23,6 @@ from spark_arrow_ipc.errors import NoFilesError, printable
 from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["Roots", "SourceFiles"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 

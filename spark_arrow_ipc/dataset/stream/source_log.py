@@ -30,8 +30,6 @@ from spark_arrow_ipc.errors import StreamOffsetError, cut_repr
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["EARLIEST", "MOST_FILES", "Entry", "SourceLog"]
-
 EARLIEST: Final = -(1 << 62)
 """Before the time of any file."""
 

@@ -43,17 +43,9 @@ from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_of
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.table_records import TableRecord, TableRecords
 from spark_arrow_ipc.dataset.stream.table_snapshot import Snapshot, replaced_since, status_where_it_lives
-from spark_arrow_ipc.errors import (
-    FileChangedError,
-    NoFilesError,
-    SourceOverwrittenError,
-    StreamOffsetError,
-    printable,
-)
+from spark_arrow_ipc.errors import FileChangedError, NoFilesError, SourceOverwrittenError, StreamOffsetError, printable
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, relative
-
-__all__ = ["TABLE", "TableMode", "TableOptions"]
 
 TABLE: Final = "table"
 

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of
-
-__all__ = ["TableRecord", "TableRecords", "keeps_records"]
 
 
 @dataclass(frozen=True, slots=True)

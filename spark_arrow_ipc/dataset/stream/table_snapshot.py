@@ -21,8 +21,6 @@ from spark_arrow_ipc.dataset.stream.mode import Backlog
 from spark_arrow_ipc.dataset.stream.table_records import TableRecord
 from spark_arrow_ipc.storage.storage import Status
 
-__all__ = ["Snapshot", "replaced_since", "status_where_it_lives"]
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -32,8 +32,6 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.growing_source import mark_before
 from spark_arrow_ipc.storage.storage import Status, Storage
 
-__all__ = ["TAIL", "TailMode", "TailOptions"]
-
 TAIL: Final = "tail"
 
 _FROM_THE_END: Final = -1

@@ -28,8 +28,6 @@ from spark_arrow_ipc.dataset.stream.mode import Backlog, Limit, StreamBatch
 from spark_arrow_ipc.dataset.stream.source_files import Roots, SourceFiles
 from spark_arrow_ipc.errors import printable
 
-__all__ = ["WaitingFiles"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 _FRESH_SECONDS: Final = 10.0

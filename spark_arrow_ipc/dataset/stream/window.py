@@ -36,8 +36,6 @@ from spark_arrow_ipc.dataset.stream.seen import SeenFiles, hashes_of, seconds_of
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.errors import LimitError
 
-__all__ = ["WINDOW", "WindowMode", "WindowOptions"]
-
 WINDOW: Final = "window"
 
 _SECOND: Final = 1_000_000_000

@@ -19,8 +19,6 @@ from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.storage.paths import parent
 
-__all__ = ["Fits", "added_since", "may_stay"]
-
 Fits: TypeAlias = Callable[[DataFile], bool]
 """Callback that returns whether a file has the schema of the new files."""
 

@@ -13,8 +13,6 @@ from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, error_context, printable
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["append_record", "check_decides"]
-
 _ATTEMPTS: Final = 3
 """How often a storage is asked to make a record, where it does not answer."""
 

@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.commit_log.recorded_schema import encode_schema
 from spark_arrow_ipc.dataset.write.existing_files import check_partition_columns_there, existing_file, existing_schema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
-
-__all__ = ["Beside", "NewSchema", "look_beside"]
 
 
 @dataclass(frozen=True, slots=True)

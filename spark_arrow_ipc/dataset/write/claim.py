@@ -15,14 +15,13 @@ from enum import Enum
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile
+from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.append_record import append_record
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
-
-__all__ = ["Claim", "check_old_files", "claim", "take_back"]
 
 _ATTEMPTS: Final = 3
 

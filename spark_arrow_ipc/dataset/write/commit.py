@@ -37,7 +37,8 @@ from functools import partial
 from math import ceil
 
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
-from spark_arrow_ipc.dataset.commit_log.record import Record, StagedFile, check_names
+from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, check_names
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
 from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
 from spark_arrow_ipc.dataset.write.append_record import append_record
@@ -51,7 +52,6 @@ from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.present_files import present
 from spark_arrow_ipc.dataset.write.roll_forward import (
-    SUCCESS_FILE,
     CommitSummary,
     check_directories,
     delete_staging,
@@ -73,8 +73,6 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import name_of, parent
-
-__all__ = ["SUCCESS_FILE", "CommitSummary", "abort", "commit"]
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX, StagedFile, has_own_name
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, has_own_name
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, known_status, open_where_it_lies
 from spark_arrow_ipc.dataset.write.staged_file import remove_staged, tail_crc32
 from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
@@ -35,8 +35,6 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
-
-__all__ = ["CopiedFiles", "Copy", "FileKey", "read_notes"]
 
 _OPEN_AT_ONCE: Final = 200
 """Files that are opened before the first of them is copied; a process may have 256 open on some systems."""

@@ -27,14 +27,8 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import kept_bytes, log_directory, read_retention, record_path
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import (
-    COPIED,
-    MAX_RECORD_NBYTES,
-    STAGED_SUFFIX,
-    Record,
-    StagedFile,
-    check_names,
-)
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, MAX_RECORD_NBYTES, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there, read_record
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import counted
@@ -52,19 +46,11 @@ from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import (
-    CommitError,
-    ConcurrentWriteError,
-    NoFilesError,
-    OptionError,
-    error_context,
-)
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Storage
-
-__all__ = ["CopyReport", "copy_dataset"]
 
 _ATTEMPTS: Final = 50
 """How often a copy begins again with a newer state."""

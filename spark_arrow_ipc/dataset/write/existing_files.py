@@ -26,7 +26,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record, has_own_name
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import has_own_name
 from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
@@ -45,11 +46,6 @@ from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.projection import known_columns
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.storage.paths import name_of, parent, relative
-
-__all__ = [
-    "ExistingFile", "ExistingSchema", "check_is_arrow", "check_partition_columns_there", "existing_file", "existing_schema",
-    "is_empty", "partition_columns",
-]  # fmt: skip
 
 _log: Final = logging.getLogger(__name__)
 

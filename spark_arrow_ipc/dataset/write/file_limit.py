@@ -7,8 +7,6 @@ from typing import Final
 from spark_arrow_ipc.errors import CommitError, OptionError
 from spark_arrow_ipc.storage.storage import Traits
 
-__all__ = ["DEFAULT_COPIED_NBYTES", "MAX_COPIED_NBYTES", "check_copied", "max_file_nbytes"]
-
 MAX_COPIED_NBYTES: Final = 5_000_000_000
 """Largest object that S3 copies in one request."""
 

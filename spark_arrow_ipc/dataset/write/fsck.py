@@ -38,8 +38,6 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["ASIDE_DIRECTORY", "Finding", "FsckReport", "fsck", "go_back", "repair"]
-
 ASIDE_DIRECTORY: Final = "_ipc_aside"
 """Directory inside a dataset that holds what was taken out of it; nothing removes it."""
 

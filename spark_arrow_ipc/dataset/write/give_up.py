@@ -33,8 +33,6 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["GivenUpJob", "give_up"]
-
 
 @dataclass(frozen=True, slots=True)
 class GivenUpJob:

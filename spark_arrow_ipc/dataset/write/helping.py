@@ -24,8 +24,6 @@ from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of
 
-__all__ = ["help_marks", "may_help"]
-
 _SAMPLE: Final = 32
 """Files of a kind that are looked at to see whether a job goes on."""
 

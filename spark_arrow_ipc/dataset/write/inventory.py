@@ -33,8 +33,6 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, name_of, parent
 from spark_arrow_ipc.storage.storage import Kind, Status
 
-__all__ = ["Inventory", "State", "states", "take_inventory"]
-
 _ATTEMPTS: Final = 20
 """How often the directory is listed anew because a job was committed meanwhile."""
 

@@ -39,17 +39,6 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
 
-__all__ = [
-    "CheckSchema",
-    "Choose",
-    "CommitIntent",
-    "JobPlan",
-    "check_kept_files",
-    "make_staging",
-    "plan_batch",
-    "plan_job",
-]
-
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 """Callback that returns which of the visible files a rewrite replaces."""
 

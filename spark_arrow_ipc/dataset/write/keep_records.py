@@ -22,8 +22,6 @@ from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage.storage import Status
 
-__all__ = ["DEFAULT_SECONDS", "begin_to_keep", "keep_record", "outdated", "prune_kept"]
-
 DEFAULT_SECONDS: Final = 7 * 24 * 3600
 """How long records are kept if the file that says it is lost."""
 

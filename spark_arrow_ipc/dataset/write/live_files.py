@@ -6,13 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
-from spark_arrow_ipc.dataset.commit_log.record import RemovedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory
 from spark_arrow_ipc.dataset.write.nested import check_listed
 from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of
-
-__all__ = ["LiveFile", "live_files", "shown"]
 
 _NAMES_SHOWN = 10
 

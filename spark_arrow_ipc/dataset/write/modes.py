@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-__all__ = ["IfExists", "WriteMode"]
-
 
 class WriteMode(Enum):
     """What a write replaces of the existing files."""

@@ -12,11 +12,7 @@ What lies in a hidden directory (``lake/_tables/x``) is no part of the outer dat
 
 from __future__ import annotations
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
-    COMMITS_DIRECTORY,
-    STAGING_DIRECTORY,
-    DatasetDirectory,
-)
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, STAGING_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, look
@@ -25,8 +21,6 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
 from spark_arrow_ipc.storage.storage import Storage
-
-__all__ = ["check_alone", "check_listed", "check_none_above", "check_none_below", "dataset_above", "is_dataset"]
 
 _OURS = "_ipc_"
 """How the names of the directories begin that a dataset makes for itself."""

@@ -18,15 +18,14 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import check_is_there
-from spark_arrow_ipc.dataset.commit_log.record import Record, RemovedFile, has_own_name
+from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, has_own_name
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_directory, kept_path, kept_version
 from spark_arrow_ipc.dataset.write.present_files import present
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.storage import Kind, Status
-
-__all__ = ["delete_old_files"]
 
 _ASIDE_SECONDS: Final = 7 * 24 * 3600
 """How long a file of another program is kept whose name was taken again while it was moved."""

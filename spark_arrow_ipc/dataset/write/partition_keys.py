@@ -32,8 +32,6 @@ from spark_arrow_ipc.dataset.listing.partition_values import (
 from spark_arrow_ipc.dataset.time_zones import is_certain, zone
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, OptionError, UnsupportedError, cut_repr, error_context
 
-__all__ = ["MAX_NAME_NBYTES", "PARTITIONABLE", "check_partition_columns", "directories_of", "group_rows"]
-
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 MAX_NAME_NBYTES: Final = 255

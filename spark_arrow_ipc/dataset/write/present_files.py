@@ -10,8 +10,6 @@ from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Status, Storage
 
-__all__ = ["present"]
-
 _NAMES: Final = 10_000
 """Most names of a directory that are listed; in a larger one the files are asked for one by one."""
 

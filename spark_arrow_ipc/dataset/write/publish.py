@@ -22,7 +22,8 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending, is_applied
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record, StagedFile
+from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.helping import help_marks
 from spark_arrow_ipc.dataset.write.present_files import present
@@ -31,8 +32,6 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
-
-__all__ = ["check_published", "publish_files", "wait_for_copies"]
 
 _ATTEMPTS: Final = 5
 """How often a file is published, where other processes interfere each time."""

@@ -38,10 +38,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     read_head,
 )
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
-from spark_arrow_ipc.dataset.commit_log.replaced_files import (
-    all_replaced,
-    expired,
-)
+from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
@@ -54,17 +51,6 @@ from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind
-
-__all__ = [
-    "SUCCESS_FILE",
-    "CommitSummary",
-    "check_directories",
-    "delete_expired",
-    "delete_staging",
-    "finish",
-    "latest",
-    "roll_forward",
-]
 
 SUCCESS_FILE: Final = "_SUCCESS"
 """Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""

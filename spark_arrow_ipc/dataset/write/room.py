@@ -27,8 +27,6 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["advised", "is_full", "keep_room", "keeps_room", "with_room"]
-
 _FULL: Final = {errno.ENOSPC: "free some space there", errno.EDQUOT: "free some space there, or ask for a larger quota"}
 """Errors of a disk without room, and what to do."""
 

@@ -16,8 +16,6 @@ from spark_arrow_ipc.dataset.spark_datetime_text import parse_timestamp
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 
-__all__ = ["PartitionValues", "is_in"]
-
 Key = tuple[tuple[str, object], ...]
 """The columns of a directory in lower case, and their values."""
 

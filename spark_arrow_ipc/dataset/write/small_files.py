@@ -16,8 +16,6 @@ from typing import NamedTuple
 from spark_arrow_ipc.dataset.write.live_files import LiveFile
 from spark_arrow_ipc.storage.paths import parent
 
-__all__ = ["Bin", "fill_bins"]
-
 
 class Bin(NamedTuple):
     """Files that become one, and their directory relative to the dataset's."""

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from spark_arrow_ipc.arrow.kernels.order import sort_batches
 from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write.staged_file import column_types, remove_staged
 from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.dataset.write.task import StagedFile, TaskOutput
-
-__all__ = ["Order", "sorted_runs", "write_runs"]
+from spark_arrow_ipc.dataset.write.task import TaskOutput
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
-from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX, StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
@@ -32,14 +32,6 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Kind, Status
-
-__all__ = [
-    "SinkOptions",
-    "StagedWriter",
-    "column_types",
-    "remove_staged",
-    "tail_crc32",
-]
 
 _TAIL_NBYTES: Final = 64 << 10
 """Number of bytes at the end of a file that its checksum covers; they include the footer, unless it is longer."""

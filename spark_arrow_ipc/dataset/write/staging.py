@@ -9,8 +9,6 @@ from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["Staging", "missing_staging"]
-
 
 @dataclass(frozen=True, slots=True)
 class Staging:

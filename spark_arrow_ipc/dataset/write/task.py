@@ -21,28 +21,10 @@ from spark_arrow_ipc.arrow.kernels.slice import rechunk
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
-from spark_arrow_ipc.dataset.write.staged_file import (
-    SinkOptions,
-    StagedWriter,
-    column_types,
-    remove_staged,
-    tail_crc32,
-)
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, StagedWriter, column_types, remove_staged
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.storage.local_sink import DEVICE_ERRORS
-
-__all__ = [
-    "FileSeries",
-    "FinishedFiles",
-    "SinkOptions",
-    "StagedFile",
-    "Staging",
-    "TaskOutput",
-    "tail_crc32",
-    "write_empty",
-    "write_task",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["TIMING", "Timing"]
-
 
 @dataclass(slots=True)
 class Timing:

@@ -21,7 +21,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
-from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
 from spark_arrow_ipc.dataset.write.keep_records import outdated
 from spark_arrow_ipc.dataset.write.nested import dataset_above
@@ -32,8 +32,6 @@ from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
-
-__all__ = ["DEFAULT_AGE_SECONDS", "KeptJob", "VacuumReport", "dataset_at", "vacuum"]
 
 DEFAULT_AGE_SECONDS: Final = 7 * 24 * 3600.0
 """A job that staged nothing for this long is considered dead."""

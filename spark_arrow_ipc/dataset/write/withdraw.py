@@ -29,8 +29,6 @@ from spark_arrow_ipc.dataset.write.room import with_room
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import failpoint
 
-__all__ = ["was_taken_back", "withdraw"]
-
 _LOOKS: Final = 3
 
 

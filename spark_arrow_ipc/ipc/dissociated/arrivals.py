@@ -6,18 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError
-from spark_arrow_ipc.ipc.constants import MessageHeader
-from spark_arrow_ipc.ipc.dissociated.protocol import (
-    MAX_UINT32,
-    BodyType,
-    EndOfStream,
-    decode_body_tag,
-    decode_untagged,
-)
+from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT32, BodyType, EndOfStream, decode_body_tag, decode_untagged
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
-
-__all__ = ["Arrivals", "Arrived", "TaggedBody"]
 
 _WINDOW: Final = 1 << 31
 """Numbers less than this ahead are to come; others are behind, as numbers roll over."""

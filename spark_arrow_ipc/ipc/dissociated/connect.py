@@ -19,8 +19,6 @@ from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 
-__all__ = ["connect", "read_served_schema"]
-
 _ValidationWord: TypeAlias = Literal["full", "structural"]
 _DEFAULT_LIMITS: Final = Limits()
 _MAX_TICKET_NBYTES: Final = 64 << 10

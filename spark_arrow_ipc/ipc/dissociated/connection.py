@@ -22,10 +22,9 @@ from spark_arrow_ipc.ipc.dissociated.frames import (
     decode_head,
     encode_head,
 )
-from spark_arrow_ipc.ipc.dissociated.location import UNIX, Location
+from spark_arrow_ipc.ipc.dissociated.location import Location
+from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
 from spark_arrow_ipc.storage.byte_source import new_buffer
-
-__all__ = ["Connection"]
 
 _AHEAD_NBYTES: Final = 64 << 10
 """Bytes that are read at once where frames are small."""

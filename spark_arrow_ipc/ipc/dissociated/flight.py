@@ -13,8 +13,6 @@ from typing import Any, Final
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
 
-__all__ = ["FlightStream", "find_streams", "is_flight"]
-
 _SCHEMES: Final = ("grpc", "grpc+tcp", "grpc+tls", "grpc+unix")
 _MAX_ENDPOINTS: Final = 100_000
 _SPEC: Final = 'Dissociated IPC, "URI Specification"'

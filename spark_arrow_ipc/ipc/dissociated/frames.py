@@ -15,18 +15,6 @@ from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError, UnsupportedError
 
-__all__ = [
-    "HEAD_NBYTES",
-    "MAX_REASON_NBYTES",
-    "PROGRESS_NBYTES",
-    "Frame",
-    "FrameHead",
-    "FrameKind",
-    "Inbox",
-    "decode_head",
-    "encode_head",
-]
-
 _HEAD: Final = struct.Struct("<B3xQQ")
 _RESERVED: Final = slice(1, 4)
 HEAD_NBYTES: Final = _HEAD.size

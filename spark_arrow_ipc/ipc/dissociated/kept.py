@@ -11,8 +11,6 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
-__all__ = ["Kept"]
-
 _MOST_TOO_LARGE: Final = 1_000
 """Tables that are remembered as too large, so that they do not displace others with each client."""
 

@@ -13,8 +13,6 @@ from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT64
 from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
 from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
 
-__all__ = ["TCP", "UNIX", "Location", "parse_address", "parse_location"]
-
 _SCHEMES: Final = (TCP, UNIX)
 _SPEC: Final = 'Dissociated IPC, "URI Specification"'
 _MAX_DIGITS: Final = len(str(MAX_UINT64))

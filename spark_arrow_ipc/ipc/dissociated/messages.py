@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.ipc.constants import MetadataVersion
 from spark_arrow_ipc.ipc.dissociated.kept import Kept
 from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter
 from spark_arrow_ipc.ipc.dissociated.tables import Table, TableSource
 from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch
 from spark_arrow_ipc.ipc.flatbuf import tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.message import decode_message
@@ -26,8 +26,6 @@ from spark_arrow_ipc.ipc.plan import compile_plan
 from spark_arrow_ipc.ipc.sinks import FileSink
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 from spark_arrow_ipc.ipc.writer import Writer
-
-__all__ = ["Outgoing", "OutgoingTable", "SharedTable", "StreamedTable"]
 
 _OWN: Final = Limits()
 """For messages that this process has made."""

@@ -18,26 +18,6 @@ from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, Unsupp
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 
-__all__ = [
-    "MAX_UINT32",
-    "MAX_UINT64",
-    "PAIRS_HEAD_NBYTES",
-    "PREFIX_NBYTES",
-    "BodyTag",
-    "BodyType",
-    "EndOfStream",
-    "Metadata",
-    "decode_body_tag",
-    "decode_freed",
-    "decode_pairs",
-    "decode_untagged",
-    "encode_body_tag",
-    "encode_end",
-    "encode_freed",
-    "encode_metadata_prefix",
-    "encode_pairs",
-]
-
 _METADATA_SPEC: Final = 'Dissociated IPC, "Metadata Stream Sequence"'
 _DATA_SPEC: Final = 'Dissociated IPC, "Data Stream Sequence"'
 _CLIENT_SPEC: Final = 'Dissociated IPC, "Client Sequence"'

@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.body import AnyPlace, BodyPlace, BufferList
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, MessageHeader
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody
 from spark_arrow_ipc.ipc.dissociated.connection import Connection
@@ -22,15 +22,14 @@ from spark_arrow_ipc.ipc.dissociated.location import Location
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
 from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.ipc.source import BufferSource
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
-
-__all__ = ["DissociatedReader", "Stream"]
+from spark_arrow_ipc.storage.byte_source import BufferSource
 
 
 class Stream:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["TCP", "UNIX", "is_served"]
-
 TCP: Final = "dissociated+tcp"
 UNIX: Final = "dissociated+unix"
 

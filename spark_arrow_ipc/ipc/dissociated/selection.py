@@ -21,8 +21,6 @@ import numpy as np
 
 from spark_arrow_ipc.errors import InvalidFramingError
 
-__all__ = ["MAX_PARTS", "SCHEMA_ALONE", "WHOLE", "Selection"]
-
 MAX_PARTS: Final = 100_000
 """The most parts of a table."""
 

@@ -25,8 +25,9 @@ from typing import Final, Literal, Self, TypeAlias, cast
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.dissociated.kept import Kept
-from spark_arrow_ipc.ipc.dissociated.location import TCP, UNIX, Location, parse_address
+from spark_arrow_ipc.ipc.dissociated.location import Location, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable, SharedTable, StreamedTable
+from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
 from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
 from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session, TokenCheck
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
@@ -34,8 +35,6 @@ from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable, Func
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.write_options import WriteOptions
-
-__all__ = ["KEEP_NBYTES", "Server", "serve"]
 
 _LOG: Final = logging.getLogger(__name__)
 _STREAM: Final = WriteOptions(format="stream")

@@ -31,8 +31,6 @@ from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, SharedMemory
 from spark_arrow_ipc.ipc.encode import BytesLike
 
-__all__ = ["MAX_TICKET_NBYTES", "TAGS", "Service", "Session", "TokenCheck"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 MAX_TICKET_NBYTES: Final = 64 << 10

@@ -28,8 +28,6 @@ from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.encode import BytesLike
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 
-__all__ = ["Attached", "Handle", "Region", "RegionWriter", "SharedMemory", "attach", "remove_abandoned"]
-
 _FOLDER: Final = "/dev/shm"  # noqa: S108 - shared memory, and no temporary file
 _PREFIX: Final = "arrowipc-"
 _NAME: Final = re.compile(r"arrowipc-[0-9a-f]{32}")

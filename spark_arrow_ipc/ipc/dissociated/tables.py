@@ -19,17 +19,6 @@ from spark_arrow_ipc.ipc.reader import open as open_any
 from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
-__all__ = [
-    "BatchesTable",
-    "FileTable",
-    "FunctionTable",
-    "OpenTable",
-    "Table",
-    "TableSource",
-    "file_version",
-    "selected_batches",
-]
-
 
 class Table(NamedTuple):
     """Record batches of one schema, and the custom metadata of the schema's message."""

@@ -22,8 +22,6 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.flatbuf import reader
 from spark_arrow_ipc.ipc.flatbuf.compiled import Shape
 
-__all__ = ["ManyTables", "Unusual"]
-
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER, MetadataVersion
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader

@@ -20,14 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.constants import MessageHeader
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.framing import decode_prefix
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-
-__all__ = ["Headers", "MessageShape", "learn"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]

@@ -20,8 +20,6 @@ from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, decode_schema
 
-__all__ = ["decode_known_schema"]
-
 _ROOT: Final = struct.Struct("<II")
 """The place of the root table, and padding: places in the flatbuffer are at the same multiples of 8 as before."""
 

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import READABLE_VERSIONS, MessageHeader, MetadataVersion
+from spark_arrow_ipc.ipc.constants import READABLE_VERSIONS
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader, decode_dictionary_batch

@@ -24,8 +24,6 @@ from spark_arrow_ipc.ipc.flatbuf import reader
 from spark_arrow_ipc.ipc.flatbuf.many import ManyTables, Unusual, demand
 from spark_arrow_ipc.ipc.limits import Limits
 
-__all__ = ["DecodeType", "PlainFields", "plain_fields"]
-
 LEAST_FIELDS: Final = 32
 """Below this many fields, decoding one after the other is faster (measured)."""
 

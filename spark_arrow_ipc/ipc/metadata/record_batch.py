@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY, CompressionType
+from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY
 from spark_arrow_ipc.ipc.flatbuf import reader
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 

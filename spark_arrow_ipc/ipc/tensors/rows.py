@@ -29,8 +29,6 @@ from spark_arrow_ipc.ipc.metadata.tensor import TensorHeader, TensorMessage
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor
 
-__all__ = ["Slab", "row_schema", "slab_batches", "slabs"]
-
 _SLAB_CELLS: Final = 1 << 20
 """About the most cells of a piece of a dense tensor."""
 

@@ -25,11 +25,9 @@ from spark_arrow_ipc.ipc.metadata.tensor import (
     row_major_strides,
 )
 from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, path_sink
-from spark_arrow_ipc.ipc.source import ByteSource
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
-
-__all__ = ["write_tensor"]
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _PREFIX: Final = struct.Struct("<4si")
 _CONTINUATION: Final = b"\xff\xff\xff\xff"

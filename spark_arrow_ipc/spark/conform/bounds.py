@@ -20,8 +20,6 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Family, by_type
 from spark_arrow_ipc.arrow.measure import MOST, measure
 
-__all__ = ["compile_bound", "slot_prices"]
-
 Bound: TypeAlias = Callable[[Sequence[Array]], int]
 """Takes the columns of a batch; returns an upper bound of their decoded bytes."""
 

@@ -27,8 +27,6 @@ from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Numbers, 
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.types.spatial_columns import SpatialColumn
 
-__all__ = ["spatial"]
-
 _SPEC: Final = "GeoArrow, format.md"
 _HEADER_NBYTES: Final = 5
 """A byte order, and a type of 32 bits."""

@@ -20,8 +20,6 @@ from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Numbers, 
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.types.tensor_columns import DATA, SHAPE, TensorColumn, spark_tensor, value_field
 
-__all__ = ["tensor"]
-
 _SPEC: Final = "CanonicalExtensions.rst"
 
 Parts = tuple[pa.Array, pa.Array]

@@ -20,8 +20,6 @@ from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.variant_bytes import numbers_at, parts, present
 
-__all__ = ["Keys"]
-
 Numbers = npt.NDArray[Any]
 
 _SPEC: Final = "VariantEncoding.md, metadata"

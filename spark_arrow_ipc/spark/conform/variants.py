@@ -54,8 +54,6 @@ from spark_arrow_ipc.spark.conform.variant_bytes import (
 from spark_arrow_ipc.spark.conform.variant_keys import Keys
 from spark_arrow_ipc.spark.types.variant_columns import LISTS, METADATA, TYPED, VALUE, is_shredded, shredded_primitive
 
-__all__ = ["variant"]
-
 _SPEC: Final = "VariantShredding.md"
 _NULL: Final = b"\0"
 """A variant that is null, which is not a null of SQL."""

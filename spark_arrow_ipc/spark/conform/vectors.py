@@ -32,8 +32,6 @@ from spark_arrow_ipc.spark.conform.conversion import (
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
-__all__ = ["vector"]
-
 
 def vector(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of a list of numbers to binary; `field` has a `vector_element`."""

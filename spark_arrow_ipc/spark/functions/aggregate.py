@@ -14,8 +14,6 @@ from spark_arrow_ipc.spark.functions.shipped_function import ship
 from spark_arrow_ipc.spark.options.arguments import Paths
 from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
 
-__all__ = ["aggregate"]
-
 
 def aggregate(
     spark: SparkSession,

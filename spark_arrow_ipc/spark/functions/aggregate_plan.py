@@ -28,8 +28,6 @@ from spark_arrow_ipc.errors import AggregateError, OptionError, error_context
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 
-__all__ = ["AggregatePlan", "plan_aggregate"]
-
 _WHOLE: Final = (s.ByteType, s.ShortType, s.IntegerType, s.LongType)
 _ORDERED: Final = (
     *_WHOLE, s.BooleanType, s.DecimalType, s.DateType, s.TimestampType, s.TimestampNTZType, s.DayTimeIntervalType, s.StringType,

@@ -41,8 +41,6 @@ from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 
-__all__ = ["BlockAnswers"]
-
 _EXTREMES = ("min", "max")
 
 

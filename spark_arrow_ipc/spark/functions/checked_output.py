@@ -24,8 +24,6 @@ from spark_arrow_ipc.spark.conform import Conform, compile_conform
 from spark_arrow_ipc.spark.options.enums import MissingColumns, Nanoseconds
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
-__all__ = ["OutputCheck"]
-
 _OPTIONS: Final = ReadOptions(missing_columns=MissingColumns.ERROR)
 
 

@@ -27,8 +27,6 @@ from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.keywords import CountKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
-__all__ = ["count"]
-
 _HONOURED: Final = frozenset({
     "paths", "path_glob_filter", "modified_before", "modified_after", "base_path", "recursive_file_lookup", "time_zone",
     "partition_type_inference", "storage", "max_batch_bytes", "verify_checksums",

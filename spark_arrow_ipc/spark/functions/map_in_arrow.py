@@ -17,8 +17,6 @@ from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, Ship
 from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
 
-__all__ = ["load_mapped", "load_plain", "map_in_arrow"]
-
 _ZONE: Final = "spark.sql.session.timeZone"
 
 _REGISTERED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()

@@ -33,8 +33,6 @@ from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, Ship
 from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors
 
-__all__ = ["MappedReader", "MappedSource", "Mapping", "applied", "mapped_source"]
-
 _PREFIX = "arrowipc_map_"
 
 

@@ -24,8 +24,6 @@ import pyarrow.compute as pc
 
 from spark_arrow_ipc.spark import pyarrow_values
 
-__all__ = ["Part", "PartialAggregates", "PartialRows"]
-
 _MOST_HELD_ROWS: Final = 1 << 18
 _MOST_HELD_NBYTES: Final = 32 << 20
 _LEAST_MERGED_ROWS: Final = 1 << 14

@@ -21,8 +21,6 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.spark import bridge
 
-__all__ = ["in_zone"]
-
 
 def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
     """Yield the batches with all timestamps that have a zone in `zone`; those without one stay."""

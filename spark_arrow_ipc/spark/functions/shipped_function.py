@@ -22,8 +22,6 @@ from pyspark import cloudpickle
 from spark_arrow_ipc.errors import FunctionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 
-__all__ = ["MOST_NBYTES", "BatchFunction", "ShippedFunction", "ship"]
-
 BatchFunction = Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]]
 """A function for ``mapInArrow``."""
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.given import Side
-from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING
+from spark_arrow_ipc.spark.options.options import READING, WRITING
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
 
 _WIDTH = 100
 

@@ -11,8 +11,6 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import PATHS
 from spark_arrow_ipc.spark.options.typed import strings_of
 
-__all__ = ["Paths", "strings_of_read", "strings_without_paths"]
-
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, or several."""
 

@@ -9,8 +9,6 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.declare import Option
 from spark_arrow_ipc.spark.options.options import READING, WRITING
 
-__all__ = ["check_compacted", "of_compactions"]
-
 _TAKEN: Final = frozenset({
     "path_glob_filter", "modified_before", "modified_after", "time_zone", "validation", "verify_checksums", "memory_map",
     "max_batch_bytes", "output_batch_rows", "concatenated_streams", "storage",

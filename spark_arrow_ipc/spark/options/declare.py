@@ -22,12 +22,6 @@ from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.spark.options import kinds, parsers
 from spark_arrow_ipc.spark.options.kinds import Kind
 
-__all__ = [
-    "Option", "byte_size", "byte_size_or_zero", "column_list", "column_list_or", "count", "declared", "duration", "flag", "limit", "one_of",
-    "option", "optional", "optional_byte_size", "optional_count", "optional_duration", "optional_word", "pairs", "path", "secret",
-    "secret_pairs", "string", "time", "word",
-]  # fmt: skip
-
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=StrEnum)
 

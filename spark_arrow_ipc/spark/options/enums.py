@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = [
-    "CleanSource",
-    "DictionaryColumns",
-    "Durability",
-    "ExtensionTypes",
-    "MapKeys",
-    "MissingColumns",
-    "Nanoseconds",
-    "PartitionOverwriteMode",
-    "SchemaCheck",
-    "StartingFrom",
-    "Times",
-    "Vectors",
-]
-
 
 class Nanoseconds(StrEnum):
     """The treatment of nanoseconds, which Spark does not have."""

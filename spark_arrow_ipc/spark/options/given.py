@@ -16,8 +16,6 @@ from typing import Any
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.spark.options.declare import Option
 
-__all__ = ["Side", "check_known", "parse_given"]
-
 _ANY = ".*"
 """End of the name of an option with keys, such as ``metadata.*``."""
 

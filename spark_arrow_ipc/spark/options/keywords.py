@@ -10,11 +10,6 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Literal, TypedDict
 
-__all__ = [
-    "CompactKeywords", "CountKeywords", "FunctionKeywords", "ReadKeywords", "ReadStreamKeywords", "RewriteKeywords",
-    "WriteKeywords", "WriteStreamKeywords",
-]  # fmt: skip
-
 
 class _ScanKeywords(TypedDict, total=False):
     """Options of reads and of reading streams."""

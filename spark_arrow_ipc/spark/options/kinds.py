@@ -17,11 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NoReturn
 
-__all__ = [
-    "BYTES", "COLUMNS", "DURATION", "FLAG", "INTEGER", "PAIRS", "PATH", "PATHS", "PAUSE", "STRING", "TENSORS", "TIME", "Kind",
-    "columns_or", "integer_or", "words",
-]  # fmt: skip
-
 _SECOND: Final = timedelta(seconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

@@ -12,10 +12,9 @@ from typing import Final
 
 from spark_arrow_ipc.spark.options.compacting import of_compactions
 from spark_arrow_ipc.spark.options.declare import Option
-from spark_arrow_ipc.spark.options.options import PATHS, READING, STREAMING, WRITING
+from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
 from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
-
-__all__ = ["FOR_BATCHES", "source"]
 
 FOR_BATCHES: Final = frozenset({"metadataOnly", "token"})
 """The options of a read that a stream refuses."""
@@ -34,11 +33,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import Literal, TypedDict
-
-__all__ = [
-    "CompactKeywords", "CountKeywords", "FunctionKeywords", "ReadKeywords", "ReadStreamKeywords", "RewriteKeywords",
-    "WriteKeywords", "WriteStreamKeywords",
-]  # fmt: skip
 '''
 
 _WIDTH: Final = 120

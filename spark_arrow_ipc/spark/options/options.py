@@ -20,8 +20,9 @@ from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import CompressionType, Format, TensorRows, Validation
+from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import kinds, parsers
@@ -43,11 +44,6 @@ from spark_arrow_ipc.spark.options.stream_options import STREAMING, StreamOption
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
-
-__all__ = [
-    "OPTIONS", "PATHS", "READING", "STREAMING", "WRITING", "ReadOptions", "SparkWriteOptions", "StreamOptions", "is_for_streams",
-    "parse_stream",
-]  # fmt: skip
 
 _PATH = d.Option(
     parsers.not_blank, None, "a path", "/data/flights",

@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TypeVar
 
 from spark_arrow_ipc.arrow.column_path import WORDS, ColumnPath, parse_paths
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.ipc.constants import CompressionType
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.spark.options.enums import StartingFrom
 
 _E = TypeVar("_E", bound=StrEnum)

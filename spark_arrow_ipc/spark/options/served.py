@@ -9,8 +9,6 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.spark.options.given import Side
 
-__all__ = ["FOR_SERVERS", "check_served"]
-
 FOR_SERVERS: Final = frozenset({
     "path", "paths", "columns", "where", "metadataColumns", "outputBatchRows", "maxBatchBytes", "minPartitionNum", "validation",
     "nanoseconds", "times", "mapKeys", "extensionTypes", "timeZone", "missingColumns", "token",

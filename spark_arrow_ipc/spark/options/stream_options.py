@@ -15,8 +15,6 @@ from spark_arrow_ipc.spark.options import kinds, parsers
 from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.options.given import Side
 
-__all__ = ["STREAMING", "StreamOptions"]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:

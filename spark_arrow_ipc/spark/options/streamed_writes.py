@@ -9,8 +9,6 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.enums import PartitionOverwriteMode
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
 
-__all__ = ["FOR_JOBS", "check_streamed"]
-
 FOR_JOBS: Final = frozenset({"commitToken", "ifExists", "partitionOverwriteMode"})
 """They decide about a single job."""
 

@@ -35,14 +35,8 @@ from spark_arrow_ipc.spark.options.keywords import (
     WriteKeywords,
     WriteStreamKeywords,
 )
-from spark_arrow_ipc.spark.options.options import (
-    READING,
-    STREAMING,
-    WRITING,
-    ReadOptions,
-    SparkWriteOptions,
-    parse_stream,
-)
+from spark_arrow_ipc.spark.options.options import READING, WRITING, ReadOptions, SparkWriteOptions, parse_stream
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
 from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
 
 __all__ = [

@@ -16,8 +16,6 @@ from spark_arrow_ipc.dataset.predicate.time_lists import Certain, instants_in, m
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import pyarrow_values
 
-__all__ = ["COLUMN_FUNCTIONS", "as_instants", "cast_column"]
-
 _Int64s = npt.NDArray[np.int64]
 
 

@@ -33,10 +33,6 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merged_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 
-__all__ = [
-    "dataset_schema", "file_filter", "file_schemas", "list_dataset", "partition_files", "read_spark_schema", "schema_for_spark", "schema_of_file", "typed",
-]  # fmt: skip
-
 _LOG: Final = logging.getLogger(__name__)
 
 

@@ -34,8 +34,6 @@ from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter
 from spark_arrow_ipc.spark.read.where import Where, name_origin
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 
-__all__ = ["MatchingRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class MatchingRows:

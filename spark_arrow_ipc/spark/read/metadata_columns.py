@@ -23,16 +23,6 @@ from spark_arrow_ipc.errors import OptionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "METADATA_COLUMNS",
-    "MetadataColumn",
-    "RowsOf",
-    "check_clash",
-    "hidden_columns",
-    "metadata_schema",
-    "metadata_table",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RowsOf:

@@ -26,8 +26,6 @@ from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
-__all__ = ["BLOCK_SCHEMA", "ArrowIpcBlockReader", "blocks_table"]
-
 _SUMMARY: Final = s.StructType([
     s.StructField("nulls", s.LongType()), s.StructField("least", s.StringType()), s.StructField("greatest", s.StringType()),
 ])  # fmt: skip

@@ -25,8 +25,6 @@ from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark, schema_o
 from spark_arrow_ipc.spark.read.projection import SCHEMA
 from spark_arrow_ipc.spark.types.merge import merged_schema
 
-__all__ = ["explain_mismatch"]
-
 _NO_FILES = Partitioning((), ())
 
 

@@ -15,8 +15,6 @@ from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
 
-__all__ = ["compile_output"]
-
 Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
 """Turns a conformed batch and the origin of its rows into the batch for Spark; None if no row is left."""
 

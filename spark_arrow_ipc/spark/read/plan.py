@@ -40,9 +40,6 @@ from spark_arrow_ipc.spark.read.projection import SelectColumns, select_asked, s
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
 
-__all__ = ["PartitionPlan", "plan_files", "plan_partitions"]
-
-
 _MOST_OPENED: Final = 1_000
 """Most files whose outlines are read for `where` on the driver: about 2 ms each."""
 

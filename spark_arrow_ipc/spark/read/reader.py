@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.select_blocks import Answers
     from spark_arrow_ipc.spark.read.where import RowSelection
 
-__all__ = ["ArrowIpcBatchReader", "ArrowIpcInputPartition"]
-
 
 @dataclass(frozen=True)
 class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here

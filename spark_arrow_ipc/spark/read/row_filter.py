@@ -48,8 +48,6 @@ from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, as_ins
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
-__all__ = ["RowFilter", "compile_filter", "predicate_fields"]
-
 Mask = Callable[[pa.RecordBatch], Any]
 """Evaluates a predicate on a batch: a boolean array, or one scalar for all rows."""
 

@@ -22,8 +22,6 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statis
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
 
-__all__ = ["Answers", "select_blocks"]
-
 
 class Answers(Protocol):
     """Who can answer without the rows."""

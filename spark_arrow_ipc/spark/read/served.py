@@ -26,8 +26,6 @@ from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInput
 from spark_arrow_ipc.spark.read.where import RowSelection
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
-__all__ = ["ArrowIpcServedReader"]
-
 _NO_FILES = Partitioning((), ())
 
 

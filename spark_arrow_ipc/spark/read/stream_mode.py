@@ -34,10 +34,9 @@ from spark_arrow_ipc.storage.storage import Kind
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.stream.mode import StreamMode
-    from spark_arrow_ipc.spark.options.options import ReadOptions, StreamOptions
+    from spark_arrow_ipc.spark.options.options import ReadOptions
+    from spark_arrow_ipc.spark.options.stream_options import StreamOptions
     from spark_arrow_ipc.storage.storage import Storage
-
-__all__ = ["poll_seconds", "stream_mode"]
 
 _IsGiven: TypeAlias = "Callable[[ReadOptions, StreamOptions], bool]"
 

@@ -25,8 +25,6 @@ from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, S
 from spark_arrow_ipc.dataset.stream.offsets import Offset
 from spark_arrow_ipc.errors import ConcurrentWriteError, printable
 
-__all__ = ["Polls"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 _LISTING_SHARE: Final = 5

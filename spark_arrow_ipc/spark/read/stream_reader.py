@@ -26,13 +26,12 @@ from pyspark.sql.streaming.datasource import (
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, StreamBatch, StreamMode
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.options import ReadOptions, StreamOptions
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.stream_options import StreamOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_mode import poll_seconds, stream_mode
 from spark_arrow_ipc.spark.read.stream_polls import Polls
-
-__all__ = ["ArrowIpcStreamReader"]
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -50,8 +50,6 @@ from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, hidden
 from spark_arrow_ipc.spark.read.row_filter import RowFilter, compile_filter, predicate_fields
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, given, is_case_sensitive, planner_defaults, value_of
 
-__all__ = ["RowSelection", "Where", "name_origin", "selected_files"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:

@@ -50,8 +50,6 @@ from spark_arrow_ipc.spark.write.schema_check import united_schema
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
 
-__all__ = ["compact"]
-
 _KEPT: Final = "1h"
 """How long replaced files live on by default, for reads and streams that are under way."""
 

@@ -15,9 +15,8 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options import parsers
 from spark_arrow_ipc.spark.options.arguments import strings_without_paths
 from spark_arrow_ipc.spark.options.given import Side, check_known
-from spark_arrow_ipc.spark.options.options import PATHS, READING, STREAMING, WRITING
-
-__all__ = ["byte_argument", "split_options"]
+from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
 
 _BOTH: Final = Side(
     "rewriting",

@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.added_files import Fits
 from spark_arrow_ipc.dataset.write.beside import NewSchema
@@ -28,8 +28,6 @@ from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.rewrite.task import Part, Report, RewriteTask
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, settings_for_tasks
-
-__all__ = ["abort_on_error", "check_reports", "commit_reports", "context_of", "run_tasks"]
 
 _DESCRIPTION: Final = "spark.job.description"
 

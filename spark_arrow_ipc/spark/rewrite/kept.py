@@ -28,8 +28,6 @@ from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_note import note_in
 
-__all__ = ["as_stored", "check_types", "exact", "unrounded", "unskipped", "with_metadata"]
-
 
 def exact(
     reading: ReadOptions,

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 
-__all__ = ["RewriteResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:

@@ -36,8 +36,6 @@ from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
 
-__all__ = ["rewrite", "sorted_plan", "zone_of"]
-
 _MODES: Final = ("append", "overwrite")
 
 _PLANNED: Final = 5

@@ -29,8 +29,6 @@ from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
 from spark_arrow_ipc.spark.write.plan import WritePlan
 
-__all__ = ["Part", "Report", "RewriteTask"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -9,8 +9,6 @@ from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
 
-__all__ = ["to_ddl"]
-
 
 def to_ddl(schema: Schema) -> str:
     """Return the columns of a file as Spark reads them: ``"`a` BIGINT, `b` STRING"``. Needs no session.

@@ -18,8 +18,6 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes, MapKeys, Nanoseconds, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
 
-__all__ = ["EXTENSIONS_THAT_MAY_CHANGE", "MAY_CHANGE", "NANOSECOND_TIME_PRECISION", "may_change"]
-
 NANOSECOND_TIME_PRECISION: Final = 9 if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else 6
 """Digits of a second that Spark's TIME holds, by version: `TimeType` accepts any number, the JVM does not."""
 

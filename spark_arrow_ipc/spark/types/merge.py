@@ -21,8 +21,6 @@ from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
 from spark_arrow_ipc.spark.types.field_metadata import INEXACT_KEY
 from spark_arrow_ipc.spark.types.widenings import widens
 
-__all__ = ["merged_schema"]
-
 _NO_WAY = (
     "cannot be merged; read the files apart, or give a schema to which both widen with .schema(...), or leave the column "
     "out with the option columns"

@@ -25,8 +25,6 @@ from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
-__all__ = ["is_storage_of", "is_vector_note", "note_of", "noted", "noted_type", "readable", "storage"]
-
 
 @lru_cache(maxsize=256)  # a wide schema has many columns of few types
 def note_of(type_: t.DataType) -> str:

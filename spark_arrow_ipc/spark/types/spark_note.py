@@ -29,8 +29,6 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import cut_repr, printable
 from spark_arrow_ipc.spark.types.field_metadata import ARROW_PREFIX, INEXACT_KEY, OWN_PREFIX, harmless
 
-__all__ = ["KEY", "LOCALES", "believed", "is_collation", "note_in", "note_pairs"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 KEY: Final = "spark_arrow_ipc.spark_schema"

@@ -28,8 +28,6 @@ from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, UnsupportedError, cut_repr
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
 
-__all__ = ["NAMES", "WKB", "SpatialColumn", "parse_spatial", "spatial_of", "written_pairs"]
-
 WKB: Final = "geoarrow.wkb"
 NAMES: Final = (WKB, "ogc.wkb")
 """Extension types whose values are well-known binary; the second is the older name of the first."""

@@ -24,19 +24,6 @@ from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.constants import MOST_DIMENSIONS
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME
 
-__all__ = [
-    "DATA",
-    "FIXED",
-    "NAMES",
-    "SHAPE",
-    "VARIABLE",
-    "TensorColumn",
-    "logical_field",
-    "parse_tensor",
-    "spark_tensor",
-    "tensor_of",
-]
-
 FIXED: Final = "arrow.fixed_shape_tensor"
 VARIABLE: Final = "arrow.variable_shape_tensor"
 NAMES: Final = (FIXED, VARIABLE)

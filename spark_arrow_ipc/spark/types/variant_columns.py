@@ -17,8 +17,6 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import UnsupportedError
 
-__all__ = ["LISTS", "check_variant", "is_shredded", "is_variant", "part_types", "shredded_primitive"]
-
 METADATA: Final = "metadata"
 VALUE: Final = "value"
 TYPED: Final = "typed_value"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from spark_arrow_ipc.arrow import types as t
 
-__all__ = ["vector_element"]
-
 
 def vector_element(type_: t.DataType) -> t.Int | t.FloatingPoint | None:
     """Return the type of the numbers of a list that may be one binary value in Spark; None for other types.

@@ -20,8 +20,9 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import bitmap, numpy_views
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.array import NOT_COUNTED, Array
-from spark_arrow_ipc.arrow.kernels import slice as slicing
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import NOT_COUNTED
+from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
@@ -33,8 +34,6 @@ from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
 from spark_arrow_ipc.spark.write.restore_values import restore
 from spark_arrow_ipc.spark.write.tensors import TensorTarget
-
-__all__ = ["Given", "WrittenColumns", "session_time_zone", "written_batch", "written_batches"]
 
 _INT32_MAX = 2**31 - 1
 _NS_PER_US = 1000
@@ -228,7 +227,7 @@ def _struct(array: Array, type_: t.DataType) -> Array:
 
 
 def _narrow_offsets(array: Array, type_: t.DataType) -> Array:
-    array = slicing.compact(array)
+    array = compact(array)
     offsets = numpy_views.value_offsets(array)
     if offsets[-1] > _INT32_MAX:
         raise LimitError(
@@ -256,7 +255,7 @@ def _time(array: Array, type_: t.DataType) -> Array:
         return replace(array, type=type_)
     if (array.type.unit, type_.unit) != (t.TimeUnit.NANOSECOND, t.TimeUnit.MICROSECOND):
         raise SchemaMismatchError(expected=f"a column that can be written as {type_}", found=f"{array.type} from Spark")
-    array = slicing.compact(array)
+    array = compact(array)
     values = numpy_views.data_values(array).view(np.int64) // _NS_PER_US
     return replace(array, type=type_, buffers=(array.buffers[0], values.data.cast("B")))
 
@@ -273,7 +272,7 @@ def _well_known_binary(array: Array, written: t.Field) -> Array:
         )
     present = numpy_views.validity_mask(array)
     _check_srids(numpy_views.data_values(parts["srid"]), present, written)
-    nbytes = slicing.compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
+    nbytes = compact(_as_written(parts["wkb"], replace(written, custom_metadata=())))
     if present is None:
         return nbytes
     own = numpy_views.validity_mask(nbytes)

@@ -24,21 +24,10 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.distinct import first_equal
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
-from spark_arrow_ipc.arrow.kernels.slice import nbytes
 from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.measure import nbytes
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-
-__all__ = [
-    "ENCODABLE",
-    "MOST_NBYTES",
-    "SAMPLE_ROWS",
-    "TaskDictionaries",
-    "can_encode",
-    "encoded_type",
-    "is_worth_encoding",
-    "outgrown",
-]
 
 SAMPLE_ROWS: Final = 65_536
 """Rows of a task that ``auto`` samples: one record batch by default."""

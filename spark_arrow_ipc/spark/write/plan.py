@@ -20,14 +20,16 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_string, walk_fields
 from spark_arrow_ipc.arrow.kernels.order import has_order
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 from spark_arrow_ipc.dataset.write.beside import NewSchema
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
 from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
-from spark_arrow_ipc.dataset.write.task import SinkOptions, Staging, TaskOutput, write_empty, write_task
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
+from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import TaskOutput, write_empty, write_task
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined
@@ -40,8 +42,6 @@ from spark_arrow_ipc.spark.write.dictionaries import can_encode, encoded_type
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema, vector_notes
 from spark_arrow_ipc.spark.write.schema_check import check_names, fitting_schema, schema_beside
 from spark_arrow_ipc.spark.write.tensors import plan_tensors, without_notes
-
-__all__ = ["WritePlan", "plan_write"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,6 @@ from spark_arrow_ipc.spark.types.noted_types import is_storage_of, is_vector_not
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type, written_pairs
 from spark_arrow_ipc.spark.write.restore_values import RESTORED
 
-__all__ = ["restored_schema", "vector_notes"]
-
 
 def restored_schema(spark_schema: s.StructType) -> Schema:
     """Return the Arrow schema of a DataFrame's files, with the noted types.

@@ -30,8 +30,6 @@ from spark_arrow_ipc.spark.types.vector_types import vector_element
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_vectors import restored_vector
 
-__all__ = ["RESTORED", "Row", "restore"]
-
 NDArray: TypeAlias = npt.NDArray[Any]
 Restore: TypeAlias = Callable[["_Restoring", Array, Any], Array]
 

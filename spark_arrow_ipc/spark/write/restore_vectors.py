@@ -15,8 +15,6 @@ from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.types.vector_types import vector_element
 
-__all__ = ["restored_vector"]
-
 
 def restored_vector(array: Array, type_: Any) -> Array:
     """Return binary values as lists of the numbers that their bytes are.

@@ -34,8 +34,6 @@ from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["check_names", "check_schema", "fitting_schema", "has_schema", "schema_beside", "united_schema"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 _HERE: Final = "the DataFrame"

@@ -49,8 +49,6 @@ from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import fits_beside
 from spark_arrow_ipc.storage.open import storage_of
 
-__all__ = ["ArrowIpcStreamMessage", "ArrowIpcStreamWriter"]
-
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 """Local properties of a task of a streaming query."""

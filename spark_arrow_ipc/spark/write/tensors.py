@@ -28,20 +28,10 @@ from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, SchemaMism
 from spark_arrow_ipc.spark.types.field_metadata import EXTENSION_METADATA, EXTENSION_NAME, TYPE_KEY
 from spark_arrow_ipc.spark.types.noted_types import note_of, noted_type
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
-from spark_arrow_ipc.spark.types.tensor_columns import (
-    DATA,
-    FIXED,
-    NAMES,
-    SHAPE,
-    VARIABLE,
-    TensorColumn,
-    parse_tensor,
-)
+from spark_arrow_ipc.spark.types.tensor_columns import DATA, FIXED, NAMES, SHAPE, VARIABLE, TensorColumn, parse_tensor
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_schema import restored_schema
 from spark_arrow_ipc.spark.write.restore_values import restore
-
-__all__ = ["TensorTarget", "plan_tensors", "without_notes"]
 
 NDArray = npt.NDArray[Any]
 

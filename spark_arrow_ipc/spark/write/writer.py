@@ -28,8 +28,6 @@ from spark_arrow_ipc.spark.write.schema_check import has_schema
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.storage import Storage
 
-__all__ = ["ArrowIpcBatchWriter", "ArrowIpcCommitMessage", "fits_beside", "plan_batch_job"]
-
 
 @dataclass(frozen=True)
 class ArrowIpcCommitMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here

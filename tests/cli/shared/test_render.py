@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.errors import printable
 
 TEXTS = [
     ("plain", "plain"),
@@ -21,7 +22,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
 def test_only_what_prints_is_printed(text, expected):
-    assert expected == render.printable(text)
+    assert expected == printable(text)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,7 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
-from commit_jobs import (
-    APPEND,
-    dataset,
-    save,
-)
+from commit_jobs import APPEND, dataset, save
 
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import (
@@ -19,12 +15,10 @@ from spark_arrow_ipc.dataset.commit_log.record import (
     TAKEN_BACK,
     Batch,
     Record,
-    RemovedFile,
-    StagedFile,
     job_in,
     schema_in,
 )
-from spark_arrow_ipc.dataset.commit_log.recorded_files import Tally
+from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile, Tally
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Kind, Status

@@ -10,9 +10,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, partition_known, retype
-from spark_arrow_ipc.dataset.listing.partition_values import (
-    partition_directory,
-)
+from spark_arrow_ipc.dataset.listing.partition_values import partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.errors import NoFilesError, OptionError, SchemaMismatchError, UnsupportedError
 

@@ -13,13 +13,7 @@ from spark_arrow_ipc.dataset.scan import scan as scan_module
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
-from spark_arrow_ipc.errors import (
-    FileChangedError,
-    InvalidArrowError,
-    InvalidBodyError,
-    LimitError,
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, InvalidBodyError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc import Limits
 from spark_arrow_ipc.storage.local import LOCAL
 

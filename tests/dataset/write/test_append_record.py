@@ -3,15 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commit_jobs import (
-    APPEND,
-    OVERWRITE,
-    dataset,
-    finish,
-    ours,
-    planned,
-    save,
-)
+from commit_jobs import APPEND, OVERWRITE, dataset, finish, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record

@@ -20,7 +20,7 @@ from commit_jobs import (
     save,
 )
 
-from spark_arrow_ipc.dataset.commit_log.record import StagedFile
+from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode

@@ -3,18 +3,7 @@
 import pickle
 
 import pytest
-from commit_jobs import (
-    APPEND,
-    DYNAMIC,
-    OVERWRITE,
-    REWRITE,
-    finish,
-    foreign,
-    leftovers,
-    ours,
-    planned,
-    save,
-)
+from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, finish, foreign, leftovers, ours, planned, save
 
 from spark_arrow_ipc.arrow.types import Field, int32
 from spark_arrow_ipc.dataset.write.commit import abort

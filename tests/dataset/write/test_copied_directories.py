@@ -4,19 +4,7 @@ import os
 import shutil
 
 import pytest
-from commit_jobs import (
-    APPEND,
-    OVERWRITE,
-    REWRITE,
-    dying,
-    finish,
-    foreign,
-    interrupted,
-    leftovers,
-    ours,
-    planned,
-    save,
-)
+from commit_jobs import APPEND, OVERWRITE, REWRITE, dying, finish, foreign, interrupted, leftovers, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log import record as record_module
 from spark_arrow_ipc.dataset.write import append_record as append_module

@@ -5,15 +5,7 @@ import pickle
 from unittest import mock
 
 import pytest
-from commit_jobs import (
-    APPEND,
-    OVERWRITE,
-    dying,
-    finish,
-    foreign,
-    leftovers,
-    save,
-)
+from commit_jobs import APPEND, OVERWRITE, dying, finish, foreign, leftovers, save
 
 from spark_arrow_ipc.dataset.write import job_plan as job_module
 from spark_arrow_ipc.dataset.write.commit import abort

@@ -16,8 +16,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.write import partitioned_task as module
 from spark_arrow_ipc.dataset.write import staged_file
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, write_partitioned
+from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.dataset.write.task import SinkOptions
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 

@@ -11,7 +11,7 @@ from commit_jobs import APPEND, OVERWRITE, dying
 from places import Place
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
-from spark_arrow_ipc.dataset.commit_log.record import STAGED_SUFFIX
+from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.write import room
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.give_up import give_up

@@ -3,17 +3,7 @@
 from unittest import mock
 
 import pytest
-from commit_jobs import (
-    APPEND,
-    dataset,
-    dying,
-    finish,
-    foreign,
-    leftovers,
-    ours,
-    planned,
-    save,
-)
+from commit_jobs import APPEND, dataset, dying, finish, foreign, leftovers, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN

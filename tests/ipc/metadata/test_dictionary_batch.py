@@ -3,8 +3,9 @@
 import pytest
 
 from spark_arrow_ipc.errors import InvalidMetadataError
-from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY, CompressionType
+from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import decode_dictionary_batch
 
 

@@ -8,7 +8,7 @@ from arrow_from_pyarrow import schema_from_pyarrow
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.constants import MetadataVersion
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.metadata import schema as schema_module
 from spark_arrow_ipc.ipc.metadata.message import decode_message

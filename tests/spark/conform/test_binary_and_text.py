@@ -4,9 +4,7 @@ import pyarrow as pa
 import pytest
 from conform_batches import conformed, option
 
-from spark_arrow_ipc.errors import (
-    InvalidBodyError,
-)
+from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark.options.enums import ExtensionTypes
 
 VARIANT = pa.array(

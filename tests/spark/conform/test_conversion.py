@@ -5,23 +5,11 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import (
-    DEFAULT,
-    MAP,
-    D,
-    S,
-    conformed,
-    ints,
-    option,
-    pieces,
-    wide,
-)
+from conform_batches import DEFAULT, MAP, D, S, conformed, ints, option, pieces, wide
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.errors import (
-    LimitError,
-)
+from spark_arrow_ipc.errors import LimitError
 from spark_arrow_ipc.spark.options.enums import Times
 
 SHARED = {

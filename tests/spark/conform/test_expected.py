@@ -4,9 +4,7 @@ import pytest
 from conform_batches import is_expected_by_pyspark, struct_of
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import (
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 
 VOIDS = {

@@ -6,21 +6,11 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import (
-    DEFAULT,
-    MAP,
-    NAN,
-    D,
-    conformed,
-    option,
-)
+from conform_batches import DEFAULT, MAP, NAN, D, conformed, option
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.errors import (
-    InvalidBodyError,
-    SchemaMismatchError,
-)
+from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.options.enums import MapKeys
 

@@ -4,9 +4,7 @@ import pytest
 from conform_batches import DEFAULT, conformed, wide
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import (
-    InvalidBodyError,
-)
+from spark_arrow_ipc.errors import InvalidBodyError
 
 VALUE_ERRORS = {
     "digits of decimal32": (wide(t.Decimal(2, 0, 32), 99, 100), DEFAULT, InvalidBodyError, "field c: expected decimals of at most 2 digits (decimal32(2, 0)), found the unscaled value 100 in slot 1"),

@@ -7,32 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import (
-    DEFAULT,
-    LONG,
-    MAP,
-    NS,
-    D,
-    asked,
-    batch_of,
-    conformed,
-    ints,
-    option,
-    pieces,
-    struct_of,
-    wide,
-)
+from conform_batches import DEFAULT, LONG, MAP, NS, D, asked, batch_of, conformed, ints, option, pieces, struct_of, wide
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import (
-    ColumnNotFoundError,
-    SchemaMismatchError,
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
 from spark_arrow_ipc.spark.options.enums import MissingColumns, Times

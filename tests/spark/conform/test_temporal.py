@@ -5,21 +5,10 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from conform_batches import (
-    DAY,
-    DEFAULT,
-    MS,
-    NS,
-    S,
-    conformed,
-    ints,
-    option,
-)
+from conform_batches import DAY, DEFAULT, MS, NS, S, conformed, ints, option
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.errors import (
-    UnsupportedError,
-)
+from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.spark.options.enums import Nanoseconds, Times
 from spark_arrow_ipc.spark.types import arrow_to_spark
 

@@ -6,12 +6,12 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import (
     OPTIONS,
     READING,
-    STREAMING,
     WRITING,
     ReadOptions,
     SparkWriteOptions,
     parse_stream,
 )
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns"),

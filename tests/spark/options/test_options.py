@@ -8,7 +8,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.ipc import ConcatenatedStreams
-from spark_arrow_ipc.ipc.constants import CompressionType, Format, TensorRows, Validation
+from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.spark.options.enums import (
     DictionaryColumns,
     Durability,

@@ -15,7 +15,8 @@ from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.compacting import of_compactions
 from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.options.make_keywords import FOR_BATCHES
-from spark_arrow_ipc.spark.options.options import OPTIONS, READING, STREAMING, WRITING
+from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
 from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.constants import CompressionType
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
 D = decimal.Decimal
