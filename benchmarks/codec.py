@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch
-from spark_arrow_ipc.ipc.body import BodyRanges
+from spark_arrow_ipc.ipc.bytes.body import BodyRanges
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.projection import Validation
 

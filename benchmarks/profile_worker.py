@@ -23,7 +23,7 @@ import spark_arrow_ipc
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 STAGES: Mapping[str, str] = {
-    "ipc/source": "read", "ipc/body": "read", "ipc/read_ahead": "read",
+    "ipc/bytes/source": "read", "ipc/bytes/body": "read", "ipc/bytes/read_ahead": "read",
     "ipc/flatbuf": "headers", "ipc/metadata": "headers", "ipc/framing": "headers", "ipc/message_shape": "headers",
     "ipc/compression": "decompress", "ipc/lz4_frame": "decompress",
     "ipc": "decode", "arrow/validate": "validate", "arrow": "decode",

@@ -428,7 +428,7 @@ ORIGINS = {
     "dataset/write/vacuum.py": {"_remove": INSIDE},
     "ipc/dissociated/server.py": {"Server.close": RUNTIME, "serve": RUNTIME, "_listen_unix": RUNTIME},
     "ipc/dissociated/shared_memory.py": {"Region.close": RUNTIME, "remove_abandoned": RUNTIME},
-    "ipc/sinks.py": {
+    "ipc/bytes/sinks.py": {
         "PathSink.finish": NAMED,
         "PathSink.discard": OWN_NAME,
         "StoredSink.finish": NO_LINKS,

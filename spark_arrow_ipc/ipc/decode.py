@@ -25,7 +25,7 @@ from spark_arrow_ipc.errors import (
     error_context,
 )
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, owner
-from spark_arrow_ipc.ipc.body import Body
+from spark_arrow_ipc.ipc.bytes.body import Body
 from spark_arrow_ipc.ipc.checksums import check_buffer
 from spark_arrow_ipc.ipc.compression import Decompressor, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import NO_BYTES

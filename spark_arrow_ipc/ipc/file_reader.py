@@ -17,7 +17,9 @@ from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, Limit
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, expect, inside
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
 from spark_arrow_ipc.ipc.block_coverage import check_start
-from spark_arrow_ipc.ipc.body import BodyPlace, Window, gap_nbytes
+from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
+from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
+from spark_arrow_ipc.ipc.bytes.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.checksums import (
     FileChecksums,
     MessageChecksums,
@@ -34,14 +36,12 @@ from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.first_message import read_first_message
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.framing import split_block
-from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.metadata.footer import Block, Footer
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.ipc.read_ahead import MOST_NBYTES, SMALL_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

@@ -21,7 +21,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
-from spark_arrow_ipc.ipc.body import AnyPlace, Body, BodyRanges, ranges_to_read
+from spark_arrow_ipc.ipc.bytes.body import AnyPlace, Body, BodyRanges, ranges_to_read
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.decode import FindDictionary, build_columns, decode_columns, held_nbytes, read_buffers

@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.batches_ahead import Fetched
-from spark_arrow_ipc.ipc.body import WAITING_GAP_NBYTES, BodyPlace, join_ranges
+from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, join_ranges
 from spark_arrow_ipc.ipc.checksums import RunningChecksums
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.decode import FindDictionary

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError, NotArrowError
+from spark_arrow_ipc.ipc.bytes.source import ForwardSource
 from spark_arrow_ipc.ipc.constants import MAGIC, Format
-from spark_arrow_ipc.ipc.source import ForwardSource
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 SNIFF_NBYTES: Final = 16

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from spark_arrow_ipc.ipc.bytes.prefetch import PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.ipc.constants import NO_BYTES
-from spark_arrow_ipc.ipc.prefetch import PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads, new_buffer
 
 PIECES_AHEAD: Final = 6

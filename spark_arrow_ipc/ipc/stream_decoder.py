@@ -12,7 +12,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.batch_reader import expect
-from spark_arrow_ipc.ipc.body import AnyPlace
+from spark_arrow_ipc.ipc.bytes.body import AnyPlace
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader

@@ -13,18 +13,18 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader, inside
-from spark_arrow_ipc.ipc.body import BodyPlace
+from spark_arrow_ipc.ipc.bytes.body import BodyPlace
+from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
+from spark_arrow_ipc.ipc.bytes.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
-from spark_arrow_ipc.ipc.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
 from spark_arrow_ipc.ipc.metadata.message import Message
 from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.ipc.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.stream_ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches

@@ -27,6 +27,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.any_batches import AnyBatches, record_batches, with_schema
+from spark_arrow_ipc.ipc.bytes.sinks import AnySink, FileSink, WaitingBytes, path_sink
 from spark_arrow_ipc.ipc.checksums import (
     CHECKSUMS_KEY,
     MessageChecksums,
@@ -46,7 +47,6 @@ from spark_arrow_ipc.ipc.metadata.footer import Block
 from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
 from spark_arrow_ipc.ipc.plan import Plan, compile_plan, nested_dictionaries
 from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.ipc.sinks import AnySink, FileSink, WaitingBytes, path_sink
 from spark_arrow_ipc.ipc.swap import NATIVE
 from spark_arrow_ipc.ipc.unify_dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.write_options import WriteOptions, check_message_metadata, check_version

@@ -40,10 +40,10 @@ from fuzz import seeds, targets
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.recover import open_recovered
-from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
 
 MOST_SECONDS = 10

@@ -13,7 +13,7 @@ from waiting import Asked, WaitingSource, eventually, no_threads_are_left, outco
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError
-from spark_arrow_ipc.ipc import kept_ends, prefetch
+from spark_arrow_ipc.ipc.bytes import kept_ends, prefetch
 
 DATA = sorted((Path(__file__).parents[1] / "data").glob("*.arrow"))
 COLUMNS, BATCHES, ROWS = 8, 12, 50_000

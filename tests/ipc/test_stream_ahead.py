@@ -11,7 +11,8 @@ from waiting import Asked, WaitingSource, no_threads_are_left, outcome
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import FileChangedError
-from spark_arrow_ipc.ipc import kept_ends, prefetch, read_ahead, stream_ahead
+from spark_arrow_ipc.ipc import stream_ahead
+from spark_arrow_ipc.ipc.bytes import kept_ends, prefetch, read_ahead
 from spark_arrow_ipc.ipc.stream_ahead import StreamAhead
 
 DATA = sorted((Path(__file__).parents[1] / "data").glob("*.arrows"))

@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import compare, growing_dictionary, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.ipc import sinks
+from spark_arrow_ipc.ipc.bytes import sinks
 
 pa = pytest.importorskip("pyarrow")
 

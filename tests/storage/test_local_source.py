@@ -8,7 +8,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.storage import local_source as module
 from spark_arrow_ipc.storage.local_source import FileSource, MappedSource, open_mapped
 

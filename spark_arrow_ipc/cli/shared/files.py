@@ -22,8 +22,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.cli.shared.inputs import STDIN, Input
 from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.errors import OptionError, cut_repr
+from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.constants import ENDINGS
-from spark_arrow_ipc.ipc.sinks import path_sink
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.schemes import is_remote, place_of
 from spark_arrow_ipc.storage.storage import Storage

@@ -22,6 +22,7 @@ from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.block_coverage import check_covered
+from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format
@@ -34,7 +35,6 @@ from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.sniff import read_head, sniff
-from spark_arrow_ipc.ipc.source import Openable, open_source
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

@@ -16,6 +16,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
 from spark_arrow_ipc.errors import LimitError, printable
+from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.metadata.tensor import (
     CooIndexHeader,
@@ -25,7 +26,6 @@ from spark_arrow_ipc.ipc.metadata.tensor import (
     TensorHeader,
     row_major_strides,
 )
-from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors import read
 from spark_arrow_ipc.ipc.tensors.dense import Tensor, shape_text
 from spark_arrow_ipc.ipc.tensors.index_checks import ascends

@@ -16,7 +16,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead
-from spark_arrow_ipc.ipc.body import GAP_NBYTES
+from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES
 from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
 
 LARGE_NBYTES: Final = 32 << 20

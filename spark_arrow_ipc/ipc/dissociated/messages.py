@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.ipc.bytes.sinks import FileSink
 from spark_arrow_ipc.ipc.dissociated.kept import Kept
 from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter
@@ -23,7 +24,6 @@ from spark_arrow_ipc.ipc.metadata.message import decode_message
 from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
 from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
 from spark_arrow_ipc.ipc.plan import compile_plan
-from spark_arrow_ipc.ipc.sinks import FileSink
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 from spark_arrow_ipc.ipc.writer import Writer
 

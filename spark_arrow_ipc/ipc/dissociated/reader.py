@@ -12,7 +12,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
-from spark_arrow_ipc.ipc.body import AnyPlace, BodyPlace, BufferList
+from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyPlace, BufferList
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody

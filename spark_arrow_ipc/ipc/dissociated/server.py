@@ -24,6 +24,7 @@ from typing import Final, Literal, Self, TypeAlias, cast
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.dissociated.kept import Kept
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_address
 from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable, SharedTable, StreamedTable
@@ -33,7 +34,6 @@ from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session, Toke
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
 from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable, FunctionTable, OpenTable, TableSource
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 
 _LOG: Final = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError
+from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.dissociated.selection import Selection
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.ipc.source import Openable
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
 

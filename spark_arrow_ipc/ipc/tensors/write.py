@@ -16,6 +16,7 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.numpy_views import dtype_of
+from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, path_sink
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.metadata.tensor import (
@@ -24,7 +25,6 @@ from spark_arrow_ipc.ipc.metadata.tensor import (
     encode_value_type,
     row_major_strides,
 )
-from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, path_sink
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
 from spark_arrow_ipc.storage.byte_source import ByteSource

@@ -14,7 +14,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import ENOUGH_NBYTES, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc import source as source_module
+from spark_arrow_ipc.ipc.bytes import source as source_module
 
 pa = pytest.importorskip("pyarrow")
 

@@ -98,7 +98,7 @@ SHARES = [
 
 @pytest.mark.parametrize(("columns", "share"), SHARES, ids=str)
 def test_the_share_of_the_wanted_columns(tmp_path, monkeypatch, opens, columns, share):
-    monkeypatch.setattr("spark_arrow_ipc.ipc.body.GAP_NBYTES", 1)
+    monkeypatch.setattr("spark_arrow_ipc.ipc.bytes.body.GAP_NBYTES", 1)
     file = write(tmp_path / "x")
     outline = read_outline(file, OutlineOptions(columns, share_above=file.nbytes - 1))
     assert outline.wanted_share == pytest.approx(share, abs=0.05)

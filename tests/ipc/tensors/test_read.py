@@ -10,7 +10,7 @@ import raw_messages
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, InvalidFramingError, LimitError, UnsupportedError
-from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
 
 DATA = Path(__file__).parents[2] / "tensor_data"

@@ -11,9 +11,9 @@ import raw_messages
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import LimitError
+from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import TensorRows
 from spark_arrow_ipc.ipc.flatbuf import tables
-from spark_arrow_ipc.ipc.source import open_source
 from spark_arrow_ipc.ipc.tensors import rows as tensor_rows
 from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
 from spark_arrow_ipc.ipc.tensors.rows import row_schema, slab_batches, slabs

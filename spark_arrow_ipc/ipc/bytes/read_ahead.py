@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from spark_arrow_ipc.ipc.source import SeekableSource
+from spark_arrow_ipc.ipc.bytes.source import SeekableSource
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local_source import FileSource
 

@@ -2,8 +2,16 @@
 
 import pytest
 
-from spark_arrow_ipc.ipc.body import GAP_NBYTES, BodyPlace, BufferList, Window, join_ranges, ranges_to_read, read_body
-from spark_arrow_ipc.ipc.source import open_source
+from spark_arrow_ipc.ipc.bytes.body import (
+    GAP_NBYTES,
+    BodyPlace,
+    BufferList,
+    Window,
+    join_ranges,
+    ranges_to_read,
+    read_body,
+)
+from spark_arrow_ipc.ipc.bytes.source import open_source
 
 FAR = 10 * GAP_NBYTES
 DATA = bytes(range(256)) * (4 * FAR // 256)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc import source as module
-from spark_arrow_ipc.ipc.source import ForwardSource, SeekableSource, open_source
+from spark_arrow_ipc.ipc.bytes import source as module
+from spark_arrow_ipc.ipc.bytes.source import ForwardSource, SeekableSource, open_source
 from spark_arrow_ipc.storage import local_source
 from spark_arrow_ipc.storage.byte_source import BufferSource
 from spark_arrow_ipc.storage.local_source import FileSource

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc import sinks
-from spark_arrow_ipc.ipc.sinks import FileSink, PathSink, StoredSink, WaitingBytes, path_sink
+from spark_arrow_ipc.ipc.bytes import sinks
+from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, WaitingBytes, path_sink
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage
 from spark_arrow_ipc.storage.paths import join, name_of

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
-from spark_arrow_ipc.ipc.source import storage_options
+from spark_arrow_ipc.ipc.bytes.source import storage_options
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.local import LOCAL

@@ -8,8 +8,8 @@ import pytest
 from waiting import Asked, WaitingSource, eventually
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc import prefetch
-from spark_arrow_ipc.ipc.prefetch import PIECE_NBYTES, Prefetch
+from spark_arrow_ipc.ipc.bytes import prefetch
+from spark_arrow_ipc.ipc.bytes.prefetch import PIECE_NBYTES, Prefetch
 
 DATA = np.random.default_rng(1).bytes(40 << 20)
 MIB = 1 << 20
