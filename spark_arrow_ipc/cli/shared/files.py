@@ -24,7 +24,7 @@ from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.constants import ENDINGS
-from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
 from spark_arrow_ipc.storage.schemes import is_remote, place_of
 from spark_arrow_ipc.storage.storage import Storage
 
@@ -63,9 +63,12 @@ def check_target(arguments: argparse.Namespace, target: str, given: Iterable[Inp
 
     Raises
     ------
+    OptionError
+        The name is that of a directory.
     FileExistsError
         It exists, and there is no ``--force``; or it is a file that is read.
     """
+    _refuse_directory(target)
     storage = storage_at(target, arguments.storage)
     if not arguments.force:
         refuse_existing(storage, target)
@@ -114,9 +117,16 @@ def format_of(path: str, formats: Mapping[str, str], way: str) -> str:
     Raises
     ------
     OptionError
-        The ending is not in `formats`; `way` says what to do.
+        The ending is not in `formats`, or there is nothing before it; `way` says what to do.
     """
     ending = ending_of(path)
+    name = name_of(path)
+    if name.strip(".") and not name.rpartition(".")[0].strip(".") and name.startswith("."):
+        raise OptionError(
+            f"this name is an ending with nothing before it, and readers pass over names that begin with a dot; {way}. "
+            "Nothing is written",
+            path=path,
+        )
     if ending and ending not in formats:
         known = ", ".join(f".{known}" for known in formats)
         raise OptionError(
@@ -139,10 +149,21 @@ def check_ending(arguments: argparse.Namespace, path: str) -> None:
     Raises
     ------
     OptionError
-        No Arrow file is named so, and there is no ``--ipc-format``.
+        The name is that of a directory; or no Arrow file is named so, and there is no ``--ipc-format``.
     """
+    _refuse_directory(path)
     if arguments.ipc_format is None:
         format_of(path, ENDINGS, _WAY)
+
+
+def _refuse_directory(path: str) -> None:
+    """Raise if a name ends in a slash: one file is written, and its name would be that of the directory."""
+    if path.endswith(SEPARATOR):
+        raise OptionError(
+            f"this command writes one file, and a name that ends in {SEPARATOR} is that of a directory; give the file's name, "
+            f"such as {path}x.arrow. Nothing is written",
+            path=path,
+        )
 
 
 def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:

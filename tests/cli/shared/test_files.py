@@ -81,6 +81,27 @@ def test_a_name_that_says_another_format_is_refused_before_anything_is_read(tmp_
             assert [{"a": 1}] == [row for batch in reader for row in batch.to_pylist()]
 
 
+ENDINGS_ALONE = {"convert": [".arrow", ".parquet", ".csv", "..arrow"], "layout": [".svg"]}
+ENDINGS_ALONE |= dict.fromkeys(("concat", "rewrite", "repair"), [".arrow", ".json", "...arrows"])
+UNNAMED = [(command, name) for command, names in ENDINGS_ALONE.items() for name in [*names, "new/"]]
+
+
+@pytest.mark.parametrize(("command", "name"), UNNAMED, ids=map(" ".join, UNNAMED))
+def test_a_name_that_names_no_file_is_refused(tmp_path, capsys, command, name):
+    """``.parquet`` was written as an Arrow file that readers pass over, and ``new/`` as a file named new."""
+    source = tmp_path / "f.arrow"
+    ipc.write(source, RecordBatch.from_pydict({"a": [1]}, Schema.of([types.field("a", types.int8)])))
+    assert 1 == main([command, str(source), f"{tmp_path}/{name}"])
+    out, err = capsys.readouterr()
+    what = "this command writes one file, and a name" if name == "new/" else "this name is an ending with nothing before it"
+    assert ("", 1) == (out, err.count("\n"))
+    assert f"arrowipc: {tmp_path}/{name}: {what}" in err
+    assert [source] == list(tmp_path.iterdir())
+    way = WAYS.get(command, ["--ipc-format", "file"])
+    if way is not None and name != "new/":
+        assert 0 == main([command, *way, str(source), f"{tmp_path}/{name}"])
+
+
 def test_a_repaired_directory_keeps_the_names_of_its_files(tmp_path):
     (tmp_path / "lake").mkdir()
     for name in ("part.0", "b.bin"):
