@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 AnyBatches: TypeAlias = "RecordBatch | ArrowStreamExportable | ArrowArrayExportable"
 """A record batch, or an object of any library with ``__arrow_c_stream__`` or ``__arrow_c_array__``."""
 
+_Part: TypeAlias = BatchReader | RecordBatchStream | Iterable[RecordBatch]
+"""The record batches of one of `AnyBatches`; a table or reader has a schema, even without a batch."""
+
 
 def record_batches(source: Iterable[AnyBatches] | AnyBatches) -> Iterator[RecordBatch]:
     """Return the record batches of a source, one after the other. What others lend is checked, and not copied.
@@ -33,19 +36,31 @@ def record_batches(source: Iterable[AnyBatches] | AnyBatches) -> Iterator[Record
     ArrowIpcError
         What another library lends is not sound.
     """
+    return chain.from_iterable(_parts(source))
+
+
+def _parts(source: Any) -> Iterator[_Part]:
+    """Return the parts of a source: itself, or the items of an iterable."""
+    part = _part(source)
+    if part is not None:
+        return iter((part,))
+    if not isinstance(source, Iterable):
+        raise TypeError(f"expected record batches, found {type(source).__name__}")
+    items: Iterable[Any] = source
+    # An item without a method of the interface is an error of from_arrow, which names its type.
+    return (_part(item) or RecordBatchStream.from_arrow(item) for item in items)
+
+
+def _part(source: Any) -> _Part | None:
+    """Return one of `AnyBatches` as its record batches, and anything else as None."""
     if isinstance(source, RecordBatch):
-        return iter((source,))
+        return (source,)
     if isinstance(source, BatchReader | RecordBatchStream):
-        return iter(source)
+        return source
     if hasattr(source, "__arrow_c_stream__"):
         stream = RecordBatchStream.from_arrow(source)
         return _with_empty(stream, source) if hasattr(source, "__arrow_c_array__") else stream
-    if hasattr(source, "__arrow_c_array__"):
-        return iter((RecordBatch.from_arrow(source),))
-    if not isinstance(source, Iterable):
-        raise TypeError(f"expected record batches, found {type(source).__name__}")
-    parts: Iterable[Any] = source
-    return chain.from_iterable(map(_parts, parts))
+    return (RecordBatch.from_arrow(source),) if hasattr(source, "__arrow_c_array__") else None
 
 
 def _with_empty(stream: RecordBatchStream, source: Any) -> Iterator[RecordBatch]:
@@ -57,25 +72,30 @@ def _with_empty(stream: RecordBatchStream, source: Any) -> Iterator[RecordBatch]
         yield RecordBatch.from_arrow(source)
 
 
-def _parts(source: Any) -> Iterator[RecordBatch]:
-    if not isinstance(source, RecordBatch) and not hasattr(source, "__arrow_c_array__"):
-        return RecordBatchStream.from_arrow(source)
-    return record_batches(source)
+def with_schema(
+    source: Iterable[AnyBatches] | AnyBatches, schema: Schema | None
+) -> tuple[Schema, Iterator[RecordBatch]]:
+    """Return a schema, or else that of the first batch, and all batches of a source, as `record_batches`.
 
-
-def with_schema(batches: Iterator[RecordBatch], schema: Schema | None) -> tuple[Schema, Iterator[RecordBatch]]:
-    """Return a schema, or that of what `record_batches` returned, and all its batches.
+    Where there are no batches, because all tables are empty, the schema is theirs.
 
     Raises
     ------
     ValueError
-        There is neither a schema nor a batch.
+        There is neither a schema, nor a batch, nor an empty table; or there are only empty tables, of several schemas.
     """
     if schema is not None:
-        return schema, batches
-    if isinstance(batches, RecordBatchStream):
-        return batches.schema, batches
-    first = next(batches, None)
-    if first is None:
-        raise ValueError("expected a schema or at least one record batch, found neither")
-    return first.schema, chain((first,), batches)
+        return schema, record_batches(source)
+    parts = _parts(source)
+    for part in parts:
+        batches = iter(part)
+        first = next(batches, None)
+        if first is not None:
+            return first.schema, chain((first,), batches, chain.from_iterable(parts))
+        if isinstance(part, BatchReader | RecordBatchStream):
+            if schema is not None and schema != part.schema:
+                raise ValueError("expected tables of one schema, found only empty ones, whose schemas differ")
+            schema = part.schema
+    if schema is None:
+        raise ValueError("expected a schema, or at least one record batch or table, found neither")
+    return schema, iter(())

@@ -400,7 +400,7 @@ def write(
     schema: Schema | None = None,
     options: WriteOptions = _DEFAULT_OPTIONS,
 ) -> None:
-    """Write record batches as one file or stream; the default schema is that of the first.
+    """Write record batches as one file or stream; the default schema is that of the first, or of the tables if all are empty.
 
     Parameters
     ----------
@@ -415,9 +415,9 @@ def write(
     Raises
     ------
     ValueError
-        There is neither a batch nor a schema, or a batch does not fit the schema.
+        There is neither a batch, nor an empty table, nor a schema, or a batch does not fit the schema.
     """
-    known, remaining = with_schema(record_batches(batches), schema)
+    known, remaining = with_schema(batches, schema)
     with create(sink, known, options) as writer:
         for batch in remaining:
             writer.write(batch)

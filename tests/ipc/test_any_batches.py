@@ -90,11 +90,43 @@ def test_a_batch_without_rows_is_a_batch(make):
     assert [0] == [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
 
+EMPTY = TABLE.slice(0, 0)
+EMPTY_TABLES = {
+    "a table in a list": lambda: [EMPTY],
+    "two tables": lambda: (EMPTY for _ in range(2)),
+    "a reader in a tuple": lambda: (EMPTY.to_reader(),),
+    "a file of ours": lambda: ipc.open(file_of(EMPTY)),
+    "a file of ours in a list": lambda: [ipc.open(file_of(EMPTY))],
+    "pandas in a list": lambda: [pd.DataFrame(COLUMNS).convert_dtypes().head(0)],
+    "DuckDB in a list": lambda: [duckdb.sql("SELECT * FROM TABLE_OF WHERE false")],
+}
+
+
+@pytest.mark.parametrize("make", EMPTY_TABLES.values(), ids=EMPTY_TABLES)
+def test_tables_without_batches_have_a_schema(make):
+    """A day without rows is a table, and its file has the columns."""
+    sink = io.BytesIO()
+    ipc.write(sink, make())
+    reader = pa.ipc.open_file(sink.getvalue())
+    assert (["a", "s"], 0) == (reader.schema.names, reader.num_record_batches)
+
+
+def test_empty_tables_before_a_batch_leave_the_schema_to_it():
+    sink = io.BytesIO()
+    ipc.write(sink, [EMPTY, TABLE, EMPTY])
+    assert COLUMNS == pa.ipc.open_file(sink.getvalue()).read_all().to_pydict()
+
+
+def test_empty_tables_of_two_schemas_are_refused():
+    with pytest.raises(ValueError, match="expected tables of one schema, found only empty ones, whose schemas differ"):
+        ipc.write(io.BytesIO(), [EMPTY, EMPTY.rename_columns(["b", "s"])])
+
+
 REFUSED = [
     ("a number", 5, TypeError, "expected record batches, found int"),
     ("numbers", [5], TypeError, "an object with __arrow_c_stream__ .*found int"),
     ("a series", pl.Series([1]), TypeError, "the structs of a record batch"),
-    ("nothing", [], ValueError, "a schema or at least one record batch"),
+    ("nothing", [], ValueError, "a schema, or at least one record batch or table"),
 ]
 
 

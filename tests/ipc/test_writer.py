@@ -120,7 +120,7 @@ def test_rows_without_columns_are_counted(options):
 
 
 def test_a_schema_alone_has_to_be_given():
-    with pytest.raises(ValueError, match="expected a schema or at least one record batch, found neither"):
+    with pytest.raises(ValueError, match="expected a schema, or at least one record batch or table, found neither"):
         written([])
 
 

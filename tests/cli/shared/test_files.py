@@ -82,7 +82,7 @@ def test_a_name_that_says_another_format_is_refused_before_anything_is_read(tmp_
 
 
 ENDINGS_ALONE = {"convert": [".arrow", ".parquet", ".csv", "..arrow"], "layout": [".svg"]}
-ENDINGS_ALONE |= dict.fromkeys(("concat", "rewrite", "repair"), [".arrow", ".json", "...arrows"])
+ENDINGS_ALONE |= {command: [".arrow", ".json", "...arrows"] for command in ("concat", "rewrite", "repair")}
 UNNAMED = [(command, name) for command, names in ENDINGS_ALONE.items() for name in [*names, "new/"]]
 
 
@@ -93,7 +93,11 @@ def test_a_name_that_names_no_file_is_refused(tmp_path, capsys, command, name):
     ipc.write(source, RecordBatch.from_pydict({"a": [1]}, Schema.of([types.field("a", types.int8)])))
     assert 1 == main([command, str(source), f"{tmp_path}/{name}"])
     out, err = capsys.readouterr()
-    what = "this command writes one file, and a name" if name == "new/" else "this name is an ending with nothing before it"
+    what = (
+        "this command writes one file, and a name"
+        if name == "new/"
+        else "this name is an ending with nothing before it"
+    )
     assert ("", 1) == (out, err.count("\n"))
     assert f"arrowipc: {tmp_path}/{name}: {what}" in err
     assert [source] == list(tmp_path.iterdir())
