@@ -8,7 +8,7 @@ from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Endianness
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, encode_schema
+from spark_arrow_ipc.ipc.messages.schema import SchemaMessage, encode_schema
 
 
 def framed(flatbuffer, body=b""):

@@ -28,12 +28,12 @@ from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError, NoTableError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY, decode_checksums
 from spark_arrow_ipc.ipc.constants import EOS, FILE_HEADER
-from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY, decode_checksums
+from spark_arrow_ipc.ipc.messages.framing import read_stream_message
+from spark_arrow_ipc.ipc.messages.message import decode_message
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.url import has_query
 
 _COPIES = Comparison("the footer", "the copy at the start", names_of_maps=True)

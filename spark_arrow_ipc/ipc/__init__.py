@@ -10,7 +10,7 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema  # noqa: A004
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError
-from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.message import Message, MessageDecoder
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+from spark_arrow_ipc.ipc.messages.message import MessageDecoder
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.storage.byte_source import ByteSource
-
-_H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
-
-
-class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
-    """Convert the byte offsets of errors inside a flatbuffer to those of the file."""
-
-    __slots__ = ("_byte_offset",)
-
-    def __init__(self, byte_offset: int) -> None:
-        self._byte_offset = byte_offset
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, ArrowIpcError):
-            error.byte_offset = self._byte_offset + (error.byte_offset or 0)
 
 
 class BatchReader:
@@ -115,16 +92,3 @@ class BatchReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
-    """Return the header of a message, which must be of the given kind.
-
-    Raises
-    ------
-    InvalidMetadataError
-        The header is of another kind.
-    """
-    if not isinstance(message.header, header_class):
-        raise InvalidMetadataError(expected=f"a {kind.noun}", found=f"a {message.kind.noun}")
-    return message.header

@@ -18,14 +18,13 @@ from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.batch_reader import expect
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES, WAITING_GAP_NBYTES, Window, join_ranges
 from spark_arrow_ipc.ipc.bytes.prefetch import AHEAD_NBYTES, PIECE_NBYTES, Fetch, Prefetch
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.framing import split_block
-from spark_arrow_ipc.ipc.metadata.footer import Block
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.footer import Block
+from spark_arrow_ipc.ipc.messages.framing import split_block
+from spark_arrow_ipc.ipc.messages.message import decode_message, expect
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads
 

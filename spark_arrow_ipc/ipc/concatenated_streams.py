@@ -15,12 +15,11 @@ import warnings
 from enum import StrEnum
 
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, SchemaMismatchError, error_context, printable
-from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.framing import read_stream_message
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message, inside
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

@@ -26,12 +26,12 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, owner
 from spark_arrow_ipc.ipc.bytes.body import Body
-from spark_arrow_ipc.ipc.checksums import check_buffer
 from spark_arrow_ipc.ipc.compression import Decompressor, uncompressed_nbytes
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.checksums import check_buffer
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan, Step
 from spark_arrow_ipc.ipc.swap import SWAPS
 

@@ -14,13 +14,18 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context
-from spark_arrow_ipc.ipc.batch_reader import BatchReader, expect, inside
+from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
-from spark_arrow_ipc.ipc.block_coverage import check_start
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.bytes.read_ahead import MOST_NBYTES, SMALL_NBYTES
-from spark_arrow_ipc.ipc.checksums import (
+from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
+from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
+from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
+from spark_arrow_ipc.ipc.messages.block_coverage import check_start
+from spark_arrow_ipc.ipc.messages.checksums import (
     FileChecksums,
     MessageChecksums,
     check_count,
@@ -29,17 +34,12 @@ from spark_arrow_ipc.ipc.checksums import (
     decode_checksums,
     of_buffers,
 )
-from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
-from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
-from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
-from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
-from spark_arrow_ipc.ipc.first_message import read_first_message
-from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.framing import split_block
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.footer import Block, Footer
-from spark_arrow_ipc.ipc.metadata.message import Message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.messages.first_message import read_first_message
+from spark_arrow_ipc.ipc.messages.footer import Block, Footer
+from spark_arrow_ipc.ipc.messages.framing import split_block
+from spark_arrow_ipc.ipc.messages.message import Message, expect, inside
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut

@@ -29,7 +29,7 @@ from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.arrow.validate import many
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.bytes.body import Body, BodyRanges
-from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
+from spark_arrow_ipc.ipc.messages.record_batch import Int64s
 from spark_arrow_ipc.ipc.plan import BufferStep, Leaves, Plan, Step, buffer_steps
 
 _LEAST_COLUMNS: Final = 32

@@ -32,7 +32,7 @@ from spark_arrow_ipc.arrow.layout import (
 )
 from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.metadata.schema import UnknownType
+from spark_arrow_ipc.ipc.messages.schema import UnknownType
 
 _UNIONS = (t.SparseUnion, t.DenseUnion)
 

@@ -28,9 +28,9 @@ from spark_arrow_ipc.ipc.decode import FindDictionary, build_columns, decode_col
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, unknown_below
+from spark_arrow_ipc.ipc.messages.message import Message
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.schema import SchemaMessage, unknown_below
 from spark_arrow_ipc.ipc.plan import Leaves, Plan, Step, compile_plan, plan_of_leaves
 from spark_arrow_ipc.ipc.swap import NATIVE
 

@@ -18,8 +18,6 @@ from typing import Literal, TypeAlias, overload
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.batch_reader import expect, inside
-from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds, keep_ends
 from spark_arrow_ipc.ipc.bytes.source import ForwardSource, Openable, open_source
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
@@ -27,14 +25,15 @@ from spark_arrow_ipc.ipc.constants import MAGIC, Format, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open_source_to_follow
-from spark_arrow_ipc.ipc.framing import read_footer, read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import Footer, decode_footer, footer_depth
-from spark_arrow_ipc.ipc.metadata.known_schemas import decode_known_schema
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
+from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer, footer_depth
+from spark_arrow_ipc.ipc.messages.framing import read_footer, read_stream_message
+from spark_arrow_ipc.ipc.messages.known_schemas import decode_known_schema
+from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
-from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

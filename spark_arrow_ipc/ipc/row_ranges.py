@@ -27,11 +27,11 @@ from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges
 from spark_arrow_ipc.ipc.batches_ahead import Fetched
 from spark_arrow_ipc.ipc.bytes.body import WAITING_GAP_NBYTES, BodyPlace, join_ranges
-from spark_arrow_ipc.ipc.checksums import RunningChecksums
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.decode import FindDictionary
-from spark_arrow_ipc.ipc.metadata.message import Message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.checksums import RunningChecksums
+from spark_arrow_ipc.ipc.messages.message import Message
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
-from spark_arrow_ipc.ipc.batch_reader import expect
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace
 from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.messages.message import Message, expect
 from spark_arrow_ipc.ipc.plan import Plan
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 

@@ -12,7 +12,7 @@ import numpy as np
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.batch_reader import BatchReader, inside
+from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.bytes.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
@@ -21,9 +21,9 @@ from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, Stream
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
-from spark_arrow_ipc.ipc.framing import decode_prefix, read_message_or_end
-from spark_arrow_ipc.ipc.metadata.header_template import MessageShape
-from spark_arrow_ipc.ipc.metadata.message import Message
+from spark_arrow_ipc.ipc.messages.framing import decode_prefix, read_message_or_end
+from spark_arrow_ipc.ipc.messages.header_template import MessageShape
+from spark_arrow_ipc.ipc.messages.message import Message, inside
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.stream_ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder

@@ -16,8 +16,8 @@ from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
 from spark_arrow_ipc.cli.validate import examine
-from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY
 from spark_arrow_ipc.ipc.constants import EOS
+from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY
 
 DATA = Path(__file__).parents[1] / "data"
 

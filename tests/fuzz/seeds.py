@@ -19,7 +19,7 @@ from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.compression import Compressor
 from spark_arrow_ipc.ipc.constants import FOOTER_TAIL_NBYTES, MAGIC
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.messages.message import decode_message
 
 DATA = Path(__file__).parents[1] / "data"
 TENSORS = Path(__file__).parents[1] / "tensor_data"

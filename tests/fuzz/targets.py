@@ -16,9 +16,9 @@ from spark_arrow_ipc.errors import ArrowIpcError, LimitError
 from spark_arrow_ipc.ipc.compression import Decompressor
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import decode_footer
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, decode_schema
+from spark_arrow_ipc.ipc.messages.footer import decode_footer
+from spark_arrow_ipc.ipc.messages.message import decode_message
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema
 from spark_arrow_ipc.ipc.plan import compile_plan
 
 LIMITS = Limits(max_batch_bytes=64 << 20, max_metadata_bytes=1 << 20, max_columns=10_000)

@@ -9,7 +9,7 @@ from spark_arrow_ipc.ipc import batch_layout
 from spark_arrow_ipc.ipc.batch_layout import check_header
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.plan import compile_plan
 
 PLAN = compile_plan((t.field("a", t.int64), t.field("b", t.int64)), (), MetadataVersion.V5)

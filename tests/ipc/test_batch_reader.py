@@ -15,11 +15,10 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError
-from spark_arrow_ipc.ipc.batch_reader import expect, inside
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.storage.local_source import open_mapped
 
 

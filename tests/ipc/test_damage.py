@@ -32,8 +32,8 @@ from spark_arrow_ipc.errors import (
     LimitError,
     UnsupportedError,
 )
-from spark_arrow_ipc.ipc import framing
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
+from spark_arrow_ipc.ipc.messages import framing
 
 DATA = Path(__file__).parents[1] / "data"
 SEED = 20_240_229

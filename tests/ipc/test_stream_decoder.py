@@ -12,8 +12,8 @@ from spark_arrow_ipc.ipc.bytes.body import BodyPlace, BufferList
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.schema import decode_schema
+from spark_arrow_ipc.ipc.messages.message import decode_message
+from spark_arrow_ipc.ipc.messages.schema import decode_schema
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 

@@ -13,7 +13,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidDictionaryError, InvalidFramingError
-from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
 DATA = Path(__file__).parents[1] / "data"

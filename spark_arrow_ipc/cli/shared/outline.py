@@ -21,20 +21,20 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
-from spark_arrow_ipc.ipc.block_coverage import check_covered
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader
-from spark_arrow_ipc.ipc.framing import read_footer, read_message_or_end, read_stream_message, split_block
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.footer import Block, decode_footer
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.ipc.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
+from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer
+from spark_arrow_ipc.ipc.messages.framing import read_footer, read_message_or_end, read_stream_message, split_block
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

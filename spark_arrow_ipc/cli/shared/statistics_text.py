@@ -12,7 +12,7 @@ from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import KEY, array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
-from spark_arrow_ipc.ipc.checksums import CHECKSUMS_KEY
+from spark_arrow_ipc.ipc.messages.checksums import CHECKSUMS_KEY
 
 
 def without_statistics(custom_metadata: t.CustomMetadata) -> t.CustomMetadata:

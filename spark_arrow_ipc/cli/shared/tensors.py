@@ -18,7 +18,7 @@ from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
 from spark_arrow_ipc.errors import LimitError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import TensorRows
-from spark_arrow_ipc.ipc.metadata.tensor import (
+from spark_arrow_ipc.ipc.messages.tensor import (
     CooIndexHeader,
     CsfIndexHeader,
     CsxIndexHeader,

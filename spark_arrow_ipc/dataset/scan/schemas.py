@@ -17,7 +17,7 @@ from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advis
 from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines
 from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
+from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.storage.paths import SEPARATOR
 

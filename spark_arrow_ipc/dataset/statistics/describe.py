@@ -20,7 +20,7 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.projection import known_columns
 
 _DEFAULT_LIMITS: Final = ipc.Limits()

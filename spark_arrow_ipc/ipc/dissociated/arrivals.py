@@ -9,7 +9,7 @@ from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError
 from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT32, BodyType, EndOfStream, decode_body_tag, decode_untagged
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 
 _WINDOW: Final = 1 << 31
 """Numbers less than this ahead are to come; others are behind, as numbers roll over."""

@@ -15,8 +15,8 @@ from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
 from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader, Stream
 from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, WHOLE, Selection
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.message import Message
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 
 _ValidationWord: TypeAlias = Literal["full", "structural"]

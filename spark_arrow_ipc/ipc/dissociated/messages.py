@@ -19,10 +19,10 @@ from spark_arrow_ipc.ipc.encode import BytesLike, EncodedBatch
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.message import decode_message
-from spark_arrow_ipc.ipc.metadata.record_batch import Int64s
-from spark_arrow_ipc.ipc.metadata.schema import number_dictionaries
+from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.messages.message import decode_message
+from spark_arrow_ipc.ipc.messages.record_batch import Int64s
+from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 from spark_arrow_ipc.ipc.plan import compile_plan
 from spark_arrow_ipc.ipc.write_options import WriteOptions
 from spark_arrow_ipc.ipc.writer import Writer

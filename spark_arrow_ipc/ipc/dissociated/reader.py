@@ -24,9 +24,9 @@ from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader
-from spark_arrow_ipc.ipc.metadata.message import Message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
+from spark_arrow_ipc.ipc.messages.message import Message
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.storage.byte_source import BufferSource

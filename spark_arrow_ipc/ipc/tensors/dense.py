@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.numpy_views import dtype_of
-from spark_arrow_ipc.ipc.metadata.tensor import ValueType, row_major_strides
+from spark_arrow_ipc.ipc.messages.tensor import ValueType, row_major_strides
 
 NDArray = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.numpy_views import dtype_of
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.metadata.tensor import check_index_type
+from spark_arrow_ipc.ipc.messages.tensor import check_index_type
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, read_only
 
 _SPEC: Final = "SparseTensor.fbs"

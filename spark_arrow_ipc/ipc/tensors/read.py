@@ -16,14 +16,15 @@ import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, NoTensorError, error_context
-from spark_arrow_ipc.ipc.batch_reader import inside
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.first_message import message_kind
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.framing import read_message_or_end
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.tensor import (
+from spark_arrow_ipc.ipc.messages.first_message import message_kind
+from spark_arrow_ipc.ipc.messages.framing import read_message_or_end
+from spark_arrow_ipc.ipc.messages.message import inside
+from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.messages.tensor import (
     BufferPlace,
     CooIndexHeader,
     CsfIndexHeader,
@@ -33,7 +34,6 @@ from spark_arrow_ipc.ipc.metadata.tensor import (
     TensorMessage,
     decode_tensor_message,
 )
-from spark_arrow_ipc.ipc.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian, strided_view
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
 from spark_arrow_ipc.storage.byte_source import ByteSource

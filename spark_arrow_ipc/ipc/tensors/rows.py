@@ -25,7 +25,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.constants import TensorRows
-from spark_arrow_ipc.ipc.metadata.tensor import TensorHeader, TensorMessage
+from spark_arrow_ipc.ipc.messages.tensor import TensorHeader, TensorMessage
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor
 

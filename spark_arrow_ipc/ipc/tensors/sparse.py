@@ -19,7 +19,7 @@ import numpy as np
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.tensor import ValueType
+from spark_arrow_ipc.ipc.messages.tensor import ValueType
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, full_dim_names, read_only_values, shape_text, value_type
 from spark_arrow_ipc.ipc.tensors.index_checks import (
     ascends,

@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow.numpy_views import dtype_of
 from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, path_sink
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.flatbuf import tables
-from spark_arrow_ipc.ipc.metadata.tensor import (
+from spark_arrow_ipc.ipc.messages.tensor import (
     encode_shape,
     encode_tensor_message,
     encode_value_type,

@@ -14,7 +14,7 @@ from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc.constants import EOS, MAGIC
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.metadata.schema import encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.messages.schema import encode_schema, number_dictionaries
 
 pa = pytest.importorskip("pyarrow")
 

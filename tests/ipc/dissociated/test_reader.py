@@ -74,7 +74,7 @@ def shared(messages, gap=8):
 
 
 def buffers_of(flatbuffer):
-    from spark_arrow_ipc.ipc.metadata.message import decode_message
+    from spark_arrow_ipc.ipc.messages.message import decode_message
 
     header = decode_message(memoryview(flatbuffer), ipc.Limits()).header
     return getattr(header, "data", header).buffers.tolist()

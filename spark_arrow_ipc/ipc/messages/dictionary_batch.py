@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.flatbuf import reader
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader, decode_record_batch
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader, decode_record_batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

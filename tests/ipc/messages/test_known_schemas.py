@@ -8,10 +8,10 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import known_schemas
-from spark_arrow_ipc.ipc.metadata.footer import decode_footer, footer_depth
-from spark_arrow_ipc.ipc.metadata.known_schemas import decode_known_schema
-from spark_arrow_ipc.ipc.metadata.schema import decode_schema, encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.messages import known_schemas
+from spark_arrow_ipc.ipc.messages.footer import decode_footer, footer_depth
+from spark_arrow_ipc.ipc.messages.known_schemas import decode_known_schema
+from spark_arrow_ipc.ipc.messages.schema import decode_schema, encode_schema, number_dictionaries
 
 SCHEMA = pa.schema(
     [

@@ -9,7 +9,7 @@ from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, Unsupport
 from spark_arrow_ipc.ipc.flatbuf import builder, idl, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import MessageDecoder, decode_message
+from spark_arrow_ipc.ipc.messages.message import MessageDecoder, decode_message
 
 ROWS = np.array([[3, 1], [2, 0]], np.int64)
 BATCH = {"length": 3, "nodes": ROWS, "buffers": ROWS[:1]}

@@ -18,7 +18,7 @@ from typing import Final
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.schema import SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.schema import SchemaMessage, decode_schema
 
 _ROOT: Final = struct.Struct("<II")
 """The place of the root table, and padding: places in the flatbuffer are at the same multiples of 8 as before."""

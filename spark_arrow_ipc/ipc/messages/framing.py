@@ -1,7 +1,7 @@
 """Encapsulated messages: prefix, metadata, body (Columnar.rst, "Encapsulated message format").
 
 A prefix is a continuation marker and an int32 length, or before 0.15 the length alone. A length of 0 ends a
-stream. Only the bounds of the metadata are checked here; `ipc.metadata` decodes it.
+stream. Only the bounds of the metadata are checked here; `ipc.messages` decodes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FOOTER_TAIL_NBYTES, MAGIC
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _SPEC: Final = 'Columnar.rst "Encapsulated message format"'

@@ -10,8 +10,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata import schema as schema_module
-from spark_arrow_ipc.ipc.metadata.message import decode_message
+from spark_arrow_ipc.ipc.messages import schema as schema_module
+from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.plan import Leaves, compile_plan, plan_of_leaves
 
 SEED = 20_240_229

@@ -6,18 +6,19 @@ All checks that need only metadata are here and in the modules of the headers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from types import TracebackType
+from typing import Any, Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import InvalidMetadataError, NoTableError, UnsupportedError
+from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, NoTableError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import READABLE_VERSIONS
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata
-from spark_arrow_ipc.ipc.metadata.dictionary_batch import DictionaryBatchHeader, decode_dictionary_batch
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader, decode_record_batch
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata
+from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader, decode_dictionary_batch
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader, decode_record_batch
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 
 _MOST_DIFFER: Final = 16
 """After this many messages that differ, one in turn with the next, `MessageDecoder` compares no more of them."""
@@ -145,3 +146,35 @@ _HEADERS: Final[dict[int, tuple[MessageHeader, Any]]] = {
 """By discriminant. The keys are plain integers: converting to an enum costs a tiny batch 4 % of its time."""
 
 _VERSIONS: Final[dict[int, MetadataVersion]] = {int(version): version for version in READABLE_VERSIONS}
+
+
+_H = TypeVar("_H", RecordBatchHeader, DictionaryBatchHeader, SchemaHeader)
+
+
+class inside:  # noqa: N801 - used as a statement, `with inside(byte_offset):`
+    """Convert the byte offsets of errors inside a flatbuffer to those of the file."""
+
+    __slots__ = ("_byte_offset",)
+
+    def __init__(self, byte_offset: int) -> None:
+        self._byte_offset = byte_offset
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, ArrowIpcError):
+            error.byte_offset = self._byte_offset + (error.byte_offset or 0)
+
+
+def expect(message: Message, kind: MessageHeader, header_class: type[_H]) -> _H:
+    """Return the header of a message, which must be of the given kind.
+
+    Raises
+    ------
+    InvalidMetadataError
+        The header is of another kind.
+    """
+    if not isinstance(message.header, header_class):
+        raise InvalidMetadataError(expected=f"a {kind.noun}", found=f"a {message.kind.noun}")
+    return message.header

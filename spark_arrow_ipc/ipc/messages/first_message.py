@@ -11,14 +11,13 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError
-from spark_arrow_ipc.ipc.batch_reader import expect, inside
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, CONTINUATION, FILE_HEADER, READABLE_VERSIONS
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.framing import read_stream_message
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+from spark_arrow_ipc.ipc.messages.framing import read_stream_message
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message, expect, inside
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 LEAST_FLATBUFFER_NBYTES: Final = 16

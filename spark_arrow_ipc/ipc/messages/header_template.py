@@ -22,10 +22,10 @@ import numpy.typing as npt
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.framing import decode_prefix
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.message import Message, decode_message
-from spark_arrow_ipc.ipc.metadata.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.framing import decode_prefix
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]

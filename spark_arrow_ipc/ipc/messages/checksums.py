@@ -28,7 +28,7 @@ from xxhash import xxh3_64, xxh3_64_digest, xxh3_64_intdigest
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
-from spark_arrow_ipc.ipc.metadata.footer import Block
+from spark_arrow_ipc.ipc.messages.footer import Block
 
 CHECKSUMS_KEY: Final = "spark_arrow_ipc.checksums"
 """Key of the pair in a footer's custom metadata."""

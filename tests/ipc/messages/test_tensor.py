@@ -7,8 +7,8 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
-from spark_arrow_ipc.ipc.metadata import tensor as tensor_metadata
-from spark_arrow_ipc.ipc.metadata.tensor import decode_tensor_message, row_major_strides
+from spark_arrow_ipc.ipc.messages import tensor as tensor_metadata
+from spark_arrow_ipc.ipc.messages.tensor import decode_tensor_message, row_major_strides
 
 INT16 = (tables.INT, {"bitWidth": 16, "is_signed": True})
 INT8 = {"bitWidth": 8, "is_signed": True}

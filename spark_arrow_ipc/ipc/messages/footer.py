@@ -14,8 +14,8 @@ from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata
-from spark_arrow_ipc.ipc.metadata.schema import SchemaHeader
+from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError
-from spark_arrow_ipc.ipc.checksums import (
+from spark_arrow_ipc.ipc.messages.checksums import (
     CHECKSUMS_KEY,
     FileChecksums,
     ManyChecksums,

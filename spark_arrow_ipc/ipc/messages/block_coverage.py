@@ -18,11 +18,11 @@ from typing import Final
 
 from spark_arrow_ipc.errors import InvalidFramingError
 from spark_arrow_ipc.ipc.constants import CONTINUATION, EOS, FILE_HEADER, MAGIC, Format
-from spark_arrow_ipc.ipc.first_message import LEAST_FLATBUFFER_NBYTES, first_batch, message_kind
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import LEAST_MESSAGE_NBYTES, Footer
-from spark_arrow_ipc.ipc.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.messages.first_message import LEAST_FLATBUFFER_NBYTES, first_batch, message_kind
+from spark_arrow_ipc.ipc.messages.footer import LEAST_MESSAGE_NBYTES, Footer
+from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _PREFIX: Final = struct.Struct("<Ii")

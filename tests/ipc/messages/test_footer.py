@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.footer import Block, decode_footer
+from spark_arrow_ipc.ipc.messages.footer import Block, decode_footer
 
 END = 1000
 """Where the footer begins."""

@@ -22,8 +22,8 @@ from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, Unsupported
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import Type
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.metadata.custom_metadata import decode_custom_metadata, encode_custom_metadata
-from spark_arrow_ipc.ipc.metadata.plain_fields import PlainFields, plain_fields
+from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata, encode_custom_metadata
+from spark_arrow_ipc.ipc.messages.plain_fields import PlainFields, plain_fields
 
 Children = tuple[t.Field, ...]
 Values = dict[str, Any]

@@ -1,1 +1,0 @@
-"""The Flatbuffers tables of the format as frozen values: Message, its headers, Footer, Schema."""
