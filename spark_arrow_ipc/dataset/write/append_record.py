@@ -202,7 +202,12 @@ def _is_in(dataset: DatasetDirectory, record: Record) -> bool:
     storage = dataset.storage
     if any(storage.status(dataset.path(file.final), follow_links=False) is not None for file in record.adds):
         return True
-    raise CommitError(
+    raise forgotten(dataset, record, newest)
+
+
+def forgotten(dataset: DatasetDirectory, record: Record, newest: Record) -> CommitError:
+    """Return the error of a job that the newest record does not remember any more."""
+    return CommitError(
         f"this process stood still while others made {newest.seq - record.seq:,} commits, and the newest remembers only "
         f"{REMEMBERED:,} jobs: whether the job {record.jobid} is committed is unknown. Look for its rows before you run "
         "it again",

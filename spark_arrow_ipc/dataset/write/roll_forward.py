@@ -39,7 +39,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
 )
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired
-from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked
+from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there
 from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
 from spark_arrow_ipc.dataset.write.helping import may_help
 from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
@@ -196,7 +196,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
         return
     _delete_old(dataset, record, directories)
     _mark_done(dataset, record, keeps=head.keeps)
-    _prune(dataset, record.seq)
+    _prune(dataset, record)
     if head.keeps:
         prune_kept(dataset, record.seq)
     failpoint.hit("C6.pruned")
@@ -304,9 +304,10 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
         dataset.storage.delete_directory_if_empty(dataset.path(directory))
 
 
-def _prune(dataset: DatasetDirectory, head: int) -> None:
-    old = [status.path for status in old_records(dataset, head)]
-    if old:
+def _prune(dataset: DatasetDirectory, record: Record) -> None:
+    old = [status.path for status in old_records(dataset, record.seq)]
+    # Looked for after the listing: if the directory was made anew meanwhile, the small numbers are of the new chain.
+    if old and is_there(dataset, record):
         dataset.storage.delete_all(old)
 
 

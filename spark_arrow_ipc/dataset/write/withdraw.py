@@ -23,7 +23,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_there
-from spark_arrow_ipc.dataset.write.append_record import append_record, check_decides
+from spark_arrow_ipc.dataset.write.append_record import append_record, check_decides, forgotten
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest, roll_forward
 from spark_arrow_ipc.dataset.write.room import with_room
 from spark_arrow_ipc.errors import CommitError
@@ -89,11 +89,22 @@ def was_taken_back(dataset: DatasetDirectory, record: Record) -> bool:
 
     Where the storage fails again and again, False: the files are in place, and what others do now is not the job's error.
     One failure must not hide the answer.
+
+    Raises
+    ------
+    CommitError
+        So many jobs have followed that nobody knows.
     """
     for _ in range(_LOOKS):
         with suppress(OSError, CommitError):
             if read_head(dataset).seq == record.seq:
                 return False
             newest = newest_record(dataset)[1]
-            return newest is not None and record.jobid in newest.withdrawn
-    return False
+            break
+    else:
+        return False
+    if newest is None or record.jobid not in newest.withdrawn:
+        return False
+    if newest.seq - record.seq >= REMEMBERED:  # it may have been forgotten, and withdrawn as one that never committed
+        raise forgotten(dataset, record, newest)
+    return True

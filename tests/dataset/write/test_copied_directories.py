@@ -5,9 +5,12 @@ import shutil
 
 import pytest
 from commit_jobs import APPEND, OVERWRITE, REWRITE, dying, finish, foreign, interrupted, leftovers, ours, planned, save
+from copying_storage import CopyingStorage, local_paths_are_copied
 
 from spark_arrow_ipc.dataset.commit_log import record as record_module
 from spark_arrow_ipc.dataset.write import append_record as append_module
+from spark_arrow_ipc.dataset.write import withdraw as withdraw_module
+from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError
@@ -90,7 +93,7 @@ def test_a_file_of_another_size_under_a_name_of_ours_stays(tmp_path, caplog):
 @pytest.fixture
 def short_memory(monkeypatch):
     """Let records remember two jobs, not a thousand."""
-    for module in (record_module, append_module):
+    for module in (record_module, append_module, withdraw_module):
         monkeypatch.setattr(module, "REMEMBERED", 2)
 
 
@@ -118,6 +121,25 @@ def test_a_pause_that_is_longer_than_the_memory_of_the_chain(tmp_path, short_mem
             with pytest.raises(error, match=r"stood still while others made .* is unknown\. Look for its rows"):
                 finish(plan, outputs)
     assert sorted([*mine, *(f"other {i}" for i in range(4))]) == ours(tmp_path) == foreign(tmp_path)
+
+
+@pytest.mark.disk
+def test_a_job_that_is_forgotten_and_withdrawn_is_not_said_to_be_given_up(tmp_path, short_memory):
+    """Others put it in place; who withdraws it later does not know that it was committed."""
+    with local_paths_are_copied(CopyingStorage()):  # on a disk, its staging directory is gone, and it is not withdrawn
+        plan, outputs = planned(tmp_path, APPEND, "mine")
+
+        def others():
+            for i in range(4):
+                save(tmp_path, APPEND, f"other {i}")
+            abort(plan.staging)
+
+        with (
+            interrupted("C4.directories", others),
+            pytest.raises(CommitError, match=r"stood still while others made .* is unknown\. Look for its rows"),
+        ):
+            finish(plan, outputs)
+        assert ["mine", *(f"other {i}" for i in range(4))] == ours(tmp_path)
 
 
 @pytest.mark.disk

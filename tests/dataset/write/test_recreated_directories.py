@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from commit_jobs import APPEND, OVERWRITE, dataset, dying, finish, foreign, interrupted, ours, planned, save
 
+from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_changes, read_state
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN, Record
 from spark_arrow_ipc.dataset.write.commit import abort
@@ -55,6 +56,24 @@ def test_a_process_that_goes_on_in_another_chain(tmp_path, point, mode, jobs, pe
     assert not {"old 1", "old 2"} & set(ours(data))
     save(data, OVERWRITE, "last")
     assert ["last"] == ours(data) == foreign(data)
+
+
+@pytest.mark.parametrize("keeps", [None, 3600], ids=["", "kept records"])
+@pytest.mark.parametrize("pending", ["C3.linked", "C4.renamed", "C6.success", "C6.cleaned"])
+def test_a_process_that_prunes_leaves_the_records_of_another_chain(tmp_path, monkeypatch, pending, keeps):
+    """Its own number is larger than all of the new ones, which are not old."""
+    monkeypatch.setattr(log, "KEPT_RECORDS", 2)
+    data = tmp_path / "data"
+    for i in range(4):
+        save(data, APPEND, f"old {i}", commit_retention=keeps)
+    plan, outputs = planned(data, APPEND, "mine")
+    with interrupted("C6.done", made_anew(data, 1, pending)):
+        finish(plan, outputs)
+    head, record = newest_record(dataset(data))
+    assert (2, "append") == (head.seq, record.mode)
+    assert ["new 0", "pending"] == ours(data)
+    save(data, APPEND, "next")
+    assert ["new 0", "next", "pending"] == ours(data) == foreign(data)
 
 
 def test_a_mark_of_another_job_counts_for_nothing(tmp_path):
