@@ -173,8 +173,8 @@ def _report(inventory: Inventory) -> FsckReport:
     found = [*_of_state(inventory, is_whole), *_of_chain(inventory), *_of_names(inventory), *_of_jobs(inventory)]
     findings = [replace(finding, path=join(root, finding.path)) for finding in found]
     seen = {**inventory.staged, **{path: status.nbytes for path, status in inventory.files.items()}}
-    if inventory.is_pending:
-        seen = {path: nbytes for path, nbytes in seen.items() if path not in inventory.removed()}
+    due = inventory.due()
+    seen = {path: nbytes for path, nbytes in seen.items() if path not in due}
     faults_first = sorted(findings, key=lambda finding: finding.is_note)
     return FsckReport(root, inventory.head.seq, len(seen), sum(seen.values()), is_whole, tuple(faults_first))
 
@@ -184,10 +184,8 @@ def _is_whole(inventory: Inventory) -> bool | None:
     record = inventory.record
     if record is None or record.tally is None:
         return None
-    own = inventory.own
-    if inventory.is_pending:
-        own = {path: nbytes for path, nbytes in own.items() if path not in inventory.removed()}
-    return NO_FILES.changed(own.items()) == record.tally
+    due = inventory.due()
+    return NO_FILES.changed(file for file in inventory.own.items() if file[0] not in due) == record.tally
 
 
 def _command(inventory: Inventory, command: str) -> str:
@@ -343,7 +341,7 @@ def _proven(inventory: Inventory) -> set[str]:
     is_newest = state is not None and state.record is record
     others = set[str](state.others) if state is not None and is_newest else set[str]()
     if inventory.is_pending:  # bringing it to its end removes these
-        return others - inventory.removed()
+        return others - inventory.due()
     return others | inventory.removed() if is_newest else others
 
 

@@ -24,7 +24,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
-from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, Tally, has_own_name
+from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, RemovedFile, Tally, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
 from spark_arrow_ipc.dataset.write.nested import is_dataset
@@ -114,8 +114,13 @@ class Inventory:
 
     def removed(self) -> set[str]:
         """Return the files that are there although a record of the chain has removed them."""
-        found = {file.path: file for record in self.chain for file in record.removes}
-        return {path for path, file in found.items() if path in self.files and file.is_same(self.files[path])}
+        return self._there({file.path: file for record in self.chain for file in record.removes})
+
+    def due(self) -> set[str]:
+        """Return the files that the pending job is still to remove, and that readers do not see any more."""
+        if not self.is_pending:
+            return set()
+        return self._there({file.path: file for file in self.chain[0].removes})
 
     def missing(self) -> dict[str, int | None]:
         """Return the files that records have added and none has removed, and that are not there: with the size of what is.
@@ -140,6 +145,9 @@ class Inventory:
             if has_own_name(path):
                 paths.setdefault(name_of(path), []).append(path)
         return {name: found for name, found in paths.items() if len(found) > 1}
+
+    def _there(self, removes: Mapping[str, RemovedFile]) -> set[str]:
+        return {path for path, file in removes.items() if path in self.files and file.is_same(self.files[path])}
 
 
 def take_inventory(dataset: DatasetDirectory) -> Inventory:

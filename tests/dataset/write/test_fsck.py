@@ -230,6 +230,24 @@ def test_a_job_whose_process_died_is_brought_to_its_end(point, tmp_path):
         assert () == looked(place).findings
 
 
+@pytest.mark.parametrize("point", ["C4.directories", "C5.unlinked", "C6.success"])
+def test_what_older_jobs_removed_is_seen_beside_a_pending_one(point, tmp_path):
+    """A reader leaves out what the pending record removes, and not what older ones have removed."""
+    with PLACES["local"](tmp_path) as (place, _):
+        place.save(APPEND, "1")
+        old = own(place)[0]
+        place.save(OVERWRITE, "2")
+        with dying(point):
+            place.save(OVERWRITE, "3")
+        assert (True, True, 1) == (looked(place).is_whole, looked(place).is_sound, looked(place).files)
+        place.put(old, "1")
+        report = looked(place)
+        assert (False, False, 2) == (report.is_whole, report.is_sound, report.files)
+        assert ["1", "3"] == place.ours()
+        assert repair(place.root, place.storage).is_whole
+        assert ["3"] == place.ours() == place.plain()
+
+
 @pytest.mark.parametrize("places", ["local", "memory"], indirect=True)  # elsewhere a writer waits for the dead one
 def test_the_mark_of_another_job_is_replaced(place):
     place.put(f"_ipc_commits/{2:020d}.done", "f" * 32)
