@@ -21,8 +21,8 @@ import pyarrow as pa
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch
 from spark_arrow_ipc.ipc.bytes.body import BodyRanges
-from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.projection import Validation
+from spark_arrow_ipc.ipc.columns.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.projection import Validation
 
 ROWS = 65_536
 TINY_ROWS = 10

@@ -25,7 +25,7 @@ from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 STAGES: Mapping[str, str] = {
     "ipc/bytes/source": "read", "ipc/bytes/body": "read", "ipc/bytes/read_ahead": "read",
     "ipc/flatbuf": "headers", "ipc/messages": "headers",
-    "ipc/compression": "decompress", "ipc/lz4_frame": "decompress",
+    "ipc/columns/compression": "decompress", "ipc/columns/lz4_frame": "decompress",
     "ipc": "decode", "arrow/validate": "validate", "arrow": "decode",
     "spark/conform": "conform", "spark/bridge": "bridge", "spark": "bridge", "dataset": "scan",
 }  # fmt: skip

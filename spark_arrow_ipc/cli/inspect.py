@@ -19,8 +19,8 @@ from spark_arrow_ipc.cli.shared.served import ServedTable, read_served
 from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, printable
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.projection import known_columns
 
 _SHOWN_BATCHES = 20
 """Batches that are shown without ``--all`` and ``--json``."""

@@ -33,7 +33,7 @@ from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
-from spark_arrow_ipc.ipc.projection import known_columns
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 
 _MOST_DISTINCT: Final = 10_000
 """Distinct values that are counted."""

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.messages.message import MessageDecoder
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

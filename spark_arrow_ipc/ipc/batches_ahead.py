@@ -12,21 +12,20 @@ from a disk are; so are the errors in them.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES, WAITING_GAP_NBYTES, Window, join_ranges
+from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES, WAITING_GAP_NBYTES, Fetched, Window, join_ranges
 from spark_arrow_ipc.ipc.bytes.prefetch import AHEAD_NBYTES, PIECE_NBYTES, Fetch, Prefetch
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.messages.framing import split_block
 from spark_arrow_ipc.ipc.messages.message import decode_message, expect
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads
+from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _HEADER_NBYTES: Final = 16 << 10
 """Bytes that are read of a batch to know where its columns are."""
@@ -182,30 +181,3 @@ def _with_ranges(source: ByteSource, places: Sequence[tuple[int, int]]) -> ByteS
         return source
     parts = source.read_ranges([(start, stop - start) for start, stop in places])
     return Fetched(source, [start for start, _ in places], parts)
-
-
-class Fetched(ExactReads):
-    """A `ByteSource` over ranges of another one that are in memory; what lies in none is read from it."""
-
-    waits = True
-
-    def __init__(self, source: ByteSource, starts: Sequence[int], parts: Sequence[memoryview]) -> None:
-        self.path, self.nbytes = source.path, source.nbytes
-        self._source, self._starts, self._parts = source, starts, parts
-
-    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
-        """Return a view of the bytes from `byte_offset` on, or read them."""
-        held = self.held(byte_offset, nbytes)
-        return self._source.read_up_to(byte_offset, nbytes) if held is None else held
-
-    def held(self, byte_offset: int, nbytes: int) -> memoryview | None:
-        """Return a view of bytes that are in memory, or None."""
-        last = bisect_right(self._starts, byte_offset) - 1
-        for i in (last, 0)[: len(self._starts)]:
-            start = byte_offset - self._starts[i]
-            if 0 <= start <= len(self._parts[i]) - nbytes:
-                return self._parts[i][start : start + nbytes]
-        return None
-
-    def close(self) -> None:
-        """Do nothing: the source belongs to the reader."""

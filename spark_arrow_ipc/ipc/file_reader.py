@@ -19,10 +19,13 @@ from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, wi
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.bytes.read_ahead import MOST_NBYTES, SMALL_NBYTES
-from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.dictionaries import DictionaryBlock, FileDictionaries
+from spark_arrow_ipc.ipc.columns.plan import Plan
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
+from spark_arrow_ipc.ipc.columns.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
-from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.block_coverage import check_start
 from spark_arrow_ipc.ipc.messages.checksums import (
@@ -40,9 +43,6 @@ from spark_arrow_ipc.ipc.messages.footer import Block, Footer
 from spark_arrow_ipc.ipc.messages.framing import split_block
 from spark_arrow_ipc.ipc.messages.message import Message, expect, inside
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import Plan
-from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.ipc.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 

@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds, keep_ends
 from spark_arrow_ipc.ipc.bytes.source import ForwardSource, Openable, open_source
+from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import MAGIC, Format, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
@@ -33,7 +34,6 @@ from spark_arrow_ipc.ipc.messages.known_schemas import decode_known_schema
 from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 

@@ -21,6 +21,7 @@ from typing import Final
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError, InvalidDictionaryError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
+from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
@@ -30,7 +31,6 @@ from spark_arrow_ipc.ipc.messages.first_message import read_first_message
 from spark_arrow_ipc.ipc.messages.footer import Footer
 from spark_arrow_ipc.ipc.messages.message import expect
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.reader import open as open_reader
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, index_stream
 from spark_arrow_ipc.ipc.stream_reader import StreamReader

@@ -12,12 +12,12 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace
-from spark_arrow_ipc.ipc.dictionaries import StreamDictionaries
+from spark_arrow_ipc.ipc.columns.dictionaries import StreamDictionaries
+from spark_arrow_ipc.ipc.columns.plan import Plan
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.messages.message import Message, expect
-from spark_arrow_ipc.ipc.plan import Plan
-from spark_arrow_ipc.ipc.projection import SelectedColumns
 
 
 @dataclass(frozen=True, slots=True, eq=False)

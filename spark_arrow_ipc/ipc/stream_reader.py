@@ -16,7 +16,8 @@ from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.bytes.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
-from spark_arrow_ipc.ipc.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
@@ -24,7 +25,6 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.messages.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.messages.header_template import MessageShape
 from spark_arrow_ipc.ipc.messages.message import Message, inside
-from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.stream_ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import RunEndEncoded
-from spark_arrow_ipc.ipc.compression import check_level
+from spark_arrow_ipc.ipc.columns.compression import check_level
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
 

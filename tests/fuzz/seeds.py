@@ -16,7 +16,7 @@ import numpy as np
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.compression import Compressor
+from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.constants import FOOTER_TAIL_NBYTES, MAGIC
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.message import decode_message

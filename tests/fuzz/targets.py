@@ -13,13 +13,13 @@ import numpy as np
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError, LimitError
-from spark_arrow_ipc.ipc.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.footer import decode_footer
 from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema
-from spark_arrow_ipc.ipc.plan import compile_plan
 
 LIMITS = Limits(max_batch_bytes=64 << 20, max_metadata_bytes=1 << 20, max_columns=10_000)
 TENSOR_LIMITS = Limits(max_batch_bytes=64 << 20, max_metadata_bytes=1 << 20, max_slots=1_000_000)

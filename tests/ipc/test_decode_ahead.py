@@ -14,7 +14,7 @@ from arrow_from_pyarrow import batch_to_pyarrow
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, LimitError, UnsupportedError
-from spark_arrow_ipc.ipc import projection
+from spark_arrow_ipc.ipc.columns import projection
 from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 
 BATCHES = 12

@@ -27,10 +27,10 @@ from spark_arrow_ipc.arrow import types as t  # noqa: E402
 from spark_arrow_ipc.arrow.kernels import compare  # noqa: E402
 from spark_arrow_ipc.arrow.python_values import from_pylist  # noqa: E402
 from spark_arrow_ipc.errors import InvalidMetadataError  # noqa: E402
-from spark_arrow_ipc.ipc.batch_layout import check_header  # noqa: E402
+from spark_arrow_ipc.ipc.columns.batch_layout import check_header  # noqa: E402
+from spark_arrow_ipc.ipc.columns.plan import compile_plan  # noqa: E402
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion  # noqa: E402
 from spark_arrow_ipc.ipc.limits import Limits  # noqa: E402
-from spark_arrow_ipc.ipc.plan import compile_plan  # noqa: E402
 
 WAYS = [
     pytest.param(ipc.WriteOptions(format=form, compression=codec), id=f"{form}-{codec}")

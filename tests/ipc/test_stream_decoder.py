@@ -10,11 +10,11 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import InvalidDictionaryError
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, BufferList
 from spark_arrow_ipc.ipc.bytes.source import open_source
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.messages.schema import decode_schema
-from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 
 TYPE = pa.dictionary(pa.int8(), pa.string())

@@ -46,8 +46,8 @@ from spark_arrow_ipc.errors import (
     printable,
 )
 from spark_arrow_ipc.ipc.bytes.source import Openable, SeekableSource
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
-from spark_arrow_ipc.ipc.projection import known_columns
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import parent, relative

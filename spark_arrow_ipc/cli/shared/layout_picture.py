@@ -18,7 +18,7 @@ import numpy as np
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.cli.shared import render
 from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, Group, Layout
-from spark_arrow_ipc.ipc.column_buffers import ROLES
+from spark_arrow_ipc.ipc.columns.column_buffers import ROLES
 from spark_arrow_ipc.ipc.messages.record_batch import Int64s
 
 _WIDTH: Final = 1240

@@ -22,7 +22,7 @@ from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
-from spark_arrow_ipc.ipc.compression import PREFIX_NBYTES, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.compression import PREFIX_NBYTES, uncompressed_nbytes
 from spark_arrow_ipc.ipc.concatenated_streams import next_stream
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Format
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MessageHeader

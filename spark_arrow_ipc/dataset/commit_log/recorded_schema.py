@@ -23,8 +23,8 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, InvalidFramingError, printable
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.projection import known_columns
 
 MAX_TEXT_NBYTES: Final = 16 << 20
 """A longer text is neither written nor read; a million columns make one of about 10 MB."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.ipc.coalesce import Shapes
+from spark_arrow_ipc.ipc.columns.coalesce import Shapes
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.storage import Storage
 

@@ -29,9 +29,9 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statis
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.batches_ahead import with_headers
 from spark_arrow_ipc.ipc.bytes.kept_ends import keep_ends
+from spark_arrow_ipc.ipc.columns.projection import Columns, known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows
-from spark_arrow_ipc.ipc.projection import Columns, known_columns
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource

@@ -17,7 +17,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES
-from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT, BatchRows
+from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT, BatchRows
 
 LARGE_NBYTES: Final = 32 << 20
 """A record batch with a larger body is read in pieces."""

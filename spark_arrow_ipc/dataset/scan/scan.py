@@ -45,9 +45,9 @@ from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, Parti
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_ahead, read_run, whole_batches
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable
+from spark_arrow_ipc.ipc.columns.projection import Columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows, Validation
-from spark_arrow_ipc.ipc.projection import Columns
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL

@@ -16,9 +16,9 @@ from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT, ErrorPolicy, advised
 from spark_arrow_ipc.dataset.scan.outline import Outline, Outlines
 from spark_arrow_ipc.errors import ArrowIpcError, NoFilesError
+from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.storage.paths import SEPARATOR
 
 

@@ -20,7 +20,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import Outline
 from spark_arrow_ipc.errors import FileChangedError, InvalidArrowError, NoTableError, NoTensorError
-from spark_arrow_ipc.ipc.row_ranges import ROW_ALIGNMENT
+from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 
 MAX_PARTITION_BYTES: Final = 128 << 20

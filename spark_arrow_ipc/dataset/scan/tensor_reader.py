@@ -12,9 +12,9 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks
 from spark_arrow_ipc.errors import InvalidFramingError, SchemaMismatchError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
+from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import TensorRows, Validation
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.tensors.read import StoredTensor, iterate_tensors
 from spark_arrow_ipc.ipc.tensors.rows import Slab, row_schema, slab_batches, slabs
 

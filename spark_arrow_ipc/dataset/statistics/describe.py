@@ -18,10 +18,10 @@ from spark_arrow_ipc.dataset.statistics.format import array_of
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.footer import Block
-from spark_arrow_ipc.ipc.projection import known_columns
 
 _DEFAULT_LIMITS: Final = ipc.Limits()
 

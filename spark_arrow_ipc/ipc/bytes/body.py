@@ -196,3 +196,30 @@ def join_ranges(wanted: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, 
         else:
             joined.append((start, start + nbytes))
     return joined
+
+
+class Fetched(ExactReads):
+    """A `ByteSource` over ranges of another one that are in memory; what lies in none is read from it."""
+
+    waits = True
+
+    def __init__(self, source: ByteSource, starts: Sequence[int], parts: Sequence[memoryview]) -> None:
+        self.path, self.nbytes = source.path, source.nbytes
+        self._source, self._starts, self._parts = source, starts, parts
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return a view of the bytes from `byte_offset` on, or read them."""
+        held = self.held(byte_offset, nbytes)
+        return self._source.read_up_to(byte_offset, nbytes) if held is None else held
+
+    def held(self, byte_offset: int, nbytes: int) -> memoryview | None:
+        """Return a view of bytes that are in memory, or None."""
+        last = bisect_right(self._starts, byte_offset) - 1
+        for i in (last, 0)[: len(self._starts)]:
+            start = byte_offset - self._starts[i]
+            if 0 <= start <= len(self._parts[i]) - nbytes:
+                return self._parts[i][start : start + nbytes]
+        return None
+
+    def close(self) -> None:
+        """Do nothing: the source belongs to the reader."""

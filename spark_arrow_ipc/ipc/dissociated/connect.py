@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from spark_arrow_ipc.arrow.column_path import ColumnPath, resolve_exactly
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, error_context
+from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
@@ -17,7 +18,6 @@ from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, WHOLE, Selec
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
-from spark_arrow_ipc.ipc.projection import Columns, SelectedColumns
 
 _ValidationWord: TypeAlias = Literal["full", "structural"]
 _DEFAULT_LIMITS: Final = Limits()

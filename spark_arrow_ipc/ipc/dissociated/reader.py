@@ -13,6 +13,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyPlace, BufferList
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody
@@ -27,7 +28,6 @@ from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.projection import SelectedColumns
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.storage.byte_source import BufferSource
 

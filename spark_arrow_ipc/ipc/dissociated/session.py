@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError
+from spark_arrow_ipc.ipc.columns.encode import BytesLike
 from spark_arrow_ipc.ipc.dissociated import protocol
 from spark_arrow_ipc.ipc.dissociated.frames import (
     MAX_REASON_NBYTES,
@@ -29,7 +30,6 @@ from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
 from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, SharedMemory
-from spark_arrow_ipc.ipc.encode import BytesLike
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -136,7 +136,7 @@ def test_a_temporary_file_without_room_says_where_it_is_and_what_to_do(tmp_path)
     """A disk that takes 1 MiB, by the limit of a process on the sizes of its files."""
     program = """
 import resource, sys
-from spark_arrow_ipc.ipc import sinks
+from spark_arrow_ipc.ipc.bytes import sinks
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 sinks._IN_MEMORY_NBYTES = 100
 waiting = sinks.WaitingBytes()

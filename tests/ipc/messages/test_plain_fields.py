@@ -8,11 +8,11 @@ from arrow_from_pyarrow import schema_from_pyarrow
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.columns.plan import Leaves, compile_plan, plan_of_leaves
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages import schema as schema_module
 from spark_arrow_ipc.ipc.messages.message import decode_message
-from spark_arrow_ipc.ipc.plan import Leaves, compile_plan, plan_of_leaves
 
 SEED = 20_240_229
 MUTATIONS = 600

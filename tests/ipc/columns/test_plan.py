@@ -8,8 +8,8 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import project, resolve_exactly
 from spark_arrow_ipc.arrow.layout import LAYOUTS
 from spark_arrow_ipc.errors import InvalidDictionaryError
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.plan import compile_plan
 
 V4, V5 = MetadataVersion.V4, MetadataVersion.V5
 INNER = t.struct([("x", t.int32), ("y", t.utf8)])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc import lz4_frame
-from spark_arrow_ipc.ipc.compression import Compressor
+from spark_arrow_ipc.ipc.columns import lz4_frame
+from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 RANDOM = np.random.default_rng(0)

@@ -5,10 +5,10 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidDictionaryError
-from spark_arrow_ipc.ipc.batch_layout import BatchLayout
-from spark_arrow_ipc.ipc.decode import build_columns
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
+from spark_arrow_ipc.ipc.columns.decode import build_columns
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.plan import compile_plan
 
 ROWS = 10
 

@@ -27,10 +27,10 @@ from spark_arrow_ipc.arrow.layout import Family, Role, layout_of
 from spark_arrow_ipc.arrow.lazy_columns import LazyColumns
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.arrow.validate import many
-from spark_arrow_ipc.ipc.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.bytes.body import Body, BodyRanges
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
+from spark_arrow_ipc.ipc.columns.plan import BufferStep, Leaves, Plan, Step, buffer_steps
 from spark_arrow_ipc.ipc.messages.record_batch import Int64s
-from spark_arrow_ipc.ipc.plan import BufferStep, Leaves, Plan, Step, buffer_steps
 
 _LEAST_COLUMNS: Final = 32
 """Below this many plain columns the loop over the steps is faster (measured)."""

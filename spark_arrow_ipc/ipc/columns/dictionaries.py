@@ -13,7 +13,7 @@ from threading import RLock
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels import concat
 from spark_arrow_ipc.errors import InvalidDictionaryError, UnsupportedError, error_context
-from spark_arrow_ipc.ipc.plan import Plan
+from spark_arrow_ipc.ipc.columns.plan import Plan
 
 _SPEC = 'Columnar.rst "Dictionary Messages"'
 

@@ -10,10 +10,10 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidMetadataError
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.messages.record_batch import Int64s, RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.ipc.plan import compile_plan
 
 ROLES: Final = tuple(Role)
 """All roles, in the order of their numbers."""

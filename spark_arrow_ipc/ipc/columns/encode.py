@@ -16,14 +16,14 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.compact import compact
 from spark_arrow_ipc.arrow.kernels.zero_nulls import zero_nulls
 from spark_arrow_ipc.arrow.layout import Role
-from spark_arrow_ipc.ipc.compression import Compressor
+from spark_arrow_ipc.ipc.columns.compression import Compressor
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step
+from spark_arrow_ipc.ipc.columns.swap import SWAPS_FROM_NATIVE
+from spark_arrow_ipc.ipc.columns.walker import walk_arrays
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.checksums import checksum_of_pieces
 from spark_arrow_ipc.ipc.messages.record_batch import Int64s
-from spark_arrow_ipc.ipc.plan import Plan, Step
-from spark_arrow_ipc.ipc.swap import SWAPS_FROM_NATIVE
-from spark_arrow_ipc.ipc.walker import walk_arrays
 
 BytesLike: TypeAlias = bytes | memoryview
 

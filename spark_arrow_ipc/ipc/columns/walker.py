@@ -17,8 +17,8 @@ from typing import Final, Generic, TypeVar
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Family, Role, layout_of
 from spark_arrow_ipc.errors import error_context
+from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.constants import NO_BYTES
-from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
 
 _Slots = TypeVar("_Slots")
 

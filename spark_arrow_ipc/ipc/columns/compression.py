@@ -16,7 +16,7 @@ import numpy.typing as npt
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
-from spark_arrow_ipc.ipc import lz4_frame
+from spark_arrow_ipc.ipc.columns import lz4_frame
 from spark_arrow_ipc.ipc.constants import RAW_BUFFER
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 

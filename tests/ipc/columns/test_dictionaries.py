@@ -5,10 +5,10 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import InvalidDictionaryError
-from spark_arrow_ipc.ipc import dictionaries
-from spark_arrow_ipc.ipc.dictionaries import DictionaryBlock, FileDictionaries, StreamDictionaries
+from spark_arrow_ipc.ipc.columns import dictionaries
+from spark_arrow_ipc.ipc.columns.dictionaries import DictionaryBlock, FileDictionaries, StreamDictionaries
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.plan import compile_plan
 
 PLAN = compile_plan((t.field("values", t.utf8),), (), MetadataVersion.V5)
 

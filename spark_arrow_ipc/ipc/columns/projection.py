@@ -20,19 +20,19 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
 from spark_arrow_ipc.ipc.bytes.body import AnyPlace, Body, BodyRanges, ranges_to_read
-from spark_arrow_ipc.ipc.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, wanted_ranges, with_null_counts
+from spark_arrow_ipc.ipc.columns.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.decode import FindDictionary, build_columns, decode_columns, held_nbytes, read_buffers
+from spark_arrow_ipc.ipc.columns.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
+from spark_arrow_ipc.ipc.columns.plan import Leaves, Plan, Step, compile_plan, plan_of_leaves
+from spark_arrow_ipc.ipc.columns.swap import NATIVE
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.ipc.decode import FindDictionary, build_columns, decode_columns, held_nbytes, read_buffers
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import SchemaMessage, unknown_below
-from spark_arrow_ipc.ipc.plan import Leaves, Plan, Step, compile_plan, plan_of_leaves
-from spark_arrow_ipc.ipc.swap import NATIVE
 
 Columns: TypeAlias = Sequence[ColumnPath] | Callable[[Schema], Sequence[ColumnPath]]
 """Names, positions or struct paths; or a function that selects them from the file's schema."""

@@ -22,17 +22,17 @@ import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.ipc.batch_layout import BatchLayout
-from spark_arrow_ipc.ipc.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
+from spark_arrow_ipc.ipc.columns.compression import Decompressor
+from spark_arrow_ipc.ipc.columns.decode import FindDictionary
+from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step
+from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
+from spark_arrow_ipc.ipc.columns.walker import SlotWalk, can_walk_slots
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES
-from spark_arrow_ipc.ipc.decode import FindDictionary
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.messages.header_template import Headers, MessageShape, learn
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import BufferStep, Plan, Step
-from spark_arrow_ipc.ipc.projection import SelectedColumns
-from spark_arrow_ipc.ipc.walker import SlotWalk, can_walk_slots
 
 _MOST_NBYTES: Final = 64 << 20
 """Bytes that batches are joined to: their messages are in memory, and take a megabyte at most."""

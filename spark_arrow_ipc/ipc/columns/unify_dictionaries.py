@@ -21,8 +21,8 @@ from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.growing_dictionary import GrowingDictionary, most_values, moved_indices
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.ipc.plan import Plan, Step, nested_dictionaries
-from spark_arrow_ipc.ipc.walker import walk_arrays
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step, nested_dictionaries
+from spark_arrow_ipc.ipc.columns.walker import walk_arrays
 
 
 class DueDictionary(NamedTuple):

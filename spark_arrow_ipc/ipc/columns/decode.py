@@ -24,16 +24,16 @@ from spark_arrow_ipc.errors import (
     UnsupportedError,
     error_context,
 )
-from spark_arrow_ipc.ipc.batch_layout import BatchLayout, owner
 from spark_arrow_ipc.ipc.bytes.body import Body
-from spark_arrow_ipc.ipc.compression import Decompressor, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, owner
+from spark_arrow_ipc.ipc.columns.compression import Decompressor, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step
+from spark_arrow_ipc.ipc.columns.swap import SWAPS
 from spark_arrow_ipc.ipc.constants import NO_BYTES
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.checksums import check_buffer
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import Plan, Step
-from spark_arrow_ipc.ipc.swap import SWAPS
 
 FindDictionary = Callable[[int, Plan], Array | None]
 """Returns the values of a dictionary id, given their plan; None if no dictionary batch has the id."""

@@ -12,8 +12,8 @@ import pytest
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
-from spark_arrow_ipc.ipc import lz4_frame
-from spark_arrow_ipc.ipc.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
+from spark_arrow_ipc.ipc.columns import lz4_frame
+from spark_arrow_ipc.ipc.columns.compression import Compressor, Decompressor, check_level, uncompressed_nbytes
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
@@ -143,8 +143,8 @@ BURST = """
 import struct, sys
 import lz4.frame, zstandard
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.compression import Decompressor
-from spark_arrow_ipc.ipc.constants import CompressionType
+from spark_arrow_ipc.ipc.columns.compression import Decompressor
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 codec = CompressionType(int(sys.argv[1]))
 zeros = bytes(256 << 20)
 if codec is CompressionType.ZSTD:

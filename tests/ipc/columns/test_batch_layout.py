@@ -5,12 +5,12 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError, LimitError
-from spark_arrow_ipc.ipc import batch_layout
-from spark_arrow_ipc.ipc.batch_layout import check_header
+from spark_arrow_ipc.ipc.columns import batch_layout
+from spark_arrow_ipc.ipc.columns.batch_layout import check_header
+from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
-from spark_arrow_ipc.ipc.plan import compile_plan
 
 PLAN = compile_plan((t.field("a", t.int64), t.field("b", t.int64)), (), MetadataVersion.V5)
 BODY_NBYTES = 160

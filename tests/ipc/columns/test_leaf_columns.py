@@ -12,7 +12,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.kernels import compare
 from spark_arrow_ipc.arrow.lazy_columns import LazyColumns
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, InvalidMetadataError
-from spark_arrow_ipc.ipc import leaf_columns, projection
+from spark_arrow_ipc.ipc.columns import leaf_columns, projection
 
 SEED = 20_240_229
 WORDS = ["red", "green", "a word of more than twelve bytes", ""]

@@ -1,0 +1,1 @@
+"""Columns of record batches: a plan of a schema, and what decodes, encodes, joins and selects by it."""
