@@ -42,6 +42,12 @@ _NANOSECOND_DIGITS = 9
 _FIELD_MICROSECONDS = (86_400_000_000, 3_600_000_000, 60_000_000, 1)
 """By the last field of an interval (day, hour, minute, second): what its values are multiples of."""
 
+_DROPS_TIME = "read it with nanoseconds=floor, which drops it: restoreTypes then refuses the column"
+_DROPS_TIME_KEPT = "rewrite with nanoseconds=floor and without restoreTypes drops it"
+_ROUNDS = "read it with nanoseconds=floor or nanoseconds=long"
+_ROUNDS_KEPT = "read it with nanoseconds=long, or leave restoreTypes out and give nanoseconds=floor"
+"""Remedies: of a read, and of a rewrite that keeps types, which refuses ``nanoseconds=floor``."""
+
 Scale = Callable[[Array, Numbers, Mask], Numbers]
 """Converts an array's raw numbers to Spark's unit, or raises for a visible one that does not fit."""
 
@@ -60,7 +66,7 @@ def date(type_: t.Date, natural: s.DataType, site: Site) -> Conversion:
             if i is not None:
                 raise UnsupportedError(
                     f"expected whole days (nanoseconds={site.options.nanoseconds.value}), found {values[i]} ms, which has a "
-                    "time of day; read it with nanoseconds=floor",
+                    f"time of day; {_DROPS_TIME_KEPT if site.options.is_exact else _DROPS_TIME}",
                     field_path=site.path,
                 )
         i = first_seen((days > _INT32_MAX) | (days < -_INT32_MAX - 1), array, live)
@@ -212,7 +218,7 @@ def _floor_nanoseconds(array: Array, values: Numbers, live: Mask, site: Site) ->
         if i is not None:
             raise UnsupportedError(
                 f"expected whole microseconds (nanoseconds=error), found {values[i]} ns; "
-                "read it with nanoseconds=floor or nanoseconds=long",
+                f"{_ROUNDS_KEPT if site.options.is_exact else _ROUNDS}",
                 field_path=site.path,
             )
     return floored
