@@ -60,6 +60,15 @@ def test_an_error_is_one_line(capsys, source, tmp_path):
     assert 1 == copied(capsys, tmp_path / "none", tmp_path / "target")[0]
 
 
+def test_what_is_refused_leaves_nothing(capsys, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    status, out, err = copied(capsys, source, tmp_path / "new/target")
+    assert (1, "", 1) == (status, out, err.count("\n"))
+    assert f"{source}: there is nothing to copy" in err
+    assert [source] == list(tmp_path.iterdir())
+
+
 def test_two_stores_with_options_of_their_own(capsys, source, tmp_path):
     with fault_server() as one, fault_server() as other:
         of = {

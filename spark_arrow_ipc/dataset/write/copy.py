@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,7 +44,6 @@ from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
-from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, error_context
 from spark_arrow_ipc.storage import failpoint
@@ -134,9 +133,10 @@ def copy_dataset(
     if finished is not None:
         return finished
     _check_target(original, copy, target_storage)
+    newest = _state(original, copy)  # before anything is made
     plan, noted = _planned(original.root, copy, target_storage)
     files = CopiedFiles(plan.staging, original.root, noted, copied)
-    state = _staged(original, files)
+    state = _staged(original, copy, files, newest)
     check_alone(copy)  # before it gets records
     _carry_over(original, copy, state.record)
     intent = replace(plan.intent, copies="" if state.record is None else state.record.jobid)
@@ -290,8 +290,8 @@ def _kept_numbers(dataset: DatasetDirectory) -> list[int]:
 # The source
 
 
-def _staged(source: DatasetDirectory, files: CopiedFiles) -> _State:
-    """Stage the files of one state, and return it.
+def _staged(source: DatasetDirectory, target: DatasetDirectory, files: CopiedFiles, state: _State | None) -> _State:
+    """Stage the files of a state, or of a newer one, and return it.
 
     Raises
     ------
@@ -299,12 +299,11 @@ def _staged(source: DatasetDirectory, files: CopiedFiles) -> _State:
         Each state was gone before it was copied.
     """
     for _ in range(_ATTEMPTS):
-        state = _state(source)
         if state is not None:
-            _check_files(files.staging, state, source.root)
             failpoint.hit("K1.listed")
             if files.stage(source.storage.inside(None), state.files):
                 return state
+        state = _state(source, target)
     raise ConcurrentWriteError(
         f"jobs replaced files of the source before they were copied, in each of {_ATTEMPTS} attempts; what is copied stays "
         "for the next run. Let the jobs that overwrite keep what they replace (keepReplaced=1h), or copy while none runs",
@@ -312,14 +311,15 @@ def _staged(source: DatasetDirectory, files: CopiedFiles) -> _State:
     )
 
 
-def _state(source: DatasetDirectory) -> _State | None:
-    """Return the newest state; None if its record is gone by now."""
+def _state(source: DatasetDirectory, target: DatasetDirectory) -> _State | None:
+    """Return the newest state, whose files can be published in the target; None if its record is gone by now."""
     root = source.root
     tree = list_tree([escaped(root)], storage=source.storage.inside(None))
     seq = tree.heads[root].seq if root in tree.heads else 0
     files = tuple(reversed(list(newest_first(tree.all_files()))))
     if not seq and not files:
         raise NoFilesError("there is nothing to copy: neither files nor commit records", path=root)
+    _check_files(target, files, root)
     record = _record_of(source, seq) if seq else None
     return None if seq and record is None else _State(record, files)
 
@@ -338,11 +338,11 @@ def _record_of(source: DatasetDirectory, seq: int) -> Record | None:
     return record if known and record.chain == newest.chain else None
 
 
-def _check_files(staging: Staging, state: _State, root: str) -> None:
+def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str) -> None:
     """Raise before anything is copied if a file can never be published in the target."""
-    finals = [(relative(file.path, root), file.nbytes) for file in state.files]
-    with error_context(path=staging.root):
+    finals = [(relative(file.path, root), file.nbytes) for file in files]
+    with error_context(path=target.root):
         check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
-    if not staging.storage.traits.renames:
+    if not target.storage.traits.renames:
         for final, nbytes in finals:
-            check_copied(final, nbytes, staging.root)
+            check_copied(final, nbytes, target.root)
