@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from hashlib import blake2b
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, has_own_name
@@ -239,11 +239,8 @@ class CopiedFiles:
 def read_notes(staging: Staging, source: str) -> dict[FileKey, Copy] | None:
     """Return the files that a copy of a source has noted; None if there are no notes of that source."""
     noted: dict[FileKey, Copy] | None = None
-    for status in staging.storage.list(staging.directory):
-        if not name_of(status.path).startswith(_NOTES):
-            continue
-        with suppress(FileNotFoundError, LimitError, UnsupportedError, ValueError, TypeError, KeyError):
-            notes = parse_json(staging.storage.read(status.path, _MAX_NOTES_NBYTES))
+    for notes in _all_notes(staging.storage, staging.directory):
+        with suppress(ValueError, TypeError, KeyError):
             if notes["source"] == source:
                 noted = noted or {}
                 for path, nbytes, mtime_ns, version, *values in notes["files"]:
@@ -251,6 +248,22 @@ def read_notes(staging: Staging, source: str) -> dict[FileKey, Copy] | None:
                     if _is_sound(copy) and nbytes == copy.nbytes:
                         noted[path, nbytes, mtime_ns, version] = copy
     return noted
+
+
+def noted_source(storage: Storage, directory: str) -> str | None:
+    """Return the source of the copy whose notes lie in a staging directory; None without any."""
+    for notes in _all_notes(storage, directory):
+        with suppress(TypeError, KeyError):
+            if type(notes["source"]) is str:
+                return notes["source"]
+    return None
+
+
+def _all_notes(storage: Storage, directory: str) -> Iterator[dict[str, Any]]:
+    for status in storage.list(directory):
+        if name_of(status.path).startswith(_NOTES):
+            with suppress(FileNotFoundError, LimitError, UnsupportedError, ValueError):
+                yield parse_json(storage.read(status.path, _MAX_NOTES_NBYTES))
 
 
 def _is_sound(copy: Copy) -> bool:

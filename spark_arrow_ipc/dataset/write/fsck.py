@@ -29,11 +29,12 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, has_own_name
 from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.write.copied_files import noted_source
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, states, take_inventory
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.nested import dataset_above
 from spark_arrow_ipc.dataset.write.roll_forward import latest
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids, vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
@@ -194,6 +195,10 @@ def _command(inventory: Inventory, command: str) -> str:
 
 def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
     """Yield whether there is one state, and if not, which of them can be had."""
+    begun = _begun_copies(inventory)
+    yield from begun
+    if begun and inventory.head.seq:
+        return
     missing, removed = inventory.missing(), inventory.removed()
     for path, nbytes in sorted(missing.items()):
         words = "is gone" if nbytes is None else f"has {nbytes:,} bytes, and had others when it was committed"
@@ -212,6 +217,22 @@ def _of_state(inventory: Inventory, is_whole: bool | None) -> Iterator[Finding]:
         yield Finding("", words, is_note=True)
         return
     yield _mixed(inventory, next(states(inventory), None))
+
+
+def _begun_copies(inventory: Inventory) -> list[Finding]:
+    """Return that `arrowipc copy` has not ended here: the records are those of the source, and the files have no names yet."""
+    dataset, record = inventory.dataset, inventory.record
+    if inventory.files or inventory.is_pending:
+        return []
+    ended = set[str]() if record is None else {*record.jobs, *record.withdrawn}
+    found: list[Finding] = []
+    for jobid in staged_job_ids(dataset):
+        source = None if jobid in ended else noted_source(dataset.storage, dataset.staging(jobid))
+        if source is not None:
+            words = f"a copy of {source} was begun here, and is not whole yet; readers see none of it"
+            mend = f"arrowipc copy {quote(source)} {quote(dataset.root)}"
+            found.append(Finding("", words, mend, is_note=not inventory.head.seq))
+    return found
 
 
 def _mixed(inventory: Inventory, state: State | None) -> Finding:

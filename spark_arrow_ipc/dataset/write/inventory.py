@@ -23,7 +23,7 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.log import KEPT_RECORDS, Head, read_head
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, STAGED_SUFFIX, RemovedFile, Tally, has_own_name
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
 from spark_arrow_ipc.dataset.listing.directory import is_hidden
@@ -203,8 +203,10 @@ def _records(dataset: DatasetDirectory, head: Head) -> tuple[list[Record], bool,
             continue
         if not chain or _is_before(record, chain[-1]):
             chain.append(record)
-        elif record.seq == chain[-1].seq - 1 or record.chain != chain[-1].chain:
-            strays.append(seq)
+        elif record.mode != WITHDRAWN and (record.seq == chain[-1].seq - 1 or record.chain != chain[-1].chain):
+            strays.append(
+                seq
+            )  # a withdrawal says nothing of files: vacuum makes one where a copy was begun and given up
     return chain, done, damaged, strays
 
 

@@ -11,6 +11,7 @@ from places import PLACES
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.fsck import ASIDE_DIRECTORY, fsck, go_back, repair
+from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.paths import join, name_of
 
@@ -431,6 +432,35 @@ def test_what_a_refused_first_job_leaves_inside_is_no_data_set(places):
     for name in other.names():
         place.put(f"k=1/{name}", other.read(join(other.root, name)))
     assert [] == faults(place)
+
+
+@pytest.mark.parametrize("point", ["K2.copied", "K3.carried"])
+def test_a_copy_that_was_begun_is_gone_on_with(places, point):
+    """Its records are those of the source, and its files have no names yet: none is gone."""
+    place, other = places
+    with dying(point):
+        place.copied_to(other)
+    has_records = any("_ipc_commits/0" in name for name in other.names())
+    found = [finding for finding in looked(other).findings if "was begun here" in finding.what]
+    assert [has_records] == [not finding.is_note for finding in found]
+    assert has_records == (not looked(other).is_sound)
+    assert f"arrowipc copy {place.root} {other.root}" == found[0].mend
+    assert {finding.mend for finding in faults(other)} <= {found[0].mend}
+    place.copied_to(other)
+    assert (True, ROWS) == (looked(other).is_whole, other.ours())
+    assert [] == faults(other)
+
+
+@pytest.mark.parametrize("places", ["local", "memory"], indirect=True)  # where the newest record is not waited for
+def test_a_copy_that_was_given_up_is_made_anew_without_a_fault(places):
+    """Vacuum withdrew the first run by a record, which is of no other data set."""
+    place, other = places
+    place.save(APPEND, "5")
+    with dying("K2.copied"):
+        place.copied_to(other)
+    vacuum(other.root, older_than_seconds=0, storage=other.storage)
+    place.copied_to(other)
+    assert ((), True) == (looked(other).findings, looked(other).is_whole)
 
 
 @pytest.mark.parametrize("kind", ["local"])
