@@ -35,16 +35,15 @@ from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import read_schemas
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords
-from spark_arrow_ipc.dataset.write import append_record, withdraw
-from spark_arrow_ipc.dataset.write.beside import NewSchema
+from spark_arrow_ipc.dataset.write import record_chain, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.timing import TIMING
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError, NotArrowError
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, name_of, relative
@@ -434,7 +433,7 @@ class CommitMachine(RuleBasedStateMachine):
     def begin(self, keeps, limits):
         self.keeps = keeps
         self.remembered, kept_records, kept_ns, kept_nbytes = limits
-        for module in (record, append_record, withdraw):
+        for module in (record, record_chain, roll_forward):
             self.patches.enter_context(mock.patch.object(module, "REMEMBERED", self.remembered))
         limits = {"KEPT_RECORDS": kept_records, "_KEPT_NS": kept_ns, "_KEPT_NBYTES": kept_nbytes}
         self.patches.enter_context(mock.patch.multiple(log, **limits))

@@ -12,7 +12,7 @@ from unittest import mock
 
 from spark_arrow_ipc.dataset.listing import tree
 from spark_arrow_ipc.dataset.write import job_plan, vacuum
-from spark_arrow_ipc.dataset.write.timing import TIMING
+from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.storage.local import LocalStorage
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Kind, Traits

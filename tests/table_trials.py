@@ -23,8 +23,8 @@ from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.publisher import TIMING
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.timing import TIMING
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import join, relative
 

@@ -18,10 +18,8 @@ import spark_arrow_ipc
 from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.dataset.commit_log import kept_records
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE
-from spark_arrow_ipc.dataset.write import keep_records
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.storage.local import LocalStorage
 
@@ -202,7 +200,7 @@ def committed_twice(data):
 
 def kept(data, planned_now):
     """Write, so that outdated records are removed."""
-    with mock.patch.object(keep_records, "_PRUNED_EVERY", 1), mock.patch.object(kept_records, "LEAST_KEPT", 1):
+    with mock.patch.object(kept_records, "_PRUNED_EVERY", 1), mock.patch.object(kept_records, "LEAST_KEPT", 1):
         for _ in range(3):
             job(APPEND)(data, planned_now)
 
@@ -401,11 +399,10 @@ ORIGINS = {
     },
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},
     "dataset/stream/source_log.py": {"SourceLog.prune": OWN_LOG},
-    "dataset/write/append_record.py": {"_delete_own": INSIDE, "_delete_marks": INSIDE},
+    "dataset/commit_log/kept_records.py": {"prune_kept": INSIDE},
     "dataset/write/copy.py": {"_carry_kept": INSIDE},
     "dataset/write/fsck.py": {"_set_aside": INSIDE},
     "dataset/write/job_plan.py": {"_check_decides": INSIDE},
-    "dataset/write/keep_records.py": {"prune_kept": INSIDE},
     "dataset/write/old_files.py": {
         "_delete": INSIDE,
         "_taken": INSIDE,
@@ -413,7 +410,8 @@ ORIGINS = {
         "_delete_many.keep": INSIDE,
         "_delete_many": INSIDE,
     },
-    "dataset/write/publish.py": {"publish_files": INSIDE, "_publish": INSIDE, "_publish_again": INSIDE},
+    "dataset/write/publisher.py": {"publish_files": INSIDE, "_publish": INSIDE, "_publish_again": INSIDE},
+    "dataset/write/record_chain.py": {"_delete_own": INSIDE, "_delete_marks": INSIDE},
     "dataset/write/roll_forward.py": {
         "roll_forward": INSIDE,
         "_mark_done": INSIDE,
@@ -423,8 +421,8 @@ ORIGINS = {
         "delete_expired": INSIDE,
         "delete_staging": INSIDE,
     },
-    "dataset/write/room.py": {"keep_room": INSIDE, "_give": INSIDE},
     "dataset/write/staged_file.py": {"remove_staged": INSIDE},
+    "dataset/write/staging.py": {"keep_room": INSIDE, "_give": INSIDE},
     "dataset/write/vacuum.py": {"_remove": INSIDE},
     "ipc/dissociated/server.py": {"Server.close": RUNTIME, "serve": RUNTIME, "_listen_unix": RUNTIME},
     "ipc/dissociated/shared_memory.py": {"Region.close": RUNTIME, "remove_abandoned": RUNTIME},

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
-from spark_arrow_ipc.dataset.write.give_up import GivenUpJob, give_up
-from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, vacuum
+from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, GivenUpJob, VacuumReport, give_up, vacuum
 from spark_arrow_ipc.errors import printable
 
 _JOBID: Final = re.compile(r"[0-9a-f]{32}")

@@ -21,7 +21,7 @@ from copying_storage import CopyingStorage, copy
 
 from spark_arrow_ipc.dataset.listing import tree
 from spark_arrow_ipc.dataset.write import job_plan, old_files, vacuum
-from spark_arrow_ipc.dataset.write.timing import TIMING
+from spark_arrow_ipc.dataset.write.publisher import TIMING
 
 GRACE_SECONDS = 1000.0
 """Longer than any other wait, by which it is known."""

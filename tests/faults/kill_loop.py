@@ -41,13 +41,12 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.fsck import fsck
-from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.task import TaskOutput, write_task
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.local import LOCAL
 

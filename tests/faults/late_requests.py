@@ -32,12 +32,11 @@ from store_jobs import Place  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.log import read_pending  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import abort, commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.give_up import give_up  # noqa: E402
 from spark_arrow_ipc.dataset.write.job_plan import plan_job  # noqa: E402
 from spark_arrow_ipc.dataset.write.modes import WriteMode  # noqa: E402
+from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
 from spark_arrow_ipc.dataset.write.task import TaskOutput  # noqa: E402
-from spark_arrow_ipc.dataset.write.timing import TIMING  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import vacuum  # noqa: E402
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
 from spark_arrow_ipc.errors import CommitError  # noqa: E402
 from spark_arrow_ipc.storage import failpoint  # noqa: E402
 

@@ -20,7 +20,7 @@ PROGRAM = "tests/faults/state_machine.py"
 BESIDE = ("tests/commit_machine.py", PROGRAM)
 
 LOG, STORED, FILES = "commit_log/log.py", "commit_log/stored_record.py", "commit_log/recorded_files.py"
-APPEND, APPLY = "write/append_record.py", "write/roll_forward.py"
+APPEND, APPLY = "write/record_chain.py", "write/roll_forward.py"
 EXISTING, NESTED = "write/existing_files.py", "write/nested.py"
 
 MUTATIONS = [
@@ -28,7 +28,7 @@ MUTATIONS = [
     ("D1 files of ours are known by their names", FILES, "if has_own_name(self.path):", "if False:"),
     (
         "D2 what others added meanwhile is in the schema of the record",
-        "write/beside.py",
+        "write/conflicts.py",
         "schema = new.beside(there.schema, there.path)",
         "new.beside(there.schema, there.path)",
     ),
@@ -40,7 +40,7 @@ MUTATIONS = [
     ),
     (
         "D2 a job that is taken back takes its columns with it",
-        "write/claim.py",
+        "write/record_chain.py",
         "return before.schema",
         "return record.schema",
     ),

@@ -36,12 +36,11 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending  # no
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record  # noqa: E402
 from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.give_up import give_up  # noqa: E402
 from spark_arrow_ipc.dataset.write.job_plan import plan_job  # noqa: E402
 from spark_arrow_ipc.dataset.write.modes import WriteMode  # noqa: E402
+from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
 from spark_arrow_ipc.dataset.write.task import write_task  # noqa: E402
-from spark_arrow_ipc.dataset.write.timing import TIMING  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import vacuum  # noqa: E402
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
 from spark_arrow_ipc.errors import CommitError  # noqa: E402
 from spark_arrow_ipc.storage import failpoint  # noqa: E402
 from spark_arrow_ipc.storage.open import storage_of  # noqa: E402

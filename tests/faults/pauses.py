@@ -48,11 +48,10 @@ from copying_storage import CopyingStorage, local_paths_are_copied  # noqa: E402
 
 from spark_arrow_ipc.dataset.commit_log import log, record  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402
-from spark_arrow_ipc.dataset.write import append_record, withdraw  # noqa: E402
+from spark_arrow_ipc.dataset.write import record_chain, roll_forward  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import abort  # noqa: E402
-from spark_arrow_ipc.dataset.write.give_up import give_up  # noqa: E402
 from spark_arrow_ipc.dataset.write.job_plan import plan_job  # noqa: E402
-from spark_arrow_ipc.dataset.write.vacuum import vacuum  # noqa: E402
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
 from spark_arrow_ipc.errors import ArrowIpcError  # noqa: E402
 from spark_arrow_ipc.storage import failpoint  # noqa: E402
 
@@ -281,7 +280,7 @@ def run(number, chosen, folder):
         numbers = dict(zip(("KEPT_RECORDS", "_KEPT_NS", "_KEPT_NBYTES"), rng.choice(KEPT), strict=True))
         stack.enter_context(mock.patch.multiple(log, **numbers))
         if rng.random() < 0.2:
-            for module in (record, append_record, withdraw):
+            for module in (record, record_chain, roll_forward):
                 stack.enter_context(mock.patch.object(module, "REMEMBERED", 3))
         options = {"keep_replaced": rng.choice([0, 0, 3600])}
         this.save(APPEND, commit_retention=rng.choice([None, 3600]))

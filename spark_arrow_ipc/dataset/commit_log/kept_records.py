@@ -1,28 +1,25 @@
-"""Records that are kept after they are done, in ``_ipc_commits/log``: what a stream of a dataset reads.
+"""Records that are kept after they are done, in ``_ipc_commits/log``, for streams that read the dataset (ADR 24).
 
-Strategy
---------
 The chain itself (`log`) keeps the newest records only, because everybody lists it. Where a job asked for it
 (``commitRetention``), each record is also written into a directory of its own **before it is marked as done**. The next
-record can follow only a done one, so that the kept records have no gaps from the first one on. Nobody lists that
-directory but who prunes it: a stream knows the numbers, and reads each record by its name.
+record can follow only a done one, so the kept records have no gaps from the first one on. Only a process that prunes lists
+that directory: a stream knows the numbers, and reads each record by its name.
 
-A kept record is the record without its schema and what it carries on from the ones before it (ids, tokens, queries), in
-the same form with its own checksum. That a dataset keeps records is known from any listing of its chain, as their
-directory lies in it; the file ``retention`` in it says for how long, and holds until a job says otherwise. ADR 24 has the
-reasons.
+Any listing of the chain shows whether a dataset keeps records, as their directory lies in it; the file ``retention`` in it
+says for how long, and holds until a job says otherwise.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import Final
 
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
-from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.storage.paths import join, name_of
 from spark_arrow_ipc.storage.storage import Status
 
@@ -60,7 +57,7 @@ def retention_bytes(seconds: int) -> bytes:
 
 
 def kept_bytes(record: Record) -> bytes:
-    """Encode a record as it is kept."""
+    """Encode a record as it is kept: without its schema, and what it carries on from the ones before it."""
     return replace(
         record,
         jobs=(record.jobid,) if record.is_of_job else (),
@@ -141,3 +138,67 @@ def outdated_records(dataset: DatasetDirectory, seconds: int) -> list[Status]:
         if outdated or not (is_young or (position < LEAST_KEPT and nbytes <= _LEAST_KEPT_NBYTES)):
             outdated.append(status)
     return outdated
+
+
+DEFAULT_SECONDS: Final = 7 * 24 * 3600
+"""How long records are kept if the file that says it is lost."""
+
+_PRUNED_EVERY: Final = 64
+"""Records between two listings of the kept ones."""
+
+_log = logging.getLogger(__name__)
+
+
+def begin_to_keep(dataset: DatasetDirectory, seconds: int | None, *, durable: bool) -> None:
+    """Make every writer keep the records that follow, for a number of seconds. One read, if that is so already.
+
+    None leaves it as it is.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be written.
+    """
+    if seconds is None or read_retention(dataset) == seconds:
+        return
+    storage = dataset.storage
+    storage.make_directory(log_directory(dataset))
+    storage.put(retention_path(dataset), retention_bytes(seconds), durable=durable)
+    if durable:
+        storage.sync(log_directory(dataset))
+        storage.sync(dataset.commits)
+
+
+def keep_record(dataset: DatasetDirectory, record: Record) -> None:
+    """Keep a record that is about to be marked as done. Doing so again changes nothing.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be written.
+    """
+    dataset.storage.put(record_path(dataset, record.seq), kept_bytes(record), durable=record.durable)
+    if record.durable:
+        dataset.storage.sync(log_directory(dataset))
+
+
+def prune_kept(dataset: DatasetDirectory, seq: int) -> None:
+    """Delete kept records that are outdated, after each so many-th record. A failure is only logged: it is tried again."""
+    if seq % _PRUNED_EVERY:
+        return
+    try:
+        dataset.storage.delete_all([status.path for status in outdated(dataset)])
+    except OSError as error:
+        _log.warning("%s: old records could not be removed: %s", printable(log_directory(dataset)), error)
+
+
+def outdated(dataset: DatasetDirectory) -> list[Status]:
+    """Return the kept records that need not be kept any more. A read and a listing.
+
+    Raises
+    ------
+    OSError
+        The storage cannot be read.
+    """
+    seconds = read_retention(dataset)
+    return outdated_records(dataset, DEFAULT_SECONDS if seconds is None else seconds)

@@ -120,7 +120,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The head, the pending job if it is not done, and the text of its schema (`recorded_schema`)."""
+    """The head, the pending job if it is not done, and the text of its schema (`record`)."""
 
     head: Head = field(default_factory=Head)
     pending: Pending | None = None

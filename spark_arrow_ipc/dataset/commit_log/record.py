@@ -1,34 +1,28 @@
 """A commit record: the changes of one job, as JSON that ends in its own checksum.
 
-Strategy
---------
-A record ends in the CRC-32 of the bytes before it, so that a truncated one is detected. It is checked as any file is:
-names must be relative and visible, sizes not negative, the record not longer than `MAX_RECORD_NBYTES`. `log` finds the
-record that counts.
+A chain of records has an id, which its first record makes up and all others take over, and each record names the job of the
+one before it. So neither a record that a process makes after a long pause, where others were removed meanwhile, nor one in a
+directory that was removed and made anew is a part of the chain.
 
-A chain has an id, which its first record makes up and all others take over, and each record names the job of the one
-before it: so a record that a process makes after it stood still, where others were removed meanwhile, is not a part of
-the chain, and neither is a record in a directory that was removed and made anew.
-
-A record of the mode `WITHDRAWN` commits nothing. It takes the right to commit from the jobs that it names: every job
-reads the newest record before it appends its own, and fails if it is withdrawn there.
-
-A record of the mode `COPIED` stands in a copy of a data set (`dataset.write.copy`), after the record of the source whose
-state was copied. It begins a chain of its own, with a new id, and remembers the jobs of the other one.
-
-A record of the mode `TAKEN_BACK` is the only one that may follow a pending record. It withdraws the job of that record
-and removes what the job has published; old files are all there still.
+Each record has the schema that a read without ``mergeSchema`` has after it: that of the files which the job adds, with the
+columns and wider types of the files that stay beside them. The times of files cannot tell: they say when a file was staged,
+and by which clock, not in which order jobs were committed.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import logging
 import re
 import uuid
 import zlib
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.commit_log.recorded_files import (
     NO_FILES,
@@ -38,16 +32,27 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import (
     check_names,
     tally_after,
 )
-from spark_arrow_ipc.errors import CommitError, cut_repr
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError, InvalidFramingError, cut_repr, printable
+from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.constants import Format
 
 WITHDRAWN: Final = "withdrawn"
-"""The mode of a record that withdraws jobs instead of committing one."""
+"""The mode of a record that withdraws jobs instead of committing one.
+
+Every job reads the newest record before it appends its own, and fails if it is withdrawn there.
+"""
 
 TAKEN_BACK: Final = "taken back"
-"""The mode of a record that takes back the one before it, which could not be applied."""
+"""The mode of a record that takes back the one before it, which could not be applied: only this may follow a pending one.
+
+It withdraws the job of that record and removes what the job has published; old files are all there still.
+"""
 
 COPIED: Final = "copied"
-"""The mode of the record with which a copy begins: its files are the state of the record before it, and no new rows."""
+"""The mode of the record with which a copy begins: its files are the state of the record before it, and no new rows.
+
+It begins a chain of its own, with a new id, and remembers the jobs of the other one.
+"""
 
 REMEMBERED: Final = 1000
 """Number of job ids, commit tokens, queries and withdrawn jobs that each record takes over from the one before."""
@@ -132,7 +137,7 @@ class Record:
     tally
         The files with names of our own after this record; None if files were there before the chain.
     schema
-        What a plain read has from this record on (`recorded_schema`); empty if that of the newest file.
+        What a plain read has from this record on (`encode_schema`); empty if that of the newest file.
     """
 
     seq: int
@@ -343,3 +348,55 @@ def _remembers_itself(record: Record) -> bool:
             and record.withdrawn[-len(record.withdraws) :] == record.withdraws
         )
     return not record.withdraws and record.jobs[-1:] == (record.jobid,)
+
+
+MAX_TEXT_NBYTES: Final = 16 << 20
+"""A longer text is neither written nor read; a million columns make one of about 10 MB."""
+
+_MOST_NBYTES: Final = 256 << 20
+"""Bytes of a stream that a text may stand for: as much metadata as one message of a file may have."""
+
+_log = logging.getLogger(__name__)
+
+
+def encode_schema(schema: Schema, path: str) -> str:
+    """Return the text of a schema for a record; `path` is for the error.
+
+    Raises
+    ------
+    CommitError
+        It is too large.
+    """
+    # A stream without record batches, compressed, in base64: 1,000 columns take 11 KB. It stands in the first bytes of a
+    # record, so that a reader of the schema does not read what may be the names of a million files.
+    sink = io.BytesIO()
+    ipc.create(sink, schema, ipc.WriteOptions(format=Format.STREAM)).close()
+    text = base64.b64encode(zlib.compress(sink.getbuffer())).decode()
+    if len(text) > MAX_TEXT_NBYTES or sink.tell() > _MOST_NBYTES:
+        raise CommitError(
+            f"the schema of {len(schema.fields):,} columns takes {len(text):,} bytes in a commit record, and at most "
+            f"{MAX_TEXT_NBYTES:,} are read; nothing is published, write fewer columns, or less metadata",
+            path=path,
+        )
+    return text
+
+
+def decode_schema(text: str, path: str) -> Schema | None:
+    """Return the schema of a text; None if the text is empty, or cannot be read: then a warning names `path`."""
+    if not text:
+        return None
+    try:
+        # The checksum of zlib guards it in the first bytes of a record; it is checked as the schema of any file.
+        inflated = zlib.decompressobj()
+        data = inflated.decompress(base64.b64decode(text, validate=True), _MOST_NBYTES)
+        if not inflated.eof:
+            raise InvalidFramingError(expected="a whole schema", found=f"one that goes on after {len(data):,} bytes")
+        with ipc.open_stream(data, columns=known_columns) as reader:
+            return reader.file_schema
+    except (ValueError, zlib.error, ArrowIpcError) as error:
+        _log.warning(
+            "%s: the schema in the commit record cannot be read, and that of the newest file counts: %s",
+            printable(path),
+            printable(str(error)),
+        )
+        return None

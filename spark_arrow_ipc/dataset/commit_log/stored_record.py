@@ -21,12 +21,12 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.record import (
     FIRST_NBYTES,
     MAX_RECORD_NBYTES,
+    MAX_TEXT_NBYTES,
     OtherFormatError,
     Record,
     job_in,
     schema_in,
 )
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import MAX_TEXT_NBYTES
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError, error_context, printable
 
 _WHOLE_NBYTES: Final = 1 << 20

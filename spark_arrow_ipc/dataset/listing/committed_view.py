@@ -43,7 +43,7 @@ class MetRecord(NamedTuple):
     seq
         Its number; 0 if there is none.
     schema
-        The text of its schema (`recorded_schema`).
+        The text of its schema (`record`).
     """
 
     seq: int

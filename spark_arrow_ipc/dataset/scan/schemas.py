@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.record import decode_schema
 from spark_arrow_ipc.dataset.commit_log.recorded_files import own_names_below
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first

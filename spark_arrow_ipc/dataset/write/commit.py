@@ -11,11 +11,11 @@ T2   it writes the file, makes it durable, closes it, reads it back to verify it
 C1   check every task's output: one job, unique names, staged files present with the size that was reported
 C2   make the names of the staged files durable
 C3   finish a pending job of others; check that nothing changed that this job relies on; append a record of all its
-     changes to the chain (`append_record`). **This is the commit.**
+     changes to the chain (`conflicts`, `record_chain`). **This is the commit.**
 C4   (`roll_forward`) publish: give each staged file its final name, make the names durable
 C5   delete the files that the job replaces
 C6   write ``_SUCCESS``, mark the record as done, delete the staging directory
-A    abort (`withdraw`): append a record that withdraws the job; if the job is committed, do C4 to C6
+A    abort (`roll_forward.withdraw`): append a record that withdraws the job; if the job is committed, do C4 to C6
 ==== ===================================================================================================
 
 Before the record nothing is visible and nothing is changed. After it readers of this package see the job's result, in
@@ -36,36 +36,39 @@ from contextlib import contextmanager
 from functools import partial
 from math import ceil
 
+from spark_arrow_ipc.dataset.commit_log.kept_records import begin_to_keep
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, check_names
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
-from spark_arrow_ipc.dataset.write.added_files import Fits, added_since, may_stay
-from spark_arrow_ipc.dataset.write.append_record import append_record
-from spark_arrow_ipc.dataset.write.beside import NewSchema, look_beside
+from spark_arrow_ipc.dataset.write.conflicts import (
+    Fits,
+    NewSchema,
+    check_removes,
+    check_unchanged,
+    is_left_out,
+    is_only_added,
+    look_beside,
+)
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
-from spark_arrow_ipc.dataset.write.file_limit import check_copied
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.dataset.write.keep_records import begin_to_keep
-from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
-from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
-from spark_arrow_ipc.dataset.write.present_files import present
+from spark_arrow_ipc.dataset.write.publisher import check_copied, present
+from spark_arrow_ipc.dataset.write.record_chain import append_record
 from spark_arrow_ipc.dataset.write.roll_forward import (
     CommitSummary,
     check_directories,
     delete_staging,
     latest,
     roll_forward,
+    was_taken_back,
+    withdraw,
 )
-from spark_arrow_ipc.dataset.write.room import advised, with_room
-from spark_arrow_ipc.dataset.write.same_partition import PartitionValues, is_in
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staging import Staging, advised, with_room
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.withdraw import was_taken_back, withdraw
 from spark_arrow_ipc.errors import (
     CommitError,
-    ConcurrentWriteError,
     FileChangedError,
     UnsupportedError,
     error_context,
@@ -284,13 +287,13 @@ def _append(
         head, before = latest(staging.dataset)
         if before is not None and staging.jobid in before.withdrawn:
             raise CommitError("the job was withdrawn while it committed; nothing is published", path=staging.root)
-        if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or _is_left_out(job, before):
+        if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or is_left_out(job, before):
             return None
         check_alone(staging.dataset, before if intent.copies is None else None)
         beside = look_beside(job, adds, before, schema, is_placeholder=is_placeholder)
-        if checked is None or not _is_only_added(job, checked, fits):
-            removes, is_all = _check_unchanged(job, adds, beside.placeholder, fits)
-            _check_removes(job, removes)
+        if checked is None or not is_only_added(job, checked, fits):
+            removes, is_all = check_unchanged(job, adds, beside.placeholder, fits)
+            check_removes(job, removes)
         else:  # others added files
             is_all = False
         checked = head.seq
@@ -313,81 +316,6 @@ def _append(
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
         if append_record(staging.dataset, record):
             return record
-
-
-def _is_left_out(job: JobPlan, before: Record | None) -> bool:
-    """Return whether others made files and the job is then not to add to them; raise if that is an error."""
-    intent, dataset = job.intent, job.staging.dataset
-    if intent.copies is not None and intent.copies != ("" if before is None else before.jobid):
-        raise ConcurrentWriteError("another job wrote here meanwhile; nothing is published", path=dataset.root)
-    if intent.if_exists is IfExists.APPEND or not (files := live_files(dataset)):
-        return False
-    if intent.if_exists is IfExists.IGNORE:
-        return True
-    words = f"another writer made files ({_paths(files)}) since this job was planned, and ifExists is error"
-    raise ConcurrentWriteError(f"{words}; nothing is published", path=dataset.root)
-
-
-def _check_removes(job: JobPlan, removes: Sequence[LiveFile]) -> None:
-    """Raise if old files cannot be deleted or, where that is asked for, kept elsewhere."""
-    staging = job.staging
-    staging.storage.check_delete([staging.dataset.path(file.path) for file in removes])
-    if job.intent.keep_replaced and not staging.storage.traits.renames:
-        for file in removes:
-            check_copied(file.path, file.nbytes, staging.root)
-
-
-def _is_only_added(job: JobPlan, seq: int, fits: Fits | None) -> bool:
-    """Return whether since a record others only added files that stay: a static overwrite need not list again.
-
-    Between two listings of a large directory another append comes each time.
-    """
-    if job.intent.mode is not WriteMode.OVERWRITE:
-        return False
-    added = added_since(job.staging.dataset, seq)
-    return added is not None and may_stay(job.staging.dataset, added, job.intent.partition_by, fits)
-
-
-def _check_unchanged(
-    job: JobPlan, adds: Sequence[StagedFile], replaced: LiveFile | None, fits: Fits | None
-) -> tuple[tuple[LiveFile, ...], bool]:
-    """Return the files that the job removes, and whether these are all; raise if they changed."""
-    intent, dataset = job.intent, job.staging.dataset
-    if intent.mode is WriteMode.APPEND:
-        return () if replaced is None else (replaced,), False
-    is_all = False
-    if intent.mode is WriteMode.OVERWRITE:
-        before, now = intent.snapshot, live_files(dataset)
-        is_all = now == before
-        if {*before} <= {*now} and may_stay(dataset, sorted({*now} - {*before}, key=_path), intent.partition_by, fits):
-            now = before
-    elif intent.mode is WriteMode.REWRITE:
-        before, replaces = intent.snapshot, {file.path for file in intent.snapshot}
-        now = tuple(file for file in live_files(dataset, {*map(parent, replaces)}) if file.path in replaces)
-    else:
-        touched = {parent(file.final) for file in adds}
-        if intent.partition_by:
-            there = {parent(file.path) for file in intent.snapshot}
-            touched |= PartitionValues(intent.partition_by).same(touched, there)
-        before = tuple(file for file in intent.snapshot if is_in(file.path, touched))
-        now = live_files(dataset, touched, deep=True)
-    if now != before:
-        raise ConcurrentWriteError(
-            f"another writer changed the directory since this job was planned ({_paths({*now} ^ {*before})}); "
-            "nothing is published, write again",
-            path=dataset.root,
-        )
-    if replaced is None or replaced.path in {file.path for file in before}:
-        return before, is_all
-    return (*before, replaced), is_all
-
-
-def _path(file: LiveFile) -> str:
-    return file.path
-
-
-def _paths(files: Sequence[LiveFile] | set[LiveFile]) -> str:
-    return shown(sorted({file.path for file in files}))
 
 
 # Abort

@@ -25,7 +25,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
-from spark_arrow_ipc.dataset.commit_log.kept_records import kept_bytes, log_directory, read_retention, record_path
+from spark_arrow_ipc.dataset.commit_log.kept_records import (
+    DEFAULT_SECONDS,
+    kept_bytes,
+    log_directory,
+    read_retention,
+    record_path,
+)
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile, check_names
@@ -37,12 +43,11 @@ from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copied_files import CopiedFiles, Copy, FileKey, read_notes
-from spark_arrow_ipc.dataset.write.file_limit import check_copied
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan, check_is_no_file, plan_job
-from spark_arrow_ipc.dataset.write.keep_records import DEFAULT_SECONDS
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
+from spark_arrow_ipc.dataset.write.publisher import check_copied
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, error_context

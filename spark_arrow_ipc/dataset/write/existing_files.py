@@ -26,9 +26,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Pending
-from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record, decode_schema
 from spark_arrow_ipc.dataset.commit_log.recorded_files import has_own_name
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import decode_schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name

@@ -19,20 +19,19 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.directory import counted
-from spark_arrow_ipc.dataset.write.append_record import check_decides
 from spark_arrow_ipc.dataset.write.existing_files import (
     check_is_arrow,
     check_partition_columns_there,
     existing_file,
     existing_schema,
 )
-from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
+from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
+from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
-from spark_arrow_ipc.dataset.write.room import advised, keep_room
-from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.staging import Staging, advised, keep_room
 from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
@@ -162,7 +161,7 @@ def plan_job(
     commit_retention
         How many seconds records are kept for streams, from this job on; None leaves that as it is.
     file_nbytes
-        The largest size of a file that is asked for, None for none: only checked here (`file_limit`).
+        The largest size of a file that is asked for, None for none: only checked here (`max_file_nbytes`).
     storage
         The storage that holds the path; by default chosen by the path.
     choose

@@ -1,16 +1,20 @@
-"""List the visible files of a dataset, to detect changes before the commit."""
+"""List the files of a dataset that readers see, and choose the small ones to join into larger ones.
+
+Writers list to detect changes before a commit; compaction puts the small files of a directory into bins (`fill_bins`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, list_directory
 from spark_arrow_ipc.dataset.write.nested import check_listed
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.storage.paths import join, name_of, parent
 
 _NAMES_SHOWN = 10
 
@@ -117,3 +121,41 @@ def shown(names: Collection[str]) -> str:
     """List the first of some names, and the number of the others, for a message."""
     some = ", ".join(list(names)[:_NAMES_SHOWN]) or "none"
     return some if len(names) <= _NAMES_SHOWN else f"{some} and {len(names) - _NAMES_SHOWN} more"
+
+
+class Bin(NamedTuple):
+    """Files that become one, and their directory relative to the dataset's."""
+
+    directory: str
+    files: tuple[LiveFile, ...]
+
+
+def fill_bins(files: Iterable[LiveFile], nbytes: int) -> list[Bin]:
+    """Return the bins of at least two files, sorted by directory. O(files log files).
+
+    Parameters
+    ----------
+    files
+        All files that may be joined.
+    nbytes
+        The size of a file that is aimed at.
+    """
+    # A file is small below half of the size, so every bin but the last of a directory makes a file that is not small any
+    # more, and a second run finds little to do. In the order in which they were written; rows never change their directory,
+    # because it says which partition they are of.
+    small = sorted(
+        (file for file in files if 2 * file.nbytes < nbytes),
+        key=lambda file: (parent(file.path), file.mtime_ns, file.path),
+    )
+    bins: list[Bin] = []
+    held: list[LiveFile] = []
+    total = 0
+    for file in small:
+        if held and (parent(file.path) != parent(held[0].path) or total + file.nbytes > nbytes):
+            bins.append(Bin(parent(held[0].path), tuple(held)))
+            held, total = [], 0
+        held.append(file)
+        total += file.nbytes
+    if held:
+        bins.append(Bin(parent(held[0].path), tuple(held)))
+    return [each for each in bins if len(each.files) > 1]

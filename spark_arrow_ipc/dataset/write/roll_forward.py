@@ -1,34 +1,35 @@
-"""Apply the newest record: publish its files, delete old ones, mark it as done.
+"""Apply the newest record: publish its files, delete old ones, mark it as done; and withdraw jobs.
 
-Strategy
---------
-`finish` applies the pending record. Any number of processes may do so at once, and stop at any step: every step does
-nothing if it is done already, and the mark comes last. Where a storage copies, a process waits for the one that
-committed the job before it helps (`helping`). Old files are deleted only after the final names of all new
-files are durable.
+Any number of processes may apply a record at once, and stop at any step: a step that is done already does nothing, and the
+mark comes last. Old files are deleted only after the final names of all new files are durable.
 
 ==== ===================================================================================================
 C3   make the record's name durable, which a process that died may have left to chance
-C4   make the partitions' directories, give each staged file its final name (`publish`), make the names durable
-C5   claim the files that the record removes (`claim`), delete them (or move them to the replaced ones), and the partitions' directories that are empty then
-C6   write ``_SUCCESS``, keep the record for streams (`keep_records`), mark it as done, delete its claim, old records and the staging directory
+C4   make the partitions' directories, give each staged file its final name (`publisher`), make the names durable
+C5   claim the files that the record removes, delete them (or move them to the replaced ones), and the partitions'
+     directories that are empty then
+C6   write ``_SUCCESS``, keep the record for streams (`kept_records`), mark it as done, delete its claim, old records and the
+     staging directory
 ==== ===================================================================================================
 
-A record that withdraws jobs has no files for C4 and C5: it is marked as done, and its jobs' staging directories are
-deleted. One that takes back a job deletes what the job has staged first, and then what it has published.
+A withdrawal takes jobs' right to commit, and then deletes what they have staged. A job and its withdrawal race for the next
+number of the chain: a job that is withdrawn in the newest record fails, and a withdrawal of a committed job does nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.kept_records import keep_record, prune_kept
 from spark_arrow_ipc.dataset.commit_log.log import (
     Head,
     check_is_there,
@@ -37,15 +38,13 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     old_records,
     read_head,
 )
-from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
+from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there
-from spark_arrow_ipc.dataset.write.claim import Claim, claim, take_back
-from spark_arrow_ipc.dataset.write.helping import may_help
-from spark_arrow_ipc.dataset.write.keep_records import keep_record, prune_kept
 from spark_arrow_ipc.dataset.write.old_files import delete_old_files
-from spark_arrow_ipc.dataset.write.publish import check_published, publish_files, wait_for_copies
-from spark_arrow_ipc.dataset.write.room import is_full, keeps_room, with_room
+from spark_arrow_ipc.dataset.write.publisher import check_published, may_help, publish_files, wait_for_copies
+from spark_arrow_ipc.dataset.write.record_chain import Claim, append_record, check_decides, claim, forgotten, take_back
+from spark_arrow_ipc.dataset.write.staging import is_full, keeps_room, with_room
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
@@ -335,3 +334,86 @@ def delete_staging(dataset: DatasetDirectory, jobids: Iterable[str]) -> None:
         except OSError as error:
             _log.warning("%s: the staging directory could not be removed: %s", printable(directory), error)
     dataset.storage.delete_directory_if_empty(dataset.all_staging)
+
+
+_LOOKS: Final = 3
+
+
+def withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bool = True) -> tuple[str, ...]:
+    """Withdraw jobs, delete their staged files, and return the uncommitted ones.
+
+    Afterwards they cannot commit any more, in any process. A committed job is finished instead. May be called again
+    at any time. Writes one record for up to `REMEMBERED` jobs, and none for jobs that are withdrawn already or have
+    no staging directory.
+
+    Raises
+    ------
+    CommitError, OSError
+        It is unknown whether the jobs are committed; nothing is deleted.
+    UnsupportedError
+        The storage cannot decide between two writers; nothing is deleted.
+    """
+    withdrawn: list[str] = []
+    remaining = sorted(set(jobids))
+    while remaining:
+        batch, remaining = remaining[:REMEMBERED], remaining[REMEMBERED:]
+        withdrawn += with_room(dataset, batch, partial(_withdraw, dataset, batch, durable=durable))
+    return tuple(withdrawn)
+
+
+def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bool) -> list[str]:
+    while True:
+        head, before = latest(dataset, jobids)
+        committed = frozenset() if before is None else frozenset(before.jobs)
+        known = frozenset() if before is None else frozenset(before.withdrawn)
+        others = [jobid for jobid in jobids if jobid not in committed]
+        due = tuple(jobid for jobid in others if jobid not in known and _may_commit(dataset, jobid))
+        failpoint.hit("A.looked")
+        if due:
+            check_decides(dataset, head, due[0])
+            record = Record.after(before, head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due)
+            # Staged files go only after it is in the chain: no record ever names a file that a withdrawal deleted. A new head
+            # makes readers list again, and is no conflict for writers, which compare files.
+            if not append_record(dataset, record):
+                continue
+            failpoint.hit("A.withdrawn")
+            if not is_there(dataset, record):  # but that of another process, which withdraws the same jobs
+                continue
+            roll_forward(dataset, record)
+        delete_staging(dataset, jobids)
+        failpoint.hit("A.removed")
+        return others
+
+
+def _may_commit(dataset: DatasetDirectory, jobid: str) -> bool:
+    """Return whether a job may still commit.
+
+    It cannot after its staging directory is deleted, if the storage has directories.
+    """
+    return not dataset.storage.traits.directories or dataset.storage.status(dataset.staging(jobid)) is not None
+
+
+def was_taken_back(dataset: DatasetDirectory, record: Record) -> bool:
+    """Return whether a person gave up the job of a record while another process put it in place.
+
+    Where the storage fails again and again, False: the files are in place, and what others do now is not the job's error.
+    One failure must not hide the answer.
+
+    Raises
+    ------
+    CommitError
+        So many jobs have followed that nobody knows.
+    """
+    for _ in range(_LOOKS):
+        with suppress(OSError, CommitError):
+            if read_head(dataset).seq == record.seq:
+                return False
+            newest = newest_record(dataset)[1]
+            break
+    else:
+        return False
+    if newest is None or record.jobid not in newest.withdrawn:
+        return False
+    if newest.seq - record.seq >= REMEMBERED:  # it may have been forgotten, and withdrawn as one that never committed
+        raise forgotten(dataset, record, newest)
+    return True

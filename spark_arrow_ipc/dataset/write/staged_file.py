@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata, DataType
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX, StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
-from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
+from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
 from spark_arrow_ipc.errors import CommitError, FileChangedError, error_context
 from spark_arrow_ipc.storage import failpoint
@@ -51,7 +51,7 @@ class SinkOptions:
     record_batch_rows, record_batch_nbytes
         Maximum number of rows, and approximate maximum size, of a record batch before compression.
     max_file_rows, max_file_nbytes
-        Maximum number of rows and bytes of a file, None for no limit of ours (`file_limit`). A file has at least one
+        Maximum number of rows and bytes of a file, None for no limit of ours (`max_file_nbytes`). A file has at least one
         record batch.
     custom_metadata
         Pairs for the footer of every file; a stream has no footer.

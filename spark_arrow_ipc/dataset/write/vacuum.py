@@ -1,11 +1,13 @@
-"""Clean a dataset's directory: finish the pending job, delete files of dead jobs.
+"""Clean a dataset's directory, or give a job up.
 
-Strategy
---------
-First the pending job is finished, so that all committed files have their final names. The remaining staging
-directories belong to jobs that are committed or withdrawn, and are deleted at once, or to running and dead jobs. Only
-their age tells those apart, so that young ones are kept. Jobs are withdrawn (`withdraw`) before their files are
-deleted: one that still runs fails and publishes nothing, instead of publishing files that no longer exist.
+`vacuum` finishes the pending job, so that all committed files have their final names. The remaining staging directories
+belong to jobs that are committed or withdrawn, and are deleted at once, or to running and dead jobs. Only their age tells
+those apart, so young ones are kept. Jobs are withdrawn before their files are deleted: one that still runs fails.
+
+`give_up` is for a job that no writer can finish (a partition is read-only, a staged file was removed), so that every writer
+fails; or whose outcome is unknown. If its record is pending, a record of the mode `TAKEN_BACK` follows: readers see the old
+files from then on, and applying it deletes what the job has staged and published. A job that is not in the chain is
+withdrawn, so that no late request can commit it.
 """
 
 from __future__ import annotations
@@ -14,21 +16,24 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
-from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory
+from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory, outdated
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
+from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
-from spark_arrow_ipc.dataset.write.keep_records import outdated
 from spark_arrow_ipc.dataset.write.nested import dataset_above
-from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish, latest
-from spark_arrow_ipc.dataset.write.room import is_full
-from spark_arrow_ipc.dataset.write.withdraw import withdraw
-from spark_arrow_ipc.errors import NoFilesError
+from spark_arrow_ipc.dataset.write.record_chain import Claim, check_decides, check_old_files, claim, take_back
+from spark_arrow_ipc.dataset.write.roll_forward import delete_expired, delete_staging, finish, latest, withdraw
+from spark_arrow_ipc.dataset.write.staging import is_full, with_room
+from spark_arrow_ipc.errors import CommitError, NoFilesError
+from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
@@ -274,3 +279,127 @@ def _entries(dataset: DatasetDirectory, directory: str) -> list[Status]:
         return sorted(dataset.storage.list(directory), key=lambda status: status.path)
     except FileNotFoundError:
         return []
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUpJob:
+    """A job that was taken back or, with ``dry_run``, would be.
+
+    Parameters
+    ----------
+    path
+        The dataset's directory.
+    jobid
+        The job.
+    files
+        Paths of its published files, relative to the dataset's directory; deleted now.
+    kept
+        Number of the old files that it would have removed.
+    """
+
+    path: str
+    jobid: str
+    files: tuple[str, ...] = ()
+    kept: int = 0
+
+
+def give_up(
+    path: str | os.PathLike[str],
+    jobid: str,
+    *,
+    older_than_seconds: float = DEFAULT_AGE_SECONDS,
+    dry_run: bool = False,
+    storage: Storage | None = None,
+) -> GivenUpJob:
+    """Take back a job that is not in place yet, committed or not. May be called again at any time.
+
+    Parameters
+    ----------
+    path
+        The dataset's directory.
+    jobid
+        The job of the pending record, or one that is not committed, as the errors name it.
+    older_than_seconds
+        If a process began to remove old files and removed none, it may still run: the job is taken back only if that
+        was longer ago.
+    dry_run
+        Change nothing, and only report.
+    storage
+        The storage that holds the path; by default chosen by the path.
+
+    Raises
+    ------
+    NoFilesError
+        The path is not a directory.
+    CommitError
+        The job is in place or unknown; an old file is gone already; or a process may be removing them.
+    UnsupportedError
+        The storage cannot decide between two writers.
+    OSError
+        A call of the storage fails.
+    """
+    dataset = dataset_at(path, storage)
+    if not dry_run:
+        dataset.storage.check_writable(dataset.root)
+    act = partial(_give_up, dataset, jobid, older_than_seconds, dry_run=dry_run)
+    return act() if dry_run else with_room(dataset, [jobid], act)
+
+
+def _give_up(dataset: DatasetDirectory, jobid: str, older_than_seconds: float, *, dry_run: bool) -> GivenUpJob:
+    while True:
+        record = _pending(dataset, jobid)
+        if record is None:
+            if dry_run or withdraw(dataset, [jobid]):
+                return GivenUpJob(dataset.root, jobid)
+            continue  # it was committed meanwhile
+        check_old_files(dataset, record)
+        published = [file.final for file in record.adds if dataset.storage.status(dataset.path(file.final)) is not None]
+        job = GivenUpJob(dataset.root, jobid, tuple(published), len(record.removes))
+        if dry_run:
+            return job
+        check_decides(dataset, Head(record.seq), jobid)
+        if record.removes:
+            _claim(dataset, record, older_than_seconds)
+        if take_back(dataset, record):
+            failpoint.hit("G.recorded")
+            finish(dataset)
+            return job
+
+
+def _pending(dataset: DatasetDirectory, jobid: str) -> Record | None:
+    """Return the pending record of a job; None if it is not committed, or taken back already."""
+    head, record = newest_record(dataset)
+    if record is not None and not head.done and (record.jobid, record.is_of_job) == (jobid, True):
+        return record
+    committed, withdrawn = ((), ()) if record is None else (record.jobs, record.withdrawn)
+    if jobid in committed:
+        words = "is committed, and all of it is in place"
+    elif jobid in withdrawn or _has_staged(dataset, jobid):
+        return None
+    else:
+        waiting = "no job waits" if record is None or head.done else f"the job that waits is {record.jobid}"
+        words = f"has staged nothing, and does not wait to be brought to its end; {waiting}"
+    raise CommitError(f"the job {jobid} cannot be given up: it {words}", path=dataset.root)
+
+
+def _has_staged(dataset: DatasetDirectory, jobid: str) -> bool:
+    with suppress(FileNotFoundError):
+        return any(True for _ in dataset.storage.list(dataset.staging(jobid)))
+    return False
+
+
+def _claim(dataset: DatasetDirectory, record: Record, older_than_seconds: float) -> None:
+    """Claim the old files for taking the record back; raise if a process may be removing them."""
+    if claim(dataset, record.seq, Claim.TAKE_BACK) is Claim.TAKE_BACK:
+        return
+    path = dataset.claim(record.seq)
+    status = dataset.storage.status(path)
+    age_seconds = 0.0 if status is None else (time.time_ns() - status.mtime_ns) / 1e9
+    if age_seconds < older_than_seconds:
+        raise CommitError(
+            f"a process began {max(0, int(age_seconds))} s ago to remove the old files of the job {record.jobid}, and "
+            "has removed none; if it may still run, giving the job up could lose both halves. If no process works on "
+            "this directory, add --older-than 0",
+            path=dataset.root,
+        )
+    dataset.storage.put(path, Claim.TAKE_BACK.value)

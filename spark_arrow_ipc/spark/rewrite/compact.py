@@ -26,11 +26,10 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.dataset.write import commit
-from spark_arrow_ipc.dataset.write.beside import NewSchema
+from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
-from spark_arrow_ipc.dataset.write.live_files import LiveFile
+from spark_arrow_ipc.dataset.write.live_files import Bin, LiveFile, fill_bins
 from spark_arrow_ipc.dataset.write.modes import WriteMode
-from spark_arrow_ipc.dataset.write.small_files import Bin, fill_bins
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.compacting import check_compacted

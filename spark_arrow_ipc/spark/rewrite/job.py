@@ -20,8 +20,7 @@ from pyspark.sql import SparkSession
 
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write import commit
-from spark_arrow_ipc.dataset.write.added_files import Fits
-from spark_arrow_ipc.dataset.write.beside import NewSchema
+from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.dataset.write.staging import Staging

@@ -23,13 +23,12 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
-from spark_arrow_ipc.dataset.write.beside import NewSchema
+from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, partitioned_schema, write_partitioned
-from spark_arrow_ipc.dataset.write.sorted_runs import Order, sorted_runs, write_runs
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
 from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.dataset.write.task import TaskOutput, write_empty, write_task
+from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sorted_runs, write_empty, write_runs, write_task
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, joined

@@ -31,13 +31,13 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write import commit
-from spark_arrow_ipc.dataset.write.file_limit import max_file_nbytes
 from spark_arrow_ipc.dataset.write.job_plan import check_kept_files, make_staging, plan_batch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
+from spark_arrow_ipc.dataset.write.roll_forward import withdraw
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
-from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.options.enums import Durability, SchemaCheck

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write import commit
-from spark_arrow_ipc.dataset.write.added_files import Fits
+from spark_arrow_ipc.dataset.write.conflicts import Fits
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput

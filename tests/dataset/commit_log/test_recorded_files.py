@@ -9,7 +9,7 @@ from places import PLACES
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.recorded_files import NO_FILES, RemovedFile, StagedFile, Tally, tally_after
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.storage.paths import join
 
 OWN = [f"{directory}part-{i:05d}-{i:032x}.arrow" for directory in ("", "k=1/") for i in range(3)]

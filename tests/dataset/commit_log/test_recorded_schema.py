@@ -7,8 +7,8 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.commit_log import recorded_schema
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import MAX_TEXT_NBYTES, decode_schema, encode_schema
+from spark_arrow_ipc.dataset.commit_log import record
+from spark_arrow_ipc.dataset.commit_log.record import MAX_TEXT_NBYTES, decode_schema, encode_schema
 from spark_arrow_ipc.errors import CommitError
 
 NESTED = Schema(
@@ -65,7 +65,7 @@ def test_no_damage_gives_another_schema():
 
 def test_a_text_does_not_grow_without_bound(monkeypatch):
     bomb = packed(b"\0" * (1 << 20))
-    monkeypatch.setattr(recorded_schema, "_MOST_NBYTES", 1 << 16)
+    monkeypatch.setattr(record, "_MOST_NBYTES", 1 << 16)
     assert decode_schema(bomb, "") is None
     with pytest.raises(
         CommitError, match=r"^/lake: the schema of 10,000 columns takes .* bytes in a commit record.*nothing is"

@@ -8,7 +8,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field, int64
-from spark_arrow_ipc.dataset.commit_log.recorded_schema import encode_schema
+from spark_arrow_ipc.dataset.commit_log.record import encode_schema
 from spark_arrow_ipc.dataset.listing.committed_view import MetRecord
 from spark_arrow_ipc.dataset.listing.tree import DataFile, list_files
 from spark_arrow_ipc.dataset.scan.error_policy import ErrorPolicy

@@ -19,7 +19,7 @@ from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError, FileChangedError, SourceOverwrittenError, StreamOffsetError
 
 ONE = Limit(max_files=1)

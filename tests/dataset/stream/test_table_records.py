@@ -8,7 +8,7 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, plan
 from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
 from spark_arrow_ipc.dataset.stream import table_records
 from spark_arrow_ipc.dataset.stream.table_records import TableRecords, keeps_records
-from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError
 
 

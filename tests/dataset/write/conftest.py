@@ -3,7 +3,7 @@
 import pytest
 from copying_storage import CopyingStorage, local_paths_are_copied
 
-from spark_arrow_ipc.dataset.write.timing import TIMING
+from spark_arrow_ipc.dataset.write.publisher import TIMING
 
 
 @pytest.fixture(params=["renames", pytest.param("copies", marks=pytest.mark.exhaustive)])

@@ -7,8 +7,8 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, foreign, planned, r
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.log import read_head
-from spark_arrow_ipc.dataset.write import added_files, commit
-from spark_arrow_ipc.dataset.write.added_files import added_since, may_stay
+from spark_arrow_ipc.dataset.write import commit, conflicts
+from spark_arrow_ipc.dataset.write.conflicts import added_since, may_stay
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files
 from spark_arrow_ipc.errors import ConcurrentWriteError
@@ -77,7 +77,7 @@ def test_an_overwrite_does_not_starve_beside_appends(tmp_path, monkeypatch):
 
     nested = []
     monkeypatch.setattr(failpoint, "hit", hit)
-    monkeypatch.setattr(commit, "live_files", listing)
+    monkeypatch.setattr(conflicts, "live_files", listing)
     finish(plan, outputs)
     assert {"new", "x"} == set(foreign(tmp_path))
     assert foreign(tmp_path).count("x") > 3
@@ -101,5 +101,5 @@ def test_without_a_comparison_of_schemas_or_with_too_many_files_nothing_stays(tm
     assert may_stay(dataset(tmp_path), added, (), lambda _: True)
     assert not may_stay(dataset(tmp_path), added, (), None)
     assert not may_stay(dataset(tmp_path), added, None, lambda _: True)
-    monkeypatch.setattr(added_files, "_MOST_OPENED", 1)
+    monkeypatch.setattr(conflicts, "_MOST_OPENED", 1)
     assert not may_stay(dataset(tmp_path), added, (), lambda _: True)

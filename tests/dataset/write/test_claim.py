@@ -6,9 +6,8 @@ import pytest
 from commit_jobs import APPEND, OVERWRITE, dataset, dying, finish, foreign, interrupted, leftovers, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_pending
-from spark_arrow_ipc.dataset.write.claim import Claim, claim
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.record_chain import Claim, claim
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 
 pytestmark = pytest.mark.usefixtures("publishing")

@@ -17,8 +17,7 @@ from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError
 from spark_arrow_ipc.storage.failpoint import OF_COPIES, POINTS
 

@@ -270,7 +270,7 @@ def test_row_12_nothing_answers_and_everything_is_kept(tmp_path):
     save(tmp_path, APPEND, *OLD)
     plan, outputs = planned(tmp_path, OVERWRITE, *JOB)
     unanswered = mock.patch(
-        "spark_arrow_ipc.dataset.write.append_record.newest_record", side_effect=OSError(errno.ETIMEDOUT, "timed out")
+        "spark_arrow_ipc.dataset.write.record_chain.newest_record", side_effect=OSError(errno.ETIMEDOUT, "timed out")
     )
     with (
         failing("C3.linked:raise"),

@@ -8,11 +8,10 @@ from commit_jobs import APPEND, OVERWRITE, REWRITE, dying, finish, foreign, inte
 from copying_storage import CopyingStorage, local_paths_are_copied
 
 from spark_arrow_ipc.dataset.commit_log import record as record_module
-from spark_arrow_ipc.dataset.write import append_record as append_module
-from spark_arrow_ipc.dataset.write import withdraw as withdraw_module
+from spark_arrow_ipc.dataset.write import record_chain as append_module
+from spark_arrow_ipc.dataset.write import roll_forward as withdraw_module
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 
 pytestmark = pytest.mark.usefixtures("publishing")

@@ -22,9 +22,8 @@ from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.timing import TIMING
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.publisher import TIMING
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 
 NOISE = Random(1)

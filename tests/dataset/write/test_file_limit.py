@@ -2,14 +2,14 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.write.file_limit import (
+from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.publisher import (
     DEFAULT_COPIED_NBYTES,
     MAX_COPIED_NBYTES,
     check_copied,
     max_file_nbytes,
 )
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import CommitError, OptionError
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Traits

@@ -8,9 +8,8 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, fore
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
-from spark_arrow_ipc.dataset.write.withdraw import withdraw
+from spark_arrow_ipc.dataset.write.roll_forward import withdraw
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 
 pytestmark = pytest.mark.usefixtures("publishing")

@@ -7,13 +7,11 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.helping import help_marks, may_help
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
-from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward
+from spark_arrow_ipc.dataset.write.publisher import TIMING, help_marks, may_help
+from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward, withdraw
 from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.dataset.write.timing import TIMING
-from spark_arrow_ipc.dataset.write.withdraw import withdraw
 from spark_arrow_ipc.storage.memory import MemoryStorage
 
 

@@ -10,7 +10,6 @@ from spark_arrow_ipc.dataset.commit_log import kept_records
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept, read_retention, record_path
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN
-from spark_arrow_ipc.dataset.write import keep_records
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.storage import failpoint
@@ -106,7 +105,7 @@ def test_old_records_go(tmp_path, monkeypatch, by, seconds, least, nbytes, of_si
         assert () == vacuum(str(tmp_path)).files
         assert [*range(of_six, 7)] == list(kept(tmp_path))
     else:
-        monkeypatch.setattr(keep_records, "_PRUNED_EVERY", 7)
+        monkeypatch.setattr(kept_records, "_PRUNED_EVERY", 7)
         save(tmp_path, APPEND, "text 7")
         assert [*range(of_seven, 8)] == list(kept(tmp_path))
 

@@ -9,9 +9,8 @@ from store_jobs import APPEND, NEW, OLD, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 
 MODES = pytest.mark.parametrize("mode", [APPEND, OVERWRITE], ids=["append", "overwrite"])

@@ -12,12 +12,11 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_batch, plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
 from spark_arrow_ipc.storage.object_store import _proven
 

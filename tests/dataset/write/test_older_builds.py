@@ -8,8 +8,7 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, save
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 
 LEFT = Path(__file__).parent / "written_by_7c2a5b5"

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from spark_arrow_ipc.dataset.write import present_files
-from spark_arrow_ipc.dataset.write.present_files import present
+from spark_arrow_ipc.dataset.write import publisher
+from spark_arrow_ipc.dataset.write.publisher import present
 from spark_arrow_ipc.storage.memory import MemoryStorage
 
 ROOT = "memory:/data"
@@ -41,7 +41,7 @@ CASES = [
     ("asked", "there", "names", "calls"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_files_are_found_in_few_calls(monkeypatch, asked, there, names, calls):
-    monkeypatch.setattr(present_files, "_NAMES", names)
+    monkeypatch.setattr(publisher, "_NAMES", names)
     storage = Counted()
     for name in [*(f"other{i}" for i in range(10)), *there]:
         storage.put(f"{ROOT}/{name}", name.encode())

@@ -12,13 +12,11 @@ from places import Place
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
-from spark_arrow_ipc.dataset.write import room
+from spark_arrow_ipc.dataset.write import staging
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import make_staging
-from spark_arrow_ipc.dataset.write.room import keep_room
-from spark_arrow_ipc.dataset.write.staging import Staging
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.staging import Staging, keep_room
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.local import LocalStorage
 from spark_arrow_ipc.storage.memory import MemoryStorage
@@ -167,7 +165,7 @@ def test_a_job_that_is_committed_is_put_in_place(place, mode, point):
 
 
 def test_a_mark_without_room_for_a_copy_is_a_mark(place, monkeypatch):
-    monkeypatch.setattr(room, "_LEAST_NBYTES", 3)
+    monkeypatch.setattr(staging, "_LEAST_NBYTES", 3)
     plan, outputs = place.planned(APPEND, *("b" * 200))
     with dying("C4.synced"):
         commit(plan, outputs, write_empty=None)

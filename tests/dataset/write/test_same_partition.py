@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.write.same_partition import PartitionValues, is_in
+from spark_arrow_ipc.dataset.write.conflicts import PartitionValues, is_in
 
 MICROSECONDS = t.Timestamp(t.TimeUnit.MICROSECOND, "UTC")
 

@@ -5,7 +5,7 @@ from commit_machine import MACHINES
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from spark_arrow_ipc.dataset.write.timing import TIMING, Timing
+from spark_arrow_ipc.dataset.write.publisher import TIMING, Timing
 
 
 @pytest.fixture

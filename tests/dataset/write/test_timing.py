@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.write.timing import TIMING, Timing
+from spark_arrow_ipc.dataset.write.publisher import TIMING, Timing
 
 
 @pytest.mark.parametrize(("nbytes", "seconds"), [(0, 30), (50_000_000, 31), (5_000_000_000, 130)])

@@ -7,10 +7,10 @@ from commit_jobs import APPEND, dataset, dying, finish, foreign, leftovers, ours
 
 from spark_arrow_ipc.dataset.commit_log.log import newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import WITHDRAWN
-from spark_arrow_ipc.dataset.write import withdraw as withdraw_module
+from spark_arrow_ipc.dataset.write import roll_forward as withdraw_module
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.give_up import give_up
-from spark_arrow_ipc.dataset.write.withdraw import was_taken_back, withdraw
+from spark_arrow_ipc.dataset.write.roll_forward import was_taken_back, withdraw
+from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError
 
 pytestmark = pytest.mark.usefixtures("publishing")

@@ -29,7 +29,7 @@ from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
-from spark_arrow_ipc.dataset.write.give_up import give_up
+from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource

@@ -8,12 +8,11 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.give_up import give_up
 from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward
-from spark_arrow_ipc.dataset.write.vacuum import vacuum
+from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.paths import name_of

@@ -7,9 +7,9 @@ from commit_jobs import APPEND, OVERWRITE, dataset, finish, ours, planned, save
 
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Record
-from spark_arrow_ipc.dataset.write import append_record as append_module
-from spark_arrow_ipc.dataset.write.append_record import append_record
+from spark_arrow_ipc.dataset.write import record_chain as append_module
 from spark_arrow_ipc.dataset.write.commit import abort
+from spark_arrow_ipc.dataset.write.record_chain import append_record
 from spark_arrow_ipc.errors import CommitError
 
 pytestmark = pytest.mark.usefixtures("publishing")
