@@ -65,7 +65,7 @@ def test_optional_libraries_are_imported_in_their_places_only(module):
             "spark_arrow_ipc/storage/hadoop_connect.py",
             "spark_arrow_ipc/ipc/dissociated/flight.py",
             "spark_arrow_ipc/ipc/batch_reader.py",
-            "spark_arrow_ipc/cli/shared/other_formats.py",
+            "spark_arrow_ipc/cli/convert.py",
         ),
         "pandas": (),
     }
@@ -128,7 +128,7 @@ FORBIDDEN_PYARROW = re.compile(r"pyarrow\.(ipc|feather|dataset|parquet)|\bpa\.(i
 def test_pyarrow_never_reads_or_writes_a_file_for_us():
     """Except Parquet, which is not our format, for ``arrowipc convert``."""
     found = [name_of(path) for path in SOURCES if FORBIDDEN_PYARROW.search(code_of(path))]
-    assert ["spark_arrow_ipc/cli/shared/other_formats.py"] == found
+    assert ["spark_arrow_ipc/cli/convert.py"] == found
 
 
 @functools.cache
@@ -371,18 +371,11 @@ TESTED_ELSEWHERE = {
     "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "spark/options/enums.py": "words, tested with the options that take them",
-    "cli/tail.py": "the same rows from the other end: tests/cli/test_head.py",
-    "cli/sample.py": "rows of the same files: tests/cli/test_head.py",
-    "cli/split.py": "tests/cli/test_rewrite.py",
+    "cli/datasets.py": "tests/cli/test_copy.py, test_fsck.py and test_vacuum.py",
     "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
-    "cli/shared/layout_picture.py": "tests/cli/test_layout.py",
     "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",
-    "cli/shared/where.py": "an option of commands: tests/cli/test_head.py",
     "cli/shared/print_rows.py": "tests/cli/test_cat.py",
-    "cli/shared/other_formats.py": "tests/cli/test_convert.py",
     "dataset/statistics/writer.py": "tests/cli/test_rewrite.py",
-    "cli/shared/schema_text.py": "tests/cli/test_schema.py and test_inspect.py",
-    "cli/shared/column_sizes.py": "tests/cli/test_stats.py",
     "spark/read/matching_rows.py": "the option --where of commands: tests/cli/test_head.py",
 }
 """Modules without a test file of their own name, and why."""

@@ -394,7 +394,7 @@ OWN_NAME = "a name that this process made, for itself alone"
 RUNTIME = "a socket's or shared memory's name, made by a server of ours in the user's own runtime directory"
 
 ORIGINS = {
-    "cli/split.py": {
+    "cli/rewrite.py": {
         "_Parts.__exit__": "a storage inside the directory that the user named; names that this process made"
     },
     "dataset/stream/clean.py": {"Cleaner._take_out": ROOTS, "Cleaner._move": ROOTS},

@@ -1,37 +1,79 @@
-"""``arrowipc cat``: print the rows of files, as a table or as JSON lines. One record batch is in memory at a time."""
+"""``arrowipc cat``, ``head``, ``tail`` and ``sample``: print rows of files, as tables or as JSON lines.
+
+A record batch is read when its rows are printed, and only if it has some: `tail` goes from the last file back, and
+from the end of each file; `sample` counts rows by headers first. A stream has no index and is read from its start.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.kernels.sample import RowSample
+from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.cli.count import count
 from spark_arrow_ipc.cli.shared import inputs, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_rows
-from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments, each_given, number_of_rows
+from spark_arrow_ipc.cli.shared.print_rows import add_format_argument, print_rows, print_tables
+from spark_arrow_ipc.cli.shared.rows import Chosen, add_number_argument, add_row_arguments, each_given, number_of_rows
 from spark_arrow_ipc.errors import NoTableError, error_context
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``arrowipc cat``."""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_path_arguments(parser)
     add_format_argument(parser)
     add_row_arguments(parser)
+
+
+def cat_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc cat``."""
+    _add_arguments(parser)
     parser.add_argument(
         "--limit", type=number_of_rows, default=sys.maxsize, metavar="ROWS", help="print at most this number of rows"
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def head_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc head``."""
+    _add_arguments(parser)
+    add_number_argument(parser, dest="limit")
+
+
+def tail_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc tail``."""
+    _add_arguments(parser)
+    add_number_argument(parser)
+
+
+def sample_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc sample``."""
+    tail_arguments(parser)
+    parser.add_argument(
+        "--seed",
+        type=number_of_rows,
+        metavar="NUMBER",
+        help="the same number gives the same rows; by default they differ",
+    )
+
+
+# ---- cat and head
+
+
+def run_cat(arguments: argparse.Namespace) -> int:
     """Print the rows of all files, one after the other, up to the first error."""
     left = arguments.limit
     chosen = Chosen.of(arguments)
-    without_rows: Schema | None = None
+    empty: Schema | None = None
     is_printed = False
     for given in each_given(arguments):
         if not left:
@@ -41,26 +83,157 @@ def run(arguments: argparse.Namespace) -> int:
                 if chosen.where is not None:
                     # Names of columns without a row, once for each file, would bury the rows.
                     source = iter(batches)
-                    first = next(source, None)
-                    if first is None:
-                        without_rows = schema
+                    batch = next(source, None)
+                    if batch is None:
+                        empty = schema
                         continue
-                    batches = chain([first], source)  # noqa: PLW2901 - the same rows
+                    batches = chain([batch], source)  # noqa: PLW2901 - the same rows
                 is_printed = True
                 left -= print_rows(arguments.format, schema, batches, left)
                 if not left:
                     break
-    if not is_printed and without_rows is not None:
-        print_rows(arguments.format, without_rows, (), 0)
+    if not is_printed and empty is not None:
+        print_rows(arguments.format, empty, (), 0)
     return 0
+
+
+run_head = run_cat
 
 
 def _tables(given: Input, chosen: Chosen) -> Generator[tuple[Schema, Iterable[RecordBatch]], None, None]:
     """Yield the table of a file, or one of cells for each tensor."""
     try:
-        with inputs.open_rows(given, chosen.columns, where=chosen.where) as rows:
+        with chosen.open_rows(given) as rows:
             yield rows.schema, rows.batches
     except NoTableError:
         if not tensors.holds_tensors(given) or chosen.where is not None:
             raise
         yield from tensors.each_table_of_cells(given, chosen.columns)
+
+
+# ---- tail
+
+
+def run_tail(arguments: argparse.Namespace) -> int:
+    """Print the last rows, in the order of the files."""
+    left = arguments.rows
+    chosen = Chosen.of(arguments)
+    last_rows: list[tuple[Schema, RecordBatch]] = []
+    schema = None
+    for given in reversed(list(each_given(arguments))):
+        with error_context(path=given.path):
+            schema, batches = _last_rows(given, chosen, left)
+        last_rows += ((schema, batch) for batch in batches)
+        left -= sum(batch.num_rows for batch in batches)
+        if not left:
+            break
+    print_tables(arguments.format, reversed(last_rows), schema)
+    return 0
+
+
+def _last_rows(given: Input, chosen: Chosen, most: int) -> tuple[Schema, list[RecordBatch]]:
+    """Return the schema of a file, and the batches of its last rows, the last one first."""
+    with chosen.open_rows(given, _backward) as rows:
+        if isinstance(rows.reader, ipc.FileReader):
+            return rows.schema, list(_from_the_end(rows.batches, most))
+        held: deque[RecordBatch] = deque()
+        count = 0
+        for batch in rows.batches:
+            held.append(batch)
+            count += batch.num_rows
+            while held and count - held[0].num_rows >= most:
+                count -= held.popleft().num_rows
+        return rows.schema, list(_from_the_end(reversed(held), most))
+
+
+def _backward(reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
+    if not isinstance(reader, ipc.FileReader):
+        return reader
+    return (reader.read_batch(i) for i in reversed(range(len(reader))))
+
+
+def _from_the_end(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch]:
+    """Yield batches from the last one back until there are enough rows; reads no batch after them."""
+    for batch in batches:
+        if not most:
+            return
+        rows = min(batch.num_rows, most)
+        yield batch.slice(batch.num_rows - rows, rows)
+        most -= rows
+        if not most:
+            return
+
+
+# ---- sample
+
+
+def run_sample(arguments: argparse.Namespace) -> int:
+    """Print the chosen rows, in the order of the files."""
+    chosen = Chosen.of(arguments)
+    given = list(each_given(arguments))
+    sample = RowSample(arguments.rows, arguments.seed)
+    starts = [0]
+    for one in given:
+        with error_context(path=one.path):
+            rows = _count_rows(one, chosen)
+        sample.add(rows)
+        starts.append(starts[-1] + rows)
+    numbers = sample.rows()
+    if len(numbers):
+        print_tables(arguments.format, _sampled_rows(given, starts, numbers, chosen))
+        return 0
+    with Chosen(chosen.columns).open_rows(given[0]) as opened:
+        print_rows(arguments.format, opened.schema, (), 0)
+    return 0
+
+
+def _sampled_rows(
+    given: Sequence[Input], starts: Sequence[int], numbers: npt.NDArray[np.int64], chosen: Chosen
+) -> Iterator[tuple[Schema, RecordBatch]]:
+    """Yield the sampled rows, whose numbers count over all files, and their schemas."""
+    places = np.searchsorted(numbers, starts)
+    for one, start, low, high in zip(given, starts[:-1], places[:-1], places[1:], strict=True):
+        if low == high:
+            continue
+        sampled = _Sampled(numbers[low:high] - start)
+        batches_of = sampled.batches if chosen.where is None else None
+        with error_context(path=one.path), chosen.open_rows(one, batches_of) as opened:
+            for batch in sampled.rows(opened.batches):
+                yield opened.schema, batch
+
+
+def _count_rows(given: Input, chosen: Chosen) -> int:
+    if chosen.where is None:
+        return count(given).rows
+    with Chosen((), chosen.where).open_rows(given) as rows:
+        return sum(batch.num_rows for batch in rows.batches)
+
+
+class _Sampled:
+    """The sampled rows of one file: which batches to read, and row numbers among them."""
+
+    def __init__(self, numbers: npt.NDArray[np.int64]) -> None:
+        self._numbers = numbers
+
+    def batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
+        """Return the record batches to read; a stream is read whole."""
+        if not isinstance(reader, ipc.FileReader):
+            return reader
+        lengths = np.array(reader.row_counts(range(len(reader))), np.int64)
+        ends = np.cumsum(lengths)
+        of_numbers = np.searchsorted(ends, self._numbers, side="right")
+        wanted, place = np.unique(of_numbers, return_inverse=True)
+        before = np.cumsum(lengths[wanted]) - lengths[wanted]
+        # From here on rows are numbered among the batches that are read.
+        self._numbers = self._numbers - (ends - lengths)[of_numbers] + before[place]
+        return map(reader.read_batch, wanted.tolist())
+
+    def rows(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield the sampled rows of those batches."""
+        start = 0
+        for batch in batches:
+            stop = start + batch.num_rows
+            of_batch = self._numbers[(self._numbers >= start) & (self._numbers < stop)] - start
+            if len(of_batch):
+                yield take_rows(batch, of_batch)
+            start = stop

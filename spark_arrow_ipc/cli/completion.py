@@ -29,14 +29,14 @@ class _Option:
 _Options = Mapping[str, Sequence[_Option]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def completion_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc completion``."""
     parser.add_argument(
         "shell", choices=tuple(_SCRIPTS), help='bash: eval "$(arrowipc completion bash)"; docs/cli.md has the others'
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_completion(arguments: argparse.Namespace) -> int:
     """Print the script."""
     print(script(arguments.shell))
     return 0

@@ -9,6 +9,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.shared import inputs, render, tensors
 from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, NoTableError, printable
 
@@ -26,13 +27,13 @@ class Count:
     tensors: int = 0
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def count_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc count``."""
     inputs.add_path_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file, and no total")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_count(arguments: argparse.Namespace) -> int:
     """Print the rows of each file and of all; return 1 if one could not be counted.
 
     Nothing is printed before all files are counted: where a writer replaces files meanwhile, they are listed again.
@@ -110,7 +111,7 @@ def count(given: Input) -> Count:
 
 def _count_rows(given: Input) -> Count:
     if given.is_served:
-        with inputs.open_rows(given, []) as served:
+        with Chosen(()).open_rows(given) as served:
             lengths = [batch.num_rows for batch in served.batches]
         return Count(given.path, sum(lengths), len(lengths))
     with ipc.open(given.openable(), columns=[]) as reader:

@@ -28,6 +28,7 @@ from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
+from spark_arrow_ipc.cli.shared.inputs import add_storage_argument
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Table,
@@ -36,7 +37,6 @@ from spark_arrow_ipc.cli.shared.rows import (
     number_of_rows,
     one_table,
 )
-from spark_arrow_ipc.cli.shared.storages import add_storage_argument
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context, printable
 
 _Rows: TypeAlias = tuple[RecordBatch, npt.NDArray[np.int64]]
@@ -46,7 +46,7 @@ _SHOWN: Final = 10
 """Rows that are shown of each kind, by default."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def diff_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc diff``."""
     for name in ("a", "b"):
         parser.add_argument(name, metavar=name.upper(), help="a file, a directory, a pattern, a URI, or - for stdin")
@@ -107,7 +107,7 @@ class _Common:
     in_b: tuple[int, ...]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_diff(arguments: argparse.Namespace) -> int:
     """Print what differs; return 1 if anything does."""
     chosen = Chosen.of(arguments)
     sides = [

@@ -111,12 +111,12 @@ PACKAGES = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc doctor``."""
     parser.add_argument("--json", action="store_true", help="one JSON array instead of a table")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_doctor(arguments: argparse.Namespace) -> int:
     """Print the findings; return 1 if one is not ok."""
     findings = examine()
     sound = all(finding.ok for finding in findings)

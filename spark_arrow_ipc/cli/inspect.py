@@ -4,29 +4,103 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.python_values.to_text import to_text
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.cli.shared import inputs, render, tensors
+from spark_arrow_ipc.cli.shared.describe import (
+    describe_fields,
+    describe_statistics,
+    field_json,
+    pairs_json,
+    statistics_json,
+    without_statistics,
+)
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.outline import BatchOutline, Outline, read_outline
-from spark_arrow_ipc.cli.shared.schema_text import describe_fields, field_json, pairs_json
-from spark_arrow_ipc.cli.shared.served import ServedTable, read_served
-from spark_arrow_ipc.cli.shared.statistics_text import describe_statistics, statistics_json, without_statistics
+from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.errors import ArrowIpcError, NoTableError, printable
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
+from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
+from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
+from spark_arrow_ipc.ipc.dissociated.shared_memory import Handle
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTable:
+    """A server's table without its values.
+
+    Parameters
+    ----------
+    path
+        Address, ticket and part: the URI without its tags.
+    bodies
+        Where they are, for people.
+    parts
+        Whether it has parts, for people.
+    schema, custom_metadata
+        Of the table, and of the schema's message.
+    batches
+        Each record batch, without columns.
+    """
+
+    path: str
+    bodies: str
+    parts: str
+    schema: Schema
+    custom_metadata: CustomMetadata
+    batches: tuple[RecordBatch, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return sum(batch.num_rows for batch in self.batches)
+
+
+def read_served(given: Input) -> ServedTable:
+    """Read a table's schema and the rows of its record batches. Bodies travel only from servers that know no parts.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `ipc.connect`.
+    """
+    location = parse_location(given.path)
+    schema = read_served_schema(given.path, token=inputs.given_token())
+    with Chosen(()).open_rows(given) as rows:
+        assert isinstance(rows.reader, DissociatedReader)
+        metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
+    return ServedTable(location.shown, _bodies(location), _parts(location), schema, metadata, batches)
+
+
+def _bodies(location: Location) -> str:
+    if location.remote_handle is None:
+        return "through the socket"
+    return f"in shared memory ({Handle.decode(location.remote_handle).kind})"
+
+
+def _parts(location: Location) -> str:
+    if location.want_part is None:
+        return "the server reads it out whole only"
+    advised = "" if location.of is None else f", of={location.of} as the URI has it"
+    return f"can be read in parts, and by columns{advised}"
+
 
 _SHOWN_BATCHES = 20
 """Batches that are shown without ``--all`` and ``--json``."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def inspect_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc inspect``."""
     inputs.add_path_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each file")
@@ -35,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_inspect(arguments: argparse.Namespace) -> int:
     """Print the outline of each file; return 1 if a file cannot be read."""
     errors: list[ArrowIpcError | OSError] = []
 

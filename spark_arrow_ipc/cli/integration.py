@@ -32,7 +32,7 @@ _MOST_SLOTS: Final = 1 << 23
 _COMPARISON = Comparison("the JSON", "the Arrow file")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def integration_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc integration``."""
     parser.add_argument(
         "--mode",
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_integration(arguments: argparse.Namespace) -> int:
     """Run the mode; return 1 if the contents differ."""
     return _MODES[arguments.mode](arguments)
 

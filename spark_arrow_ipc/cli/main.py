@@ -1,10 +1,7 @@
 """The entry point of ``arrowipc``: the commands and their errors.
 
-Strategy
---------
-A command is a module with `add_arguments` and `run`, named in `COMMANDS`. Only the module of the given command is
-imported, so that ``arrowipc doctor`` runs where numpy is missing. Errors of files
-(`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other
+A command is a row of `COMMANDS`. Only its module is imported, so that ``arrowipc doctor`` runs where numpy is missing.
+Errors of files (`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other
 exception is a bug and keeps its traceback. Warnings are lines on stderr too.
 """
 
@@ -14,29 +11,19 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, cast
 
 from spark_arrow_ipc import __version__
 from spark_arrow_ipc.cli.shared import progress
 from spark_arrow_ipc.errors import ArrowIpcError, printable
 
 
-class CommandModule(Protocol):
-    """The functions of a command's module."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's arguments."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Run the command; return the exit status."""
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A row of `COMMANDS`: a line of help, and the module to import."""
+    """A row of `COMMANDS`: a line of help, and the module in `cli/` that has ``NAME_arguments`` and ``run_NAME``."""
 
     summary: str
     module: str
@@ -48,46 +35,34 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "inspect": Command("show the metadata of files, without decoding values", "spark_arrow_ipc.cli.inspect"),
-    "layout": Command("draw where the bytes of a file lie, as SVG or HTML", "spark_arrow_ipc.cli.layout"),
-    "validate": Command("check every value of files, and exit with 1 if a file is bad", "spark_arrow_ipc.cli.validate"),
-    "cat": Command("print the rows of files, as a table or as JSON lines", "spark_arrow_ipc.cli.cat"),
-    "head": Command("print the first rows of files", "spark_arrow_ipc.cli.head"),
-    "tail": Command("print the last rows of files", "spark_arrow_ipc.cli.tail"),
-    "sample": Command("print rows of files at random, the same ones for a seed", "spark_arrow_ipc.cli.sample"),
-    "schema": Command("print the schemas of files, also as Spark DDL", "spark_arrow_ipc.cli.schema"),
-    "stats": Command("print nulls, bounds, distinct values and bytes of each column", "spark_arrow_ipc.cli.stats"),
-    "count": Command("count the rows of files, by their headers alone", "spark_arrow_ipc.cli.count"),
-    "concat": Command("write the rows of several files of one schema as one file", "spark_arrow_ipc.cli.concat"),
-    "diff": Command("compare the schemas and rows of two tables", "spark_arrow_ipc.cli.diff"),
-    "rewrite": Command(
-        "write files anew: compression, record batches, statistics, sorted", "spark_arrow_ipc.cli.rewrite"
-    ),
-    "split": Command("write the rows of files as several files", "spark_arrow_ipc.cli.split"),
-    "convert": Command(
-        "convert between Arrow files, streams, Parquet, CSV and JSON lines", "spark_arrow_ipc.cli.convert"
-    ),
-    "repair": Command("copy the readable record batches of a broken or truncated file", "spark_arrow_ipc.cli.repair"),
-    "serve": Command("serve files to other processes, from shared memory or sockets", "spark_arrow_ipc.cli.serve"),
-    "copy": Command("copy a data set, whole, to another place while jobs run", "spark_arrow_ipc.cli.copy"),
-    "fsck": Command("compare the records of a data set with its files, and mend it", "spark_arrow_ipc.cli.fsck"),
-    "vacuum": Command("remove what failed jobs left in a dataset's directory", "spark_arrow_ipc.cli.vacuum"),
-    "integration": Command(
-        "read and write Arrow's integration JSON, for its harness", "spark_arrow_ipc.cli.integration"
-    ),
-    "completion": Command("print a script for the shell to complete commands", "spark_arrow_ipc.cli.completion"),
-    "doctor": Command("check this environment, and name the fixes", "spark_arrow_ipc.cli.doctor"),
+    "inspect": Command("show the metadata of files, without decoding values", "inspect"),
+    "layout": Command("draw where the bytes of a file lie, as SVG or HTML", "layout"),
+    "validate": Command("check every value of files, and exit with 1 if a file is bad", "validate"),
+    "cat": Command("print the rows of files, as a table or as JSON lines", "cat"),
+    "head": Command("print the first rows of files", "cat"),
+    "tail": Command("print the last rows of files", "cat"),
+    "sample": Command("print rows of files at random, the same ones for a seed", "cat"),
+    "schema": Command("print the schemas of files, also as Spark DDL", "schema"),
+    "stats": Command("print nulls, bounds, distinct values and bytes of each column", "stats"),
+    "count": Command("count the rows of files, by their headers alone", "count"),
+    "concat": Command("write the rows of several files of one schema as one file", "rewrite"),
+    "diff": Command("compare the schemas and rows of two tables", "diff"),
+    "rewrite": Command("write files anew: compression, record batches, statistics, sorted", "rewrite"),
+    "split": Command("write the rows of files as several files", "rewrite"),
+    "convert": Command("convert between Arrow files, streams, Parquet, CSV and JSON lines", "convert"),
+    "repair": Command("copy the readable record batches of a broken or truncated file", "repair"),
+    "serve": Command("serve files to other processes, from shared memory or sockets", "serve"),
+    "copy": Command("copy a data set, whole, to another place while jobs run", "datasets"),
+    "fsck": Command("compare the records of a data set with its files, and mend it", "datasets"),
+    "vacuum": Command("remove what failed jobs left in a dataset's directory", "datasets"),
+    "integration": Command("read and write Arrow's integration JSON, for its harness", "integration"),
+    "completion": Command("print a script for the shell to complete commands", "completion"),
+    "doctor": Command("check this environment, and name the fixes", "doctor"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status.
-
-    Parameters
-    ----------
-    argv
-        The arguments after the program's name; None: those of this process.
-    """
+    """Run one command, by default that of this process's arguments; return its exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     parser, commands = _parser()
     name = argv[0] if argv and argv[0] in COMMANDS else None
@@ -96,17 +71,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        module = cast("CommandModule", import_module(COMMANDS[name].module))
+        run = _load(name, commands[name])
     except ModuleNotFoundError as error:
         return _fail(f"{error}; 'arrowipc doctor' names the command that fixes it")
-    module.add_arguments(commands[name])
     arguments = parser.parse_args(argv)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             with progress.shown():
-                status = module.run(arguments)
+                status = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it (`| head`): no error, and the interpreter must not flush again.
@@ -123,8 +97,15 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     """Return the parsers of all commands, by name. Imports every command's module."""
     _, commands = _parser()
     for name, parser in commands.items():
-        cast("CommandModule", import_module(COMMANDS[name].module)).add_arguments(parser)
+        _load(name, parser)
     return commands
+
+
+def _load(name: str, parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """Import a command, declare its arguments, and return the function that runs it."""
+    module = import_module(f"spark_arrow_ipc.cli.{COMMANDS[name].module}")
+    getattr(module, f"{name}_arguments")(parser)
+    return cast("Callable[[argparse.Namespace], int]", getattr(module, f"run_{name}"))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -18,9 +18,8 @@ from itertools import chain
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.cli.shared import files, inputs, render
-from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.inputs import Input, storage_at
 from spark_arrow_ipc.cli.shared.progress import advance
-from spark_arrow_ipc.cli.shared.storages import storage_at
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, UnsupportedError, error_context, printable
 from spark_arrow_ipc.ipc.recover import Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
@@ -36,7 +35,7 @@ class Lost:
     error: ArrowIpcError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def repair_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc repair``."""
     inputs.add_path_arguments(parser, "sources", "SOURCE")
     parser.add_argument(
@@ -48,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_output_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_repair(arguments: argparse.Namespace) -> int:
     """Write the readable record batches and report the lost ones; return 1 if nothing of a file is readable."""
     target = arguments.target
     storage = storage_at(target, arguments.storage)

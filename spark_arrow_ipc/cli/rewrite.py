@@ -1,93 +1,133 @@
-"""``arrowipc rewrite``: write files anew, with another compression, other record batches, statistics, or sorted."""
+"""``arrowipc rewrite``, ``concat`` and ``split``: write the rows of files anew, into one file or several.
+
+`rewrite` sorts and cuts rows, and collects statistics; `concat` copies record batches as they are; `split` begins a new
+file when one is full. Each file appears under its name when it is whole.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Final
+from contextlib import suppress
+from typing import Final, Self
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import resolve_exactly
 from spark_arrow_ipc.arrow.kernels.order import sort_batches
 from spark_arrow_ipc.arrow.kernels.slice import rechunk
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, inputs, render
+from spark_arrow_ipc.cli.shared.inputs import Input, storage_at
 from spark_arrow_ipc.cli.shared.rows import (
     Chosen,
     Table,
     add_row_arguments,
+    check_same_schema,
     columns_argument,
     each_given,
+    of_schema,
     one_table,
     positive,
 )
 from spark_arrow_ipc.dataset.statistics.which import Statistics
-from spark_arrow_ipc.dataset.statistics.writer import StatisticsWriter, create_with_statistics
-from spark_arrow_ipc.errors import error_context, printable
+from spark_arrow_ipc.dataset.statistics.writer import create_with_statistics
+from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
+from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.storage.storage import Storage
 
 _SORTED_ROWS: Final = 65_536
 """Rows of a record batch after sorting, by default."""
 
+_BATCHES_IN_PART: Final = 4
+"""`split --bytes` cuts record batches that are larger than one of so many parts of a file, so that files come near their size."""
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def rewrite_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc rewrite``."""
     inputs.add_path_arguments(parser)
     parser.add_argument("target", metavar="TARGET", help="the file to write")
     add_row_arguments(parser)
     parser.add_argument(
-        "--sort-by",
-        type=columns_argument,
-        metavar="NAMES",
+        "--sort-by", type=columns_argument, metavar="NAMES",
         help="sort all rows by these columns, nulls first as in Spark; they must fit in memory",
-    )
+    )  # fmt: skip
     parser.add_argument("--descending", action="store_true", help="the greatest values first, and nulls last")
     parser.add_argument(
-        "--batch-rows",
-        type=positive,
-        metavar="ROWS",
+        "--batch-rows", type=positive, metavar="ROWS",
         help=f"rows of each record batch; by default as they are, and {_SORTED_ROWS:,} if they are sorted",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--batch-bytes", type=positive, metavar="BYTES", help="most bytes of each record batch, before compression"
     )
     parser.add_argument(
-        "--statistics",
-        choices=[word.value for word in Statistics],
-        default=Statistics.AUTO.value,
+        "--statistics", choices=[word.value for word in Statistics], default=Statistics.AUTO.value,
         help="columns with statistics in the footer, with which readers skip record batches (default: auto, the first 64)",
-    )
+    )  # fmt: skip
     files.add_output_arguments(parser)
     files.add_force_argument(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def concat_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc concat``."""
+    inputs.add_path_arguments(parser)
+    parser.add_argument("target", metavar="TARGET", help="the file to write")
+    parser.add_argument(
+        "--batch-rows", type=positive, metavar="ROWS",
+        help="rows of each record batch, fewer where they take more than 2 GiB; by default record batches are copied as they are",
+    )  # fmt: skip
+    files.add_output_arguments(parser)
+    files.add_force_argument(parser)
+
+
+def split_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc split``."""
+    inputs.add_path_arguments(parser)
+    parser.add_argument("target", metavar="TARGET", help="the directory of the files to write; it must not exist")
+    add_row_arguments(parser)
+    size = parser.add_mutually_exclusive_group(required=True)
+    size.add_argument("--rows", type=positive, metavar="ROWS", help="rows of each file; the last one may have fewer")
+    size.add_argument(
+        "--bytes", type=positive, metavar="BYTES", help="most bytes of each file; a single row may take more"
+    )
+    files.add_output_arguments(parser)
+
+
+# ---- rewrite
+
+
+def run_rewrite(arguments: argparse.Namespace) -> int:
     """Write the rows of all files, which have one schema, as one file."""
     target = arguments.target
-    files.check_ending(arguments, target)
-    files.check_target(arguments, target, ())
-    given = list(each_given(arguments))
-    files.check_target(arguments, target, given)
-    count = rows = 0
-    with one_table(given, Chosen.of(arguments)) as table, _create(arguments, target, table) as writer:
-        for batch in _arranged(arguments, table):
-            writer.write(batch)
-            count, rows = count + 1, rows + batch.num_rows
-    print(
-        f"{printable(target)}: {render.count(rows, 'row')} in {render.count(count, 'record batch', 'record batches')}"
-    )
+    given = _inputs(arguments)
+    with (
+        one_table(given, Chosen.of(arguments)) as table,
+        create_with_statistics(
+            target,
+            table.schema,
+            files.write_options(arguments, target),
+            Statistics(arguments.statistics),
+            custom_metadata=table.pairs,
+            storage=dict(arguments.storage),
+        ) as writer,
+    ):
+        written, rows = files.write_all(writer, _arranged(arguments, table))
+    print(f"{printable(target)}: {_rows_in_batches(rows, written)}")
     return 0
 
 
-def _create(arguments: argparse.Namespace, path: str, table: Table) -> AbstractContextManager[StatisticsWriter]:
-    return create_with_statistics(
-        path,
-        table.schema,
-        files.write_options(arguments, path),
-        Statistics(arguments.statistics),
-        custom_metadata=table.pairs,
-        storage=dict(arguments.storage),
-    )
+def _inputs(arguments: argparse.Namespace) -> list[Input]:
+    """Check the name of the target, list the files to read, and check that none of them is the target."""
+    files.check_ending(arguments, arguments.target)
+    files.check_target(arguments, arguments.target, ())
+    given = list(each_given(arguments))
+    files.check_target(arguments, arguments.target, given)
+    return given
+
+
+def _rows_in_batches(rows: int, batches: int) -> str:
+    return f"{render.count(rows, 'row')} in {render.count(batches, 'record batch', 'record batches')}"
 
 
 def _arranged(arguments: argparse.Namespace, table: Table) -> Iterator[RecordBatch]:
@@ -108,3 +148,129 @@ def _sorted(
     held = list(table.batches)
     if held:
         yield from sort_batches(held, columns, descending=arguments.descending, rows=rows)
+
+
+# ---- concat
+
+
+def run_concat(arguments: argparse.Namespace) -> int:
+    """Write the rows of all files in the order of the paths."""
+    target = arguments.target
+    given = _inputs(arguments)
+    # All schemas are compared before anything is written. This opens files twice, but headers are small.
+    schema, pairs = _common_schema(given)
+    with files.create(arguments, target, schema, pairs) as writer:
+        # Rows are joined up to a number that says nothing of their bytes: those have a budget too.
+        most = ipc.Limits().max_batch_bytes
+        batches = rechunk(_batches(given, schema), rows=arguments.batch_rows, nbytes=None, joined_nbytes=most)
+        written, rows = files.write_all(writer, batches)
+    print(f"{printable(target)}: {_rows_in_batches(rows, written)}, of {render.count(len(given), 'file')}")
+    return 0
+
+
+def _common_schema(given: list[Input]) -> tuple[Schema, t.CustomMetadata]:
+    """Return the schema of all files, and the footer metadata that all have in common."""
+    first, *others = given
+    with Chosen().open_rows(first) as rows:
+        schema, pairs = rows.schema, files.foreign_metadata(rows.reader.custom_metadata)
+    for other in others:
+        with Chosen().open_rows(other) as rows:
+            check_same_schema(first.path, schema, other.path, rows.schema)
+            pairs = tuple(pair for pair in pairs if pair in rows.reader.custom_metadata)
+    return schema, pairs
+
+
+def _batches(given: list[Input], schema: Schema) -> Iterator[RecordBatch]:
+    for one in given:
+        with Chosen().open_rows(one) as rows:
+            yield from of_schema(schema, rows.batches)
+
+
+# ---- split
+
+
+def run_split(arguments: argparse.Namespace) -> int:
+    """Write the files, and print their number."""
+    target = arguments.target
+    storage = storage_at(target, arguments.storage)
+    files.refuse_existing(storage, target)
+    given = list(each_given(arguments))
+    with one_table(given, Chosen.of(arguments)) as table:
+        storage.make_directory(storage.resolve(target))
+        with _Parts(arguments, storage, table) as parts:
+            for batch in _cut_batches(arguments, table.batches):
+                parts.write(batch)
+    print(f"{printable(target)}: {render.count(parts.rows, 'row')} in {render.count(parts.count, 'file')}")
+    return 0
+
+
+def _cut_batches(arguments: argparse.Namespace, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    if arguments.bytes is not None:
+        cut = max(arguments.bytes // _BATCHES_IN_PART, 1)
+        for batch in batches:
+            yield from rechunk([batch], rows=None, nbytes=cut)
+        return
+    left = arguments.rows
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            rows = min(left, batch.num_rows - start)
+            yield batch.slice(start, rows)
+            start += rows
+            left = left - rows or arguments.rows
+
+
+class _Parts:
+    """Writes record batches into files, one after the other; at least one file.
+
+    An error removes the files before it, and the directory, which belongs to this run alone.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, storage: Storage, table: Table) -> None:
+        self._arguments, self._storage, self._table = arguments, storage, table
+        self._writer: ipc.Writer | None = None
+        self._in_file = 0
+        self.rows = self.count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            if not self.count:
+                self._open()
+            self._close()
+            return
+        if self._writer is not None:
+            self._writer.abort()
+        target = self._storage.resolve(self._arguments.target)
+        with suppress(OSError, ArrowIpcError):  # the first error is the one to tell
+            self._storage.inside(target).delete_all([join(target, self._name(number)) for number in range(self.count)])
+            self._storage.delete_directory_if_empty(target)
+
+    def write(self, batch: RecordBatch) -> None:
+        """Append rows, to a new file if the open one is full."""
+        writer = self._writer or self._open()
+        within = self._arguments.bytes if self._in_file else None
+        if not writer.write(batch, within=within):
+            self._close()
+            self._open().write(batch)
+        self._in_file += batch.num_rows
+        self.rows += batch.num_rows
+        if self._in_file == self._arguments.rows:
+            self._close()
+
+    def _open(self) -> ipc.Writer:
+        path = join(self._arguments.target, self._name(self.count))
+        self._writer = files.create(self._arguments, path, self._table.schema, self._table.pairs)
+        self.count += 1
+        self._in_file = 0
+        return self._writer
+
+    def _name(self, number: int) -> str:
+        return f"part-{number:05d}{'.arrows' if self._arguments.ipc_format == 'stream' else '.arrow'}"
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
-from spark_arrow_ipc.cli.shared.schema_text import describe_fields, field_json, pairs_json
-from spark_arrow_ipc.cli.shared.where import needs_spark
+from spark_arrow_ipc.cli.shared.describe import describe_fields, field_json, pairs_json
+from spark_arrow_ipc.cli.shared.rows import needs_spark, read_schema
 from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def schema_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc schema``."""
     inputs.add_path_arguments(parser)
     form = parser.add_mutually_exclusive_group()
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="one JSON object a line for each schema")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_schema(arguments: argparse.Namespace) -> int:
     """Print each schema once, with the number of its files; return 1 if a file cannot be read."""
     errors: list[ArrowIpcError | OSError] = []
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         try:
             with error_context(path=given.path):
-                known.setdefault(inputs.read_schema(given), []).append(given.path)
+                known.setdefault(read_schema(given), []).append(given.path)
         except (ArrowIpcError, OSError) as error:
             refused(given.path, error)
     for number, (schema, paths) in enumerate(known.items()):

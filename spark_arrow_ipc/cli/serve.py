@@ -14,6 +14,7 @@ from typing import Final
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.dissociated.location import parse_address
 from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
@@ -26,7 +27,7 @@ from spark_arrow_ipc.storage.local import LOCAL
 _NONE: Final = "none"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc serve``."""
     inputs.add_path_arguments(parser)
     parser.add_argument(
@@ -66,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_serve(arguments: argparse.Namespace) -> int:
     """Serve all files, print a line for each (its ticket and its URI), and wait for SIGTERM or SIGINT."""
     sources = _sources(arguments.paths, recursive=arguments.recursive, storage=arguments.storage)
     memory = arguments.shared_memory
@@ -109,7 +110,7 @@ class _ServedInput:
     def open(self, selection: Selection) -> Iterator[Table]:
         """Open the file."""
         batches_of = partial(selected_batches, selection=selection)
-        with inputs.open_rows(self._given, selection.columns, batches_of) as rows:
+        with Chosen(selection.columns).open_rows(self._given, batches_of) as rows:
             yield Table(rows.schema, rows.batches)
 
     def version(self) -> Hashable | None:

@@ -21,19 +21,130 @@ from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import inputs, render
-from spark_arrow_ipc.cli.shared.column_sizes import ColumnSizes, read_sizes
+from spark_arrow_ipc.cli.shared.describe import shown_value
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.rows import Chosen, add_row_arguments, each_given
-from spark_arrow_ipc.cli.shared.statistics_text import shown_value
+from spark_arrow_ipc.cli.shared.outline import BatchOutline, buffer_sizes, read_outline
+from spark_arrow_ipc.cli.shared.rows import Chosen, Rows, add_row_arguments, each_given, partition_row
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector, leaf_array
 from spark_arrow_ipc.dataset.statistics.format import Leaf, Path, leaves
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statistics
 from spark_arrow_ipc.dataset.statistics.which import Statistics
-from spark_arrow_ipc.errors import SchemaMismatchError, error_context
+from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, error_context
+from spark_arrow_ipc.ipc.columns.column_buffers import ColumnBuffers
 from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
+from spark_arrow_ipc.ipc.messages.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.storage.byte_source import ByteSource
+
+_MOST_MEASURED: Final = 100_000
+"""Compressed buffers whose uncompressed sizes are read: each is a small read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSize:
+    """The bytes of one column in the buffers of all record batches; dictionaries are not counted.
+
+    Parameters
+    ----------
+    nbytes
+        In the files.
+    measured_nbytes, uncompressed_nbytes
+        Of the buffers whose uncompressed sizes are known, in the files and in memory.
+    codecs
+        Of its record batches.
+    """
+
+    nbytes: int
+    measured_nbytes: int
+    uncompressed_nbytes: int
+    codecs: tuple[str, ...]
+
+    @property
+    def ratio(self) -> float | None:
+        """Bytes in memory for each byte in the files; None if unknown."""
+        return self.uncompressed_nbytes / self.measured_nbytes if self.measured_nbytes else None
+
+    def texts(self) -> tuple[str, str, str]:
+        """Return the cells of a table."""
+        ratio = "-" if self.ratio is None else f"{self.ratio:.2f}"
+        return f"{self.nbytes:,}", ratio, ", ".join(self.codecs) or "-"
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert the sizes for `json.dumps`."""
+        return {"nbytes": self.nbytes, "compression_ratio": self.ratio, "compression": list(self.codecs)}
+
+
+class ColumnSizes:
+    """The bytes of the columns of several files, by the names of the first."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._names = schema.names
+        self._sizes = np.zeros((3, len(schema)), np.int64)
+        self._codecs: set[str] = set()
+        self._left = _MOST_MEASURED
+        self._known: tuple[Schema, str, ColumnBuffers, Int64s] | None = None
+
+    def of_column(self, position: int) -> ColumnSize:
+        """Return the bytes of a column."""
+        nbytes, measured, uncompressed = self._sizes[:, position].tolist()
+        return ColumnSize(nbytes, measured, uncompressed, tuple(sorted(self._codecs)))
+
+    def add(self, source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
+        """Add a record batch of a file of the given schema.
+
+        Raises
+        ------
+        InvalidMetadataError
+            The header is not of that schema.
+        """
+        owners = self._owners(schema, batch, header)
+        counted = owners >= 0
+        nbytes = header.buffers[:, 1].astype(np.int64)
+        self._codecs.add(batch.compression or "none")
+        np.add.at(self._sizes[0], owners[counted], nbytes[counted])
+        if header.compression is not None:
+            self._left -= len(nbytes)
+            if self._left < 0:
+                return
+        block = batch.block
+        try:
+            sizes = np.fromiter(
+                buffer_sizes(source, header, block.byte_offset + block.metadata_nbytes, block.body_nbytes), np.int64
+            )
+        except ArrowIpcError:  # `validate` says it
+            return
+        np.add.at(self._sizes[1], owners[counted], nbytes[counted])
+        np.add.at(self._sizes[2], owners[counted], sizes[counted])
+
+    def _owners(self, schema: Schema, batch: BatchOutline, header: RecordBatchHeader) -> Int64s:
+        """Return the column of each buffer, -1 for those that were not asked for."""
+        if self._known is None or self._known[0] is not schema or self._known[1] != batch.metadata_version:
+            places = {name: i for i, name in enumerate(self._names)}
+            of_file = np.array([places.get(name, -1) for name in schema.names], np.int64)
+            buffers = ColumnBuffers(schema, MetadataVersion[batch.metadata_version])
+            self._known = schema, batch.metadata_version, buffers, of_file
+        _, _, buffers, of_file = self._known
+        return of_file[buffers.columns(header)]
+
+
+def read_sizes(given: Input, sizes: ColumnSizes) -> None:
+    """Add the record batches of a file. Reads headers, and 8 bytes of each compressed buffer that is measured.
+
+    Raises
+    ------
+    ArrowIpcError, OSError
+        As `read_outline`.
+    """
+
+    def see(source: ByteSource, schema: Schema, header: RecordBatchHeader, batch: BatchOutline) -> None:
+        if batch.dictionary_id is None:
+            sizes.add(source, schema, header, batch)
+
+    read_outline(given.openable(), see=see)
+
 
 _MOST_DISTINCT: Final = 10_000
 """Distinct values that are counted."""
@@ -42,7 +153,7 @@ _Bound = tuple[Raw, bool] | None
 """A bound, and whether it is a value of the column, not one that was cut."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def stats_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``arrowipc stats``."""
     inputs.add_path_arguments(parser)
     add_row_arguments(parser)
@@ -70,7 +181,7 @@ class _Column:
     counts_distinct: bool = True
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_stats(arguments: argparse.Namespace) -> int:
     """Print a line for each column, of all files together."""
     chosen = Chosen.of(arguments)
     columns: list[_Column] = []
@@ -78,7 +189,7 @@ def run(arguments: argparse.Namespace) -> int:
     first: tuple[str, Schema] | None = None
     rows = 0
     for given in each_given(arguments):
-        with error_context(path=given.path), inputs.open_rows(given, chosen.columns, where=chosen.where) as opened:
+        with error_context(path=given.path), chosen.open_rows(given) as opened:
             if first is None:
                 first = given.path, opened.schema
                 columns, sizes = _columns(opened.schema), ColumnSizes(opened.schema)
@@ -113,7 +224,7 @@ def _columns(schema: Schema) -> list[_Column]:
     return found
 
 
-def _add_file(given: Input, opened: inputs.Rows, columns: Sequence[_Column], *, scans: bool) -> int:
+def _add_file(given: Input, opened: Rows, columns: Sequence[_Column], *, scans: bool) -> int:
     """Add the rows of a file, by its statistics or by reading it; return their number."""
     by_path = {column.path: column for column in columns if column.leaf is not None}
     if not scans and isinstance(opened.reader, ipc.FileReader):
@@ -137,7 +248,7 @@ def _add_file(given: Input, opened: inputs.Rows, columns: Sequence[_Column], *, 
 
 def _add_stored(
     given: Input,
-    opened: inputs.Rows,
+    opened: Rows,
     columns: Sequence[_Column],
     by_path: Mapping[Path, _Column],
     stored: BlockStatistics,
@@ -154,7 +265,7 @@ def _add_stored(
     if of_path and rows:
         schema = Schema(tuple(f for f in opened.schema.fields if (f.name,) in of_path))
         collector = StatisticsCollector(schema, Statistics.ALL)
-        one = inputs.partition_row(given)
+        one = partition_row(given)
         collector.add(one)
         own: dict[Path, _Column] = {path: by_path[path] for path in of_path & set(by_path)}
         _add_distinct(one, own, one.schema)

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final, Literal, Protocol
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.cli.shared.inputs import STDIN, Input
-from spark_arrow_ipc.cli.shared.storages import storage_at
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.cli.shared.inputs import STDIN, Input, storage_at
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.constants import ENDINGS
@@ -36,6 +36,10 @@ _WAY: Final = (
 
 _OWN_KEYS: Final = "spark_arrow_ipc."
 """Keys of footer metadata that describes the blocks of that file, so that it must not be copied."""
+
+
+class _TakesBatches(Protocol):
+    def write(self, batch: RecordBatch, /) -> bool: ...
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -186,6 +190,15 @@ def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.Cu
     writer = ipc.create(path, schema, options, storage=storage)
     writer.custom_metadata.update(pairs)
     return writer
+
+
+def write_all(writer: _TakesBatches, batches: Iterable[RecordBatch]) -> tuple[int, int]:
+    """Write batches; return their number and that of their rows."""
+    written = rows = 0
+    for batch in batches:
+        writer.write(batch)
+        written, rows = written + 1, rows + batch.num_rows
+    return written, rows
 
 
 def refuse_existing(storage: Storage, path: str) -> None:

@@ -16,46 +16,68 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias, cast
+from typing import BinaryIO, Final, cast
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.arrow.column_path import resolve_exactly
-from spark_arrow_ipc.arrow.kernels.take import take_rows
-from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.shared.progress import count_files, count_rows
-from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
-from spark_arrow_ipc.cli.shared.where import RowPredicate
+from spark_arrow_ipc.cli.shared.progress import count_files
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
-from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     FileChangedError,
     NoFilesError,
     SchemaMismatchError,
     UnsupportedError,
-    error_context,
     printable,
 )
 from spark_arrow_ipc.ipc.bytes.source import Openable, SeekableSource
-from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent, relative
+from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
 
-if TYPE_CHECKING:
-    from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
-    from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
+
+def add_storage_argument(
+    parser: argparse.ArgumentParser,
+    name: str = "--storage",
+    of: str = "an option of the object store of a URL, such as region=eu-central-1",
+) -> None:
+    """Declare the argument for the options of an object store."""
+    parser.add_argument(
+        name,
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help=f"{of}; may be repeated. Keys and passwords are better left to the environment, as other users see arguments",
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError("expected NAME=VALUE, such as region=eu-central-1")
+    return name, value
+
+
+def storage_at(path: str, options: Sequence[tuple[str, str]]) -> Storage:
+    """Return the storage of a path, with the options unless it is local.
+
+    Raises
+    ------
+    OptionError, UnsupportedError
+        As `storage_of`.
+    """
+    return storage_of(path, tuple(options) if is_remote(path) else ())[0]
+
 
 STDIN: Final = "-"
 """The argument that stands for stdin."""
@@ -192,6 +214,11 @@ def each_input(
         yield from count_files(listed)
 
 
+def given_token() -> str | None:
+    """Return the token for servers, of the environment."""
+    return os.environ.get(TOKEN_VARIABLE)
+
+
 def complain(error: ArrowIpcError | OSError | str) -> None:
     """Print an error or a warning on stderr, in one line."""
     print(f"arrowipc: {printable(str(error))}", file=sys.stderr)
@@ -251,154 +278,3 @@ def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning
     if not partitioning.fields:
         return Partitioning((), tree.accepted(tree.all_files()))
     return replace(partitioning, files=(*partitioning.unread, *partitioning.files), unread=())
-
-
-AnyReader: TypeAlias = "ipc.FileReader | ipc.StreamReader | DissociatedReader"
-"""What has a schema and record batches: of a file, a stream, or a server."""
-
-
-class Rows(NamedTuple):
-    """The rows of an open file, with the partition columns of its path."""
-
-    reader: AnyReader
-    schema: Schema
-    batches: Iterable[RecordBatch]
-
-
-Batches: TypeAlias = Callable[["ipc.FileReader | ipc.StreamReader"], Iterable[RecordBatch]]
-"""Gives the record batches of an open file that are wanted."""
-
-
-def given_token() -> str | None:
-    """Return the token for servers, of the environment."""
-    return os.environ.get(TOKEN_VARIABLE)
-
-
-@contextmanager
-def open_rows(
-    given: Input,
-    columns: Sequence[int | str] | None = None,
-    batches_of: Batches = iter,
-    where: RowPredicate | None = None,
-) -> Iterator[Rows]:
-    """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
-
-    Parameters
-    ----------
-    columns
-        Names and positions of the columns to read, in order; None for all.
-    batches_of
-        Chooses the record batches of a file; all by default. A server's table is read whole.
-    where
-        The rows to read; None for all. Record batches that statistics exclude are not read, and those without a match
-        are left out.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `ipc.open`, or `ipc.connect`.
-    """
-    chosen = ChosenColumns(given, columns, where)
-    if given.is_served:
-        asked = columns if where is None else None
-        with ipc.connect(given.path, columns=asked, token=given_token()) as served:
-            if where is None:
-                yield Rows(served, served.schema, count_rows(served))
-            else:
-                read = chosen.of_file(served.schema)
-                yield Rows(served, chosen.schema, chosen.batches(batch.select(read) for batch in count_rows(served)))
-        return
-    if columns is None and where is None and not given.fields:
-        with ipc.open(given.openable()) as reader:
-            yield Rows(reader, reader.schema, count_rows(batches_of(reader)))
-        return
-    with ipc.open(given.openable(), columns=chosen.of_file) as reader:
-        wanted = batches_of(reader) if batches_of is not iter else chosen.wanted_batches(reader)
-        yield Rows(reader, chosen.schema, chosen.batches(count_rows(wanted)))
-
-
-def read_schema(given: Input) -> Schema:
-    """Return the schema of a file with the columns of its path, those of unknown types too.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `open_rows`.
-    """
-    if given.is_served:
-        with open_rows(given) as rows:
-            return rows.schema
-    with ipc.open(given.openable(), columns=known_columns) as reader:
-        return PartitionColumns(reader.file_schema, given.fields, given.values).schema
-
-
-def partition_row(given: Input) -> RecordBatch:
-    """Return the partition columns of a file as a batch of one row."""
-    return PartitionColumns(Schema(()), given.fields, given.values).add(RecordBatch(Schema(()), (), 1))
-
-
-class ChosenColumns:
-    """Puts the columns that were asked for together, from a file and from its path.
-
-    Parameters
-    ----------
-    given
-        The file.
-    columns
-        Names and positions of the columns, in order; None for all.
-    where
-        The rows; None for all.
-    """
-
-    def __init__(self, given: Input, columns: Sequence[int | str] | None, where: RowPredicate | None = None) -> None:
-        self._columns = columns
-        self._where = where
-        self._matching: MatchingRows | None = None
-        self._path = given
-        self._partition = PartitionColumns(Schema(()), given.fields, given.values)
-        self.schema = Schema(())
-        self._places: list[int] = []
-        """Positions among the columns that are read, and after them those of the path."""
-
-    def of_file(self, schema: Schema) -> list[int]:
-        """Return the positions to read, and note what becomes of them; `ipc.open` calls this."""
-        all_columns = PartitionColumns(schema, self._path.fields, self._path.values)
-        fields = all_columns.schema.fields
-        of_path = {position: i for i, position in enumerate(all_columns.positions)}
-        chosen = list(range(len(fields)))
-        if self._columns is not None:
-            with error_context(asked_by="--columns"):
-                chosen = [position for (position,) in resolve_exactly(fields, self._columns)]
-        self._matching = None if self._where is None else self._where.compile(all_columns.schema)
-        needed = (*chosen, *(() if self._matching is None else self._matching.positions))
-        read = list(dict.fromkeys(position for position in needed if position not in of_path))
-        places = {position: i for i, position in enumerate(read)}
-        self._places = [places[p] if p in places else len(read) + of_path[p] for p in needed]
-        self.schema = Schema(tuple(fields[p] for p in chosen), schema.custom_metadata, schema.endianness)
-        return read
-
-    def wanted_batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
-        """Return the record batches of an open file, without those that statistics exclude."""
-        if self._matching is None or not isinstance(reader, ipc.FileReader):
-            return reader
-        of_path = {field.name: value for field, value in zip(self._path.fields, self._path.values, strict=True)}
-        keeps = self._matching.select_blocks(reader, of_path)
-        return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
-
-    def batches(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """Yield the batches with the columns of the path, in the order that was asked for, and their rows."""
-        for batch in batches:
-            for first in range(0, max(batch.num_rows, 1), CONSTANT_SLOTS):
-                part = batch.slice(first, min(CONSTANT_SLOTS, batch.num_rows - first))
-                of_path = self._partition.add(RecordBatch(Schema(()), (), part.num_rows))
-                columns = (*part.columns, *of_path.columns)
-                needed = [columns[place] for place in self._places]
-                ordered = tuple(needed[: len(self.schema)])
-                whole = RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
-                if self._matching is None:
-                    yield whole
-                    continue
-                named = Schema(tuple(t.Field("", column.type) for column in needed[len(self.schema) :]))
-                rows = self._matching.find(RecordBatch(named, tuple(needed[len(self.schema) :]), part.num_rows))
-                if len(rows):
-                    yield whole if len(rows) == part.num_rows else take_rows(whole, rows)

@@ -63,10 +63,15 @@ def print_rows(form: str, schema: Schema, batches: Iterable[RecordBatch], most: 
     return PRINTERS[form](schema, _portions(batches, most))
 
 
-def print_tables(form: str, batches: Iterable[tuple[Schema, RecordBatch]]) -> None:
-    """Print all rows of batches, neighbours of one schema as one table."""
+def print_tables(
+    form: str, batches: Iterable[tuple[Schema, RecordBatch]], schema_without_rows: Schema | None = None
+) -> None:
+    """Print all rows of batches, neighbours of one schema as one table; the names alone if there is no batch."""
     for schema, group in groupby(batches, key=itemgetter(0)):
+        schema_without_rows = None
         print_rows(form, schema, (batch for _, batch in group), sys.maxsize)
+    if schema_without_rows is not None:
+        print_rows(form, schema_without_rows, (), 0)
 
 
 def _portions(batches: Iterable[RecordBatch], most: int) -> Iterator[RecordBatch]:

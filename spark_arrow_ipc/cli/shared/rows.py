@@ -1,62 +1,67 @@
-"""The options ``--columns`` and ``--where`` of commands, and the rows that they choose from all inputs.
+"""The rows that commands read: of one file, with the columns of its path, by ``--columns`` and ``--where``; or one table.
 
-Strategy
---------
-Inputs are opened one after the other, and one record batch is in memory at a time. A command that writes one table
-takes `one_table`: the first file gives the schema, and a file whose schema differs is an error when its turn comes.
+Files are opened one after the other, and one record batch is in memory at a time. ``--where`` is evaluated by the code
+that Spark's tasks run: it needs pyspark and pyarrow, but neither Java nor a session, and imports them when it is given.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.column_path import resolve_exactly
+from spark_arrow_ipc.arrow.kernels.take import take_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import files, inputs
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
-from spark_arrow_ipc.cli.shared.where import RowPredicate
-from spark_arrow_ipc.errors import SchemaMismatchError, error_context
+from spark_arrow_ipc.cli.shared.progress import count_rows
+from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
+from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
+from spark_arrow_ipc.ipc.columns.projection import known_columns
 
-_MOST_ROWS: Final = sys.maxsize
+if TYPE_CHECKING:
+    from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
+    from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
+
 _PRINTED_ROWS: Final = 10
 
+AnyReader: TypeAlias = "ipc.FileReader | ipc.StreamReader | DissociatedReader"
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The columns and rows that a command was asked for; None for all."""
+BatchesOf: TypeAlias = Callable[["ipc.FileReader | ipc.StreamReader"], Iterable[RecordBatch]]
+"""Gives the record batches to read of an open file."""
 
-    columns: tuple[int | str, ...] | None = None
-    where: RowPredicate | None = None
 
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Chosen:
-        """Return the columns and rows that the arguments of `add_row_arguments` name."""
-        where = None if arguments.where is None else RowPredicate(arguments.where, arguments.time_zone)
-        return cls(arguments.columns, where)
+# ---- arguments
 
 
 def add_row_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments for columns and rows."""
     parser.add_argument(
-        "--columns",
-        type=columns_argument,
-        metavar="NAMES",
+        "--columns", type=columns_argument, metavar="NAMES",
         help="comma-separated names of the columns, in order; #0 is the first column",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--where",
-        metavar="PREDICATE",
+        "--where", metavar="PREDICATE",
         help="rows for which a predicate in Spark's SQL is true, such as \"carrier = 'AA' AND delay > 60\"; needs PySpark, "
         "but no Java",
-    )
+    )  # fmt: skip
     parser.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of timestamps in --where (default: UTC)")
+
+
+def add_number_argument(parser: argparse.ArgumentParser, *, dest: str = "rows") -> None:
+    """Declare ``--rows``, the most rows that a command prints."""
+    parser.add_argument(
+        "-n", "--rows", dest=dest, type=number_of_rows, default=_PRINTED_ROWS, metavar="ROWS",
+        help=f"rows of all files together (default: {_PRINTED_ROWS})",
+    )  # fmt: skip
 
 
 def columns_argument(string: str) -> tuple[int | str, ...]:
@@ -64,34 +69,156 @@ def columns_argument(string: str) -> tuple[int | str, ...]:
     return tuple(int(name[1:]) if name[:1] == "#" and name[1:].isdecimal() else name for name in string.split(","))
 
 
-def add_number_argument(parser: argparse.ArgumentParser, *, dest: str = "rows") -> None:
-    """Declare ``--rows``, the most rows that a command prints.
-
-    Parameters
-    ----------
-    parser
-        Of the command.
-    dest
-        The attribute of the parsed arguments.
-    """
-    parser.add_argument(
-        "-n", "--rows", dest=dest, type=number_of_rows, default=_PRINTED_ROWS, metavar="ROWS",
-        help=f"rows of all files together (default: {_PRINTED_ROWS})",
-    )  # fmt: skip
-
-
 def number_of_rows(string: str) -> int:
     """Parse a number of rows, for argparse."""
     if not string.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of rows, found {string!r}")
-    return min(int(string), _MOST_ROWS)
+    return min(int(string), sys.maxsize)
 
 
 def positive(string: str) -> int:
     """Parse a positive number, for argparse."""
     if not string.isdecimal() or not int(string):
         raise argparse.ArgumentTypeError(f"expected a positive number, found {string!r}")
-    return min(int(string), _MOST_ROWS)
+    return min(int(string), sys.maxsize)
+
+
+def needs_spark(option: str, error: ModuleNotFoundError) -> UnsupportedError:
+    """Return the error of an option that needs PySpark, which is missing."""
+    return UnsupportedError(
+        f"{option} needs PySpark and pyarrow ({error}): pip install 'spark-arrow-ipc[spark]'; Java is not needed"
+    )
+
+
+# ---- the rows of one file
+
+
+class Rows(NamedTuple):
+    """The rows of an open file, with the partition columns of its path."""
+
+    reader: AnyReader
+    schema: Schema
+    batches: Iterable[RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The columns, by names and positions, and the predicate that a command was asked for; None for all."""
+
+    columns: Sequence[int | str] | None = None
+    where: str | None = None
+    time_zone: str = "UTC"
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Chosen:
+        """Return the columns and rows that the arguments of `add_row_arguments` name."""
+        return cls(arguments.columns, arguments.where, arguments.time_zone)
+
+    @contextmanager
+    def open_rows(self, given: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:
+        """Open a file for its rows. Partition columns follow those of the file, or replace the one of their name.
+
+        By default the record batches that statistics exclude are not read. A server's table is read whole.
+        """
+        columns = ChosenColumns(given, self)
+        if given.is_served:
+            asked = self.columns if self.where is None else None
+            with ipc.connect(given.path, columns=asked, token=inputs.given_token()) as served:
+                if self.where is None:
+                    yield Rows(served, served.schema, count_rows(served))
+                else:
+                    read = columns.of_file(served.schema)
+                    yield Rows(served, columns.schema, columns.batches(b.select(read) for b in count_rows(served)))
+        elif self.columns is None and self.where is None and not given.fields:
+            with ipc.open(given.openable()) as reader:
+                yield Rows(reader, reader.schema, count_rows((batches_of or iter)(reader)))
+        else:
+            with ipc.open(given.openable(), columns=columns.of_file) as reader:
+                batches = (batches_of or columns.matching_batches)(reader)
+                yield Rows(reader, columns.schema, columns.batches(count_rows(batches)))
+
+    def matching(self, schema: Schema) -> MatchingRows | None:
+        """Compile the predicate for a schema, if there is one."""
+        if self.where is None:
+            return None
+        try:
+            from spark_arrow_ipc.spark.read.matching_rows import MatchingRows
+        except ModuleNotFoundError as error:
+            raise needs_spark("--where", error) from error
+        return MatchingRows.compile(self.where, schema, self.time_zone)
+
+
+class ChosenColumns:
+    """Puts the chosen columns and rows of one file together, from the file and from its path."""
+
+    def __init__(self, given: Input, chosen: Chosen) -> None:
+        self._given = given
+        self._chosen = chosen
+        self._matching: MatchingRows | None = None
+        self._partition = PartitionColumns(Schema(()), given.fields, given.values)
+        self.schema = Schema(())
+        # Positions among the columns that are read, and after them those of the path.
+        self._places: list[int] = []
+
+    def of_file(self, schema: Schema) -> list[int]:
+        """Return the positions to read, and note what becomes of them; `ipc.open` calls this."""
+        all_columns = PartitionColumns(schema, self._given.fields, self._given.values)
+        fields = all_columns.schema.fields
+        of_path = {position: i for i, position in enumerate(all_columns.positions)}
+        chosen = list(range(len(fields)))
+        if self._chosen.columns is not None:
+            with error_context(asked_by="--columns"):
+                chosen = [position for (position,) in resolve_exactly(fields, self._chosen.columns)]
+        self._matching = self._chosen.matching(all_columns.schema)
+        needed = (*chosen, *(() if self._matching is None else self._matching.positions))
+        read = list(dict.fromkeys(position for position in needed if position not in of_path))
+        places = {position: i for i, position in enumerate(read)}
+        self._places = [places[p] if p in places else len(read) + of_path[p] for p in needed]
+        self.schema = Schema(tuple(fields[p] for p in chosen), schema.custom_metadata, schema.endianness)
+        return read
+
+    def matching_batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
+        """Return the record batches of an open file, without those that statistics exclude."""
+        if self._matching is None or not isinstance(reader, ipc.FileReader):
+            return reader
+        of_path = {field.name: value for field, value in zip(self._given.fields, self._given.values, strict=True)}
+        keeps = self._matching.select_blocks(reader, of_path)
+        return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
+
+    def batches(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield the batches with the columns of the path, in the order that was asked for, and their rows."""
+        for batch in batches:
+            for start in range(0, max(batch.num_rows, 1), CONSTANT_SLOTS):
+                part = batch.slice(start, min(CONSTANT_SLOTS, batch.num_rows - start))
+                of_path = self._partition.add(RecordBatch(Schema(()), (), part.num_rows))
+                columns = (*part.columns, *of_path.columns)
+                needed = [columns[place] for place in self._places]
+                ordered, compared = tuple(needed[: len(self.schema)]), tuple(needed[len(self.schema) :])
+                whole = RecordBatch(self.schema, ordered, part.num_rows, batch.custom_metadata)
+                if self._matching is None:
+                    yield whole
+                    continue
+                unnamed = Schema(tuple(t.Field("", column.type) for column in compared))
+                rows = self._matching.find(RecordBatch(unnamed, compared, part.num_rows))
+                if len(rows):
+                    yield whole if len(rows) == part.num_rows else take_rows(whole, rows)
+
+
+def read_schema(given: Input) -> Schema:
+    """Return the schema of a file with the columns of its path, those of unknown types too."""
+    if given.is_served:
+        with Chosen().open_rows(given) as rows:
+            return rows.schema
+    with ipc.open(given.openable(), columns=known_columns) as reader:
+        return PartitionColumns(reader.file_schema, given.fields, given.values).schema
+
+
+def partition_row(given: Input) -> RecordBatch:
+    """Return the partition columns of a file as a batch of one row."""
+    return PartitionColumns(Schema(()), given.fields, given.values).add(RecordBatch(Schema(()), (), 1))
+
+
+# ---- the rows of several files
 
 
 def each_given(arguments: argparse.Namespace) -> Iterator[Input]:
@@ -101,16 +228,9 @@ def each_given(arguments: argparse.Namespace) -> Iterator[Input]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of several files of one schema.
+    """The rows of several files of one schema; the batches are read while they are iterated, once.
 
-    Parameters
-    ----------
-    schema
-        Of all of them.
-    pairs
-        Footer metadata of the first file that may be copied.
-    batches
-        Read while they are iterated, once.
+    `pairs` is the footer metadata of the first file that may be copied.
     """
 
     schema: Schema
@@ -120,32 +240,29 @@ class Table:
 
 @contextmanager
 def one_table(given: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
-    """Open all inputs as one table; close what is open at the end.
-
-    Raises
-    ------
-    SchemaMismatchError
-        While the batches are iterated: the schema of a file is not that of the first; the message names the difference.
-    ArrowIpcError, OSError
-        A file cannot be read.
-    """
+    """Open all inputs as one table, of the first one's schema; another schema is an error when its file's turn comes."""
     first, *others = given
-    with error_context(path=first.path), inputs.open_rows(first, chosen.columns, where=chosen.where) as rows:
-        schema = rows.schema
+    with error_context(path=first.path), chosen.open_rows(first) as rows:
 
         def batches() -> Iterator[RecordBatch]:
             with error_context(path=first.path):
                 yield from rows.batches
             for other in others:
-                with (
-                    error_context(path=other.path),
-                    inputs.open_rows(other, chosen.columns, where=chosen.where) as more,
-                ):
-                    difference = Comparison(first.path, other.path).of_schemas(schema, more.schema)
-                    if difference is not None:
-                        raise SchemaMismatchError(f"its schema is not that of the first file: {difference}")
-                    for batch in more.batches:
-                        # The schemas are equal except for the order of metadata and endianness.
-                        yield RecordBatch(schema, batch.columns, batch.num_rows, batch.custom_metadata)
+                with error_context(path=other.path), chosen.open_rows(other) as more:
+                    check_same_schema(first.path, rows.schema, other.path, more.schema)
+                    yield from of_schema(rows.schema, more.batches)
 
-        yield Table(schema, files.foreign_metadata(rows.reader.custom_metadata), batches())
+        yield Table(rows.schema, files.foreign_metadata(rows.reader.custom_metadata), batches())
+
+
+def check_same_schema(path: str, schema: Schema, other_path: str, other: Schema) -> None:
+    """Raise if the schema of another file differs from that of the first, and name the first difference."""
+    difference = Comparison(path, other_path).of_schemas(schema, other)
+    if difference is not None:
+        raise SchemaMismatchError(f"its schema is not that of the first file: {difference}", path=other_path)
+
+
+def of_schema(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """Yield batches with another schema, equal to theirs except for the order of metadata and endianness."""
+    for batch in batches:
+        yield RecordBatch(schema, batch.columns, batch.num_rows, batch.custom_metadata)

@@ -14,7 +14,8 @@ import numpy as np
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.cli.shared import render
-from spark_arrow_ipc.cli.shared.inputs import ChosenColumns, Input
+from spark_arrow_ipc.cli.shared.inputs import Input
+from spark_arrow_ipc.cli.shared.rows import Chosen, ChosenColumns
 from spark_arrow_ipc.errors import LimitError, printable
 from spark_arrow_ipc.ipc.bytes.source import open_source
 from spark_arrow_ipc.ipc.constants import TensorRows
@@ -77,7 +78,7 @@ def each_table_of_cells(
     """
     with open_tensors(given) as tensors:
         for stored in tensors:
-            chosen = ChosenColumns(given, columns)
+            chosen = ChosenColumns(given, Chosen(columns))
             read_columns = chosen.of_file(row_schema(stored.message, TensorRows.CELLS))
             yield chosen.schema, chosen.batches(batch.select(read_columns) for batch in _cells(stored))
 

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from spark_arrow_ipc.cli.shared import inputs
-from spark_arrow_ipc.cli.shared.inputs import Input, each_input, open_rows
+from spark_arrow_ipc.cli.shared.inputs import Input, each_input
+from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, SchemaMismatchError
 
 pa = pytest.importorskip("pyarrow")
@@ -93,7 +94,7 @@ def test_a_path_that_stands_for_nothing_is_an_error(tree, name):
 
 
 def rows(one, columns=None):
-    with open_rows(one, columns) as opened:
+    with Chosen(columns).open_rows(one) as opened:
         batches = list(opened.batches)
         assert all(batch.schema == opened.schema for batch in batches)
         return list(opened.schema.names), [row for batch in batches for row in batch.to_pylist()]

@@ -5,7 +5,7 @@ import pytest
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.python_values import from_pylist
-from spark_arrow_ipc.cli.shared.ranges import OutOfRange, out_of_range
+from spark_arrow_ipc.cli.validate import OutOfRange, out_of_range
 
 
 def retyped(type_, values, stored, nulls=()):

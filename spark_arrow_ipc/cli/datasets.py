@@ -1,0 +1,196 @@
+"""``arrowipc copy``: copy a data set to another place, while jobs run."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final
+
+from spark_arrow_ipc.cli.shared import render
+from spark_arrow_ipc.cli.shared.inputs import add_storage_argument, storage_at
+from spark_arrow_ipc.cli.shared.progress import advance
+from spark_arrow_ipc.dataset.write.copy import CopyReport, copy_dataset
+from spark_arrow_ipc.dataset.write.fsck import Finding, FsckReport, fsck, go_back, repair
+from spark_arrow_ipc.dataset.write.vacuum import DEFAULT_AGE_SECONDS, GivenUpJob, VacuumReport, give_up, vacuum
+from spark_arrow_ipc.errors import printable
+
+
+def copy_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc copy``."""
+    parser.add_argument("source", metavar="SOURCE", help="the directory of a data set, local or a URL")
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="the directory to make, local or a URL; it must not exist, or be left by an earlier copy that was killed, "
+        "which goes on",
+    )
+    add_storage_argument(parser)
+    add_storage_argument(
+        parser, "--target-storage", "an option of the object store of TARGET, if it has others than SOURCE"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def run_copy(arguments: argparse.Namespace) -> int:
+    """Copy the newest state, and say which it is."""
+    report = copy_dataset(
+        arguments.source,
+        arguments.target,
+        storage=storage_at(arguments.source, arguments.storage),
+        target_storage=storage_at(arguments.target, arguments.target_storage or arguments.storage),
+        copied=lambda: advance(files=1),
+    )
+    print(render.json_line(asdict(report)) if arguments.json else printable(_copy_line(report)))
+    return 0
+
+
+def _copy_line(report: CopyReport) -> str:
+    state = f"the state of record {report.record:,} of {report.source}" if report.record else f"of {report.source}"
+    reused = f"; {report.reused:,} of them were there" if report.reused else ""
+    return (
+        f"{report.target}: {render.count(report.files, 'file')}, {render.count(report.nbytes, 'byte')}, {state}{reused}"
+    )
+
+
+_STATES: Final = {
+    True: "whole: the state of record {record:,}",
+    False: "not the state of record {record:,}",
+    None: "record {record:,}",
+}
+
+
+def fsck_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc fsck``."""
+    parser.add_argument("path", metavar="PATH", help="the directory of a data set, local or a URL")
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--repair",
+        action="store_true",
+        help="mend what can be mended without losing anything; what is taken out is moved to _ipc_aside",
+    )
+    change.add_argument(
+        "--back-to",
+        type=int,
+        metavar="RECORD",
+        help="make the state of an older record the newest one, if the directory holds it whole; no job may run",
+    )
+    add_storage_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def run_fsck(arguments: argparse.Namespace) -> int:
+    """Print what is wrong and what mends it; return 1 if anything is."""
+    storage = storage_at(arguments.path, arguments.storage)
+    if arguments.back_to is not None:
+        report = go_back(arguments.path, arguments.back_to, storage)
+    else:
+        report = (repair if arguments.repair else fsck)(arguments.path, storage)
+    if arguments.json:
+        print(render.json_line(asdict(report)))
+    else:
+        for finding in (*report.done, *report.findings):
+            print(printable(_finding_line(finding)))
+        print(printable(_fsck_line(report)))
+    return 0 if report.is_sound else 1
+
+
+def _finding_line(finding: Finding) -> str:
+    note = "note: " if finding.is_note else ""
+    return f"{finding.path}: {note}{finding.what}{'. ' if finding.mend else ''}{finding.mend}"
+
+
+def _fsck_line(report: FsckReport) -> str:
+    state = _STATES[report.is_whole].format(record=report.record) if report.record else "no records"
+    faults = sum(not finding.is_note for finding in report.findings)
+    return (
+        f"{report.path}: {render.count(report.files, 'file')}, {render.count(report.nbytes, 'byte')}, {state}; "
+        f"{render.count(faults, 'fault')}"
+    )
+
+
+_JOBID: Final = re.compile(r"[0-9a-f]{32}")
+_UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_DURATION: Final = re.compile(r"(\d+)([smhd]?)")
+
+
+def vacuum_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``arrowipc vacuum``."""
+    parser.add_argument("path", metavar="PATH", help="the directory of a dataset")
+    parser.add_argument(
+        "--older-than",
+        type=_seconds,
+        default=DEFAULT_AGE_SECONDS,
+        metavar="DURATION",
+        help="keep jobs that wrote something within this time: 30m, 12h, 7d (the default); "
+        "0 also withdraws running jobs, which then fail",
+    )
+    parser.add_argument(
+        "--give-up",
+        type=_jobid,
+        metavar="JOB",
+        help="take back a job that cannot be brought to its end, or of which it is unknown whether it is committed; the "
+        "error tells its id; the old files must all be there",
+    )
+    add_storage_argument(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+
+
+def run_vacuum(arguments: argparse.Namespace) -> int:
+    """Clean the directory, or take a job back, and print what was done."""
+    storage = storage_at(arguments.path, arguments.storage)
+    if arguments.give_up is not None:
+        job = give_up(
+            arguments.path,
+            arguments.give_up,
+            older_than_seconds=arguments.older_than,
+            dry_run=arguments.dry_run,
+            storage=storage,
+        )
+        for line in _given_up_lines(job, would="would be " if arguments.dry_run else ""):
+            print(printable(line))
+        return 0
+    report = vacuum(arguments.path, older_than_seconds=arguments.older_than, dry_run=arguments.dry_run, storage=storage)
+    for line in _vacuum_lines(report, would="would be " if arguments.dry_run else ""):
+        print(printable(line))
+    return 0
+
+
+def _seconds(string: str) -> float:
+    found = _DURATION.fullmatch(string)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30m, 12h or 7d, found {string!r}")
+    return float(int(found[1]) * _UNITS[found[2] or "s"])
+
+
+def _jobid(string: str) -> str:
+    if not _JOBID.fullmatch(string):
+        raise argparse.ArgumentTypeError(f"expected the 32 hexadecimal digits of a job's id, found {string!r}")
+    return string
+
+
+def _given_up_lines(job: GivenUpJob, would: str) -> list[str]:
+    lines = [f"{name}: {would or 'is '}removed" for name in job.files]
+    kept = f"; {job.kept} old files {would or 'are '}kept" if job.kept else ""
+    return [*lines, f"{job.path}: the job {job.jobid} {would or 'is '}taken back{kept}"]
+
+
+def _vacuum_lines(report: VacuumReport, would: str) -> list[str]:
+    lines = []
+    if report.finished is not None:
+        lines.append(f"job {report.finished}: committed; {would}brought to its end")
+    lines += [f"job {jobid}: its staging {would or 'is '}removed" for jobid in report.withdrawn]
+    lines += [f"{path}: {would or 'is '}removed" for path in report.files]
+    lines += [
+        f"job {job.jobid}: kept with {job.nbytes:,} bytes, it wrote {_ago(job.age_seconds)} ago" for job in report.kept
+    ]
+    total = f"{report.nbytes:,} bytes {would or 'are '}removed" if lines else "nothing to do"
+    return [*lines, f"{report.path}: {total}"]
+
+
+def _ago(seconds: float) -> str:
+    for unit in ("d", "h", "m"):
+        if seconds >= _UNITS[unit]:
+            return f"{int(seconds // _UNITS[unit])} {unit}"
+    return f"{max(0, int(seconds))} s"
