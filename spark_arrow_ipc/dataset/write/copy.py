@@ -350,4 +350,5 @@ def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str)
         check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
     if not target.storage.traits.renames:
         for final, nbytes in finals:
+            target.storage.resolve(target.path(final))  # an object store takes no control characters
             check_copied(final, nbytes, target.root)

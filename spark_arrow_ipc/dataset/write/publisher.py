@@ -27,11 +27,12 @@ from spark_arrow_ipc.dataset.commit_log.log import Pending, is_applied
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
-from spark_arrow_ipc.errors import CommitError, OptionError
+from spark_arrow_ipc.errors import CommitError, OptionError, cut_repr
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of, parent
 from spark_arrow_ipc.storage.storage import Status, Storage, Traits
+from spark_arrow_ipc.storage.url import split_url
 
 
 @dataclass(slots=True)
@@ -321,6 +322,9 @@ MAX_COPIED_NBYTES: Final = 5_000_000_000
 DEFAULT_COPIED_NBYTES: Final = 1 << 30
 """Largest file where a storage copies and nothing else is asked for: a copy of it takes seconds."""
 
+_MAX_KEY_NBYTES: Final = 1024
+"""Longest name of an object, its directories included, in S3, Azure and Google Cloud Storage."""
+
 
 def max_file_nbytes(traits: Traits, asked: int | None) -> int | None:
     """Return the largest size of a file, or None for no limit.
@@ -348,7 +352,7 @@ def max_file_nbytes(traits: Traits, asked: int | None) -> int | None:
 
 
 def check_copied(path: str, nbytes: int, root: str) -> None:
-    """Raise if a file cannot be copied by one request.
+    """Raise if a file cannot be copied by one request: it is too large, or its name is too long.
 
     Parameters
     ----------
@@ -368,5 +372,11 @@ def check_copied(path: str, nbytes: int, root: str) -> None:
         raise CommitError(
             f"{path} has {nbytes:,} bytes, and an object store copies at most {MAX_COPIED_NBYTES:,} at once; nothing is "
             "published. Write smaller files (maxFileBytes, recordBatchBytes), and large ones without keepReplaced",
+            path=root,
+        )
+    if "://" in root and len(split_url(f"{root}/{path}")[1].encode(errors="surrogatepass")) > _MAX_KEY_NBYTES:
+        raise CommitError(
+            f"the name {cut_repr(path, 300)} is too long here: an object store takes names of {_MAX_KEY_NBYTES:,} bytes at "
+            "most, with all directories; nothing is published",
             path=root,
         )

@@ -337,6 +337,27 @@ def test_names_with_special_characters_are_no_patterns(tmp_path):
     assert ["k={x,*}:too", "mine"] == target.ours()
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("k=1/new\nline.arrow", "control character"),
+        ("k=\x7f/a.arrow", "control character"),
+        ("k=1/\udc80.arrow", "surrogate"),
+        (f"{'k=' + 'x' * 250}/" * 4 + "a.arrow", "is too long here"),
+    ],
+)
+def test_names_that_an_object_store_cannot_have_are_refused_before_anything_is_copied(name, words, tmp_path):
+    with two_places(("memory", "s3"), tmp_path) as (source, target):
+        source.save(APPEND, "k=1:a")
+        source.put(name, "other program's")
+        with pytest.raises((OptionError, CommitError), match=words):
+            source.copied_to(target)
+        assert [] == target.names()
+        source.storage.delete(f"{source.root}/{name}")
+        source.copied_to(target)
+        assert ["k=1:a"] == target.ours()
+
+
 def test_a_single_file_of_a_copy_is_no_placeholder(pair):
     """The record of a copy counts no rows, so that none is believed to be 0."""
     source, target = pair

@@ -36,3 +36,12 @@ def test_a_file_that_became_too_large_is_not_committed():
     check_copied("part-0.arrow", MAX_COPIED_NBYTES, "memory:/data")
     with pytest.raises(CommitError, match=r"part-0.arrow has 5,000,000,001 bytes.*nothing is published"):
         check_copied("part-0.arrow", MAX_COPIED_NBYTES + 1, "memory:/data")
+
+
+def test_a_name_that_no_object_can_have_is_not_committed():
+    root = "s3://bucket/a"
+    check_copied("k" * 1022, 1, root)
+    check_copied("k" * 1023, 1, "/data/a")
+    for path in ("k" * 1023, "k=\u00e9/" * 205):
+        with pytest.raises(CommitError, match=r"is too long here.*1,024 bytes.*nothing is published"):
+            check_copied(path, 1, root)
