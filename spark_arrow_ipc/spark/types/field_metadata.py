@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -124,10 +124,15 @@ _ACTED_ON: Final = re.compile(
 )
 """Beginnings of keys that Spark acts on (watermarks, default values, generated and hidden columns), and of ours."""
 
+_COMMENT_KEY: Final = "comment"
+
 _CHAR_KEY: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """The declared type of a column of CHAR or VARCHAR, which is a string otherwise; Spark pads comparisons by it."""
 
 _DECLARED: Final = re.compile(r"\b(var)?char\(([1-9][0-9]{0,8})\)", re.IGNORECASE)
+
+_UNQUOTED: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""Names that Spark's parser takes without quotes."""
 
 _MOST_PADDED: Final = 65_535
 """Characters of the longest CHAR that is taken from a file: Spark pads each value to its length."""
@@ -139,26 +144,47 @@ _MOST_NESTED: Final = 20
 def _is_harmless(key: str, value: object, spark_type: s.DataType) -> bool:
     if key == _CHAR_KEY:
         return isinstance(value, str) and _declares(value, spark_type)
+    if key == _COMMENT_KEY and not isinstance(value, str):  # Java casts it to a string
+        return False
     return _ACTED_ON.match(key) is None and _is_plain({key: value}, _MOST_NESTED)
 
 
 def _declares(declared: str, spark_type: s.DataType) -> bool:
     """Return whether a declared CHAR or VARCHAR, which Spark parses, is one that a type may have.
 
-    Spark declares those inside of a struct, list or map in one string, which has the type's structure.
+    Spark declares those inside of a struct, list or map in one string, which has the type's structure, without quotes: it
+    raises an error of its parser where a name needs them.
     """
     lengths = [int(match[2]) for match in _DECLARED.finditer(declared)]
     if not lengths or max(lengths) > _MOST_PADDED:
         return False
-    return bool(_DECLARED.sub("string", declared).lower() == spark_type.simpleString().lower())
+    is_alike = _DECLARED.sub("string", declared).lower() == spark_type.simpleString().lower()
+    return is_alike and all(map(_UNQUOTED.fullmatch, _names_in(spark_type)))
+
+
+def _names_in(type_: s.DataType) -> Iterator[str]:
+    """Yield the names of fields inside of a type, at any depth."""
+    if isinstance(type_, s.StructType):
+        yield from type_.names
+    for part in _parts(type_):
+        yield from _names_in(part)
+
+
+def _parts(type_: s.DataType) -> Iterable[s.DataType]:
+    if isinstance(type_, s.StructType):
+        return [field.dataType for field in type_.fields]
+    if isinstance(type_, s.MapType):
+        return (type_.keyType, type_.valueType)
+    return (type_.elementType,) if isinstance(type_, s.ArrayType) else ()
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Return whether Spark's metadata can hold a value: JSON whose lists are of one type, numbers below 2^63."""
+    """Return whether Spark's metadata can hold a value: JSON with numbers below 2^63, and lists of one type, not of lists."""
     if isinstance(value, dict):
         return depth > 0 and all(_is_utf8(key) and _is_plain(item, depth - 1) for key, item in value.items())
     if isinstance(value, list):
-        is_uniform = len({type(item) for item in value}) <= 1 and None not in value
+        types = {type(item) for item in value}
+        is_uniform = len(types) <= 1 and not types & {list, type(None)}
         return depth > 0 and is_uniform and all(_is_plain(item, depth - 1) for item in value)
     if isinstance(value, int):
         return -(2**63) <= value < 2**63

@@ -1,5 +1,7 @@
 """Arrow's key-value pairs in the metadata of a Spark field, there and back."""
 
+import json
+
 import pytest
 
 from spark_arrow_ipc.arrow import Schema
@@ -42,6 +44,19 @@ METADATA = {
         for value in (
             "", "no JSON", "[1]", "[" * 100_000, '{"a": ' * 30 + "1" + "}" * 30, '{"n": NaN}', r'{"n": "\ud800"}', '{"n": [1, "a"]}', '{"n": [null]}', '{"n": 9223372036854775808}',
             '{"__CHAR_VARCHAR_TYPE_STRING": "drop; table"}', '{"__CHAR_VARCHAR_TYPE_STRING": 5}',
+            # Spark's Java casts a comment to a string, and has no lists of lists.
+            '{"comment": 5}', '{"comment": {"a": "b"}}', '{"n": [[1], [2]]}', '{"n": {"m": [[]]}}',
+        )
+    },
+    **{
+        f"a declared type of a field named {name}": (
+            t.field("c", t.struct([(name, t.utf8)]), custom_metadata={"SPARK::metadata::json": json.dumps({"__CHAR_VARCHAR_TYPE_STRING": declared})}),
+            {"__CHAR_VARCHAR_TYPE_STRING": declared} if is_parsed
+            else {"arrow.custom_metadata": [{"key": "SPARK::metadata::json", "value": json.dumps({"__CHAR_VARCHAR_TYPE_STRING": declared})}]},
+        )
+        for name, declared, is_parsed in (
+            ("a", "struct<a:char(3)>", True), ("_1", "struct<_1:char(3)>", True), ("a b", "struct<a b:char(3)>", False),
+            ("é", "struct<é:char(3)>", False), ("1", "struct<1:char(3)>", False), ("a:int,b", "struct<a:int,b:char(3)>", False),
         )
     },
     "a widened type": (t.field("c", t.uint8), {"arrow.type": note_of(t.uint8)}),
