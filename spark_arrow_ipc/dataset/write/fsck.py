@@ -159,8 +159,10 @@ def go_back(path: str, record: int, storage: Storage) -> FsckReport:
         raise CommitError(f"the directory does not hold the state of record {record} whole{known}", path=dataset.root)
     if read_head(dataset).seq != inventory.head.seq:
         raise ConcurrentWriteError("a job was committed meanwhile; nothing is changed", path=dataset.root)
-    later = _paths_of(dataset, lambda number: number > record)
-    done = _set_aside(dataset, [*whole[record].others, *later])
+    done = _set_aside(dataset, whole[record].others)
+    if record != inventory.head.seq:  # its state is there: it is not to be applied once more, where its mark was lost
+        storage.put(dataset.done_mark(record), whole[record].record.to_bytes(), durable=True)
+    done += _set_aside(dataset, _paths_of(dataset, lambda number: number > record))
     latest(dataset)
     return replace(_report(take_inventory(dataset)), done=tuple(done))
 

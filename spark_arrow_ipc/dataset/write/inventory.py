@@ -261,16 +261,14 @@ class _Found:
 
 def states(inventory: Inventory) -> Iterator[State]:
     """Yield the states that the directory holds whole, the newest first; none if no record has a tally that fits."""
-    own, removed, later = inventory.own, inventory.removed() & inventory.own.keys(), set[str]()
+    own, removed, later = inventory.own, inventory.removed(), set[str]()
     doubled = list(_choices(inventory))
     for i, record in enumerate(inventory.chain):
         if record.tally is not None:
-            known = later | {
-                file.path for before in inventory.chain[i:] for file in before.removes if file.path in removed
-            }
-            others = _others(inventory, own, known & own.keys(), doubled, record.tally)
+            gone = {file.path for before in inventory.chain[i:] for file in before.removes if file.path in removed}
+            others = _others(inventory, own, (later | gone) & own.keys(), doubled, record.tally)
             if others is not None:
-                yield State(record, tuple(sorted(others)))
+                yield State(record, tuple(sorted(others | gone)))
         later |= {add.final for add in record.adds}
 
 

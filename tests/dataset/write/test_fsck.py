@@ -1,5 +1,6 @@
 """Faults of a data set's directory: how each is named, what mends it, and that mending loses nothing."""
 
+import os
 import re
 import shutil
 import uuid
@@ -338,6 +339,44 @@ def test_the_newest_state_is_not_there_and_an_older_one_is(place, make, words):
     place.save(APPEND, "goes on")
     assert sorted(["goes on", *ROWS]) == place.ours()
     assert looked(place).is_whole
+
+
+@pytest.mark.parametrize("has_mark", [True, False])
+def test_going_back_deletes_no_file_of_other_programs(has_mark, tmp_path):
+    """As `cp -a` copies it while jobs run: what record 2 removed is there with its time, and its mark may not be."""
+    with PLACES["local"](tmp_path) as (place, _):
+        place.save(APPEND, "1")
+        place.put("part-0.arrow", "foreign")
+        time = place.storage.status(f"{place.root}/part-0.arrow").mtime_ns
+        place.save(OVERWRITE, "2")
+        place.save(APPEND, "3")
+        place.put("part-0.arrow", "foreign")
+        os.utime(f"{place.root}/part-0.arrow", ns=(time, time))
+        place.storage.delete(join(place.root, place.record.adds[0].final))
+        if not has_mark:
+            place.storage.delete(place.dataset.done_mark(2))
+        assert f"arrowipc fsck --back-to 2 {place.root}" in {finding.mend for finding in faults(place)}
+        before = place.contents()
+        report = go_back(place.root, 2, place.storage)
+        assert (True, True) == (report.is_whole, report.is_sound)
+        assert ["2"] == place.ours() == place.plain()
+        assert {*before.values()} <= {*place.contents().values()}
+        assert b"foreign" == place.contents()[f"{ASIDE_DIRECTORY}/part-0.arrow.staged"]
+
+
+def test_going_back_to_a_copy_whose_mark_is_lost(tmp_path):
+    """A copy names files of other programs, too, which may be gone by now: its record is not applied once more."""
+    with PLACES["local"](tmp_path) as (source, place):
+        source.save(APPEND, "1")
+        source.put("part-0.arrow", "foreign")
+        source.copied_to(place)
+        place.save(APPEND, "3")
+        for name in ("part-0.arrow", place.record.adds[0].final, f"_ipc_commits/{2:020d}.done"):
+            place.storage.delete(join(place.root, name))
+        assert go_back(place.root, 2, place.storage).is_whole
+        assert ["1"] == place.ours()
+        place.save(APPEND, "4")
+        assert ["1", "4"] == place.ours()
 
 
 def test_only_a_state_that_is_there_is_gone_back_to(place):
