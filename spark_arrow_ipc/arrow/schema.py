@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -18,16 +18,8 @@ class Endianness(IntEnum):
     BIG = 1
 
 
-class _MadeLate:
-    """What makes the fields of a schema when they are first asked for. No field of the dataclass: it is no value."""
-
-    __slots__ = ("_late",)
-
-    _late: tuple[int, Callable[[], tuple[Field, ...]]] | None
-
-
 @dataclass(frozen=True, slots=True)
-class Schema(_MadeLate):
+class Schema:
     """Fields, pairs of custom metadata, and the byte order of the file.
 
     `endianness` is what the file declared; arrays in memory are always in the byte order of this machine.
@@ -36,32 +28,6 @@ class Schema(_MadeLate):
     fields: tuple[Field, ...]
     custom_metadata: CustomMetadata = ()
     endianness: Endianness = Endianness.LITTLE
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_late", None)
-
-    @classmethod
-    def late(
-        cls,
-        count: int,
-        make: Callable[[], tuple[Field, ...]],
-        custom_metadata: CustomMetadata,
-        endianness: Endianness,
-    ) -> Schema:
-        """Return a schema of `count` fields, which `make` makes when they are first asked for."""
-        schema = cls((), custom_metadata, endianness)
-        object.__delattr__(schema, "fields")
-        object.__setattr__(schema, "_late", (count, make))
-        return schema
-
-    def __getattr__(self, name: str) -> Any:
-        # Python calls this for an attribute that is not set: of a late schema, its fields. Two threads make them twice.
-        if name == "fields" and (late := getattr(self, "_late", None)) is not None:
-            fields = late[1]()
-            object.__setattr__(self, "fields", fields)
-            object.__setattr__(self, "_late", (len(fields), lambda: fields))  # what made them may hold a file's bytes
-            return fields
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def of(
@@ -107,8 +73,7 @@ class Schema(_MadeLate):
         return schemas.field_capsule(schemas.struct_field(self.fields, self.custom_metadata))
 
     def __len__(self) -> int:
-        late = getattr(self, "_late", None)
-        return len(self.fields) if late is None else late[0]
+        return len(self.fields)
 
     @property
     def names(self) -> tuple[str, ...]:

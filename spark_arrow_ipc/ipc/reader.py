@@ -28,11 +28,11 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open_source_to_follow
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
-from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer, footer_depth
+from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer
 from spark_arrow_ipc.ipc.messages.framing import read_footer, read_stream_message
-from spark_arrow_ipc.ipc.messages.known_schemas import decode_known_schema
 from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
-from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
+from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage
+from spark_arrow_ipc.ipc.messages.schema_cache import decode_schema_once
 from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -268,7 +268,7 @@ def _read_file_metadata(source: ByteSource, head: memoryview | None, limits: Lim
     flatbuffer, byte_offset = read_footer(source, limits)
     with inside(byte_offset):
         footer = decode_footer(flatbuffer, byte_offset, limits)
-        message = decode_known_schema(footer.schema.view, limits, footer_depth(limits) - 1)
+        message = decode_schema_once(footer.schema.view, limits)
     if head is not None:
         check_covered(source, head, footer, limits)
     return footer, message
@@ -288,5 +288,5 @@ def _read_stream_schema(source: ByteSource, limits: Limits) -> tuple[SchemaMessa
             raise InvalidMetadataError(
                 expected="a schema without a body", found=f"one of {message.body_nbytes:,} bytes"
             )
-        schema = decode_schema(header.view, limits)
+        schema = decode_schema_once(header.view, limits)
     return schema, body_offset + message.body_nbytes, message.custom_metadata

@@ -1,9 +1,5 @@
 """Columns of a schema by position and by name."""
 
-import copy
-import dataclasses
-import pickle
-
 import pytest
 
 from spark_arrow_ipc.arrow import Field, Schema
@@ -49,20 +45,3 @@ def test_schemas_compare_by_value_and_have_a_length():
 def test_schema_as_people_read_it():
     assert "a: int8\nb: utf8 not null\na: bool" == str(SCHEMA)
     assert "(no columns)" == str(Schema(()))
-
-
-def test_a_schema_whose_fields_are_made_late_is_as_any_other():
-    asked = []
-
-    def late():
-        make = lambda: asked.append(1) or SCHEMA.fields  # noqa: E731 - what is asked for is counted
-        return Schema.late(len(SCHEMA), make, SCHEMA.custom_metadata, SCHEMA.endianness)
-
-    assert (3, []) == (len(late()), asked)
-    for made in (late(), copy.copy(late()), pickle.loads(pickle.dumps(SCHEMA))):
-        assert (SCHEMA, hash(SCHEMA), repr(SCHEMA), 3) == (made, hash(made), repr(made), len(made))
-    asked.clear()
-    schema = late()
-    values = {field.name: getattr(schema, field.name) for field in dataclasses.fields(schema)}
-    assert SCHEMA == dataclasses.replace(schema, **values)
-    assert ([1], 3) == (asked, len(schema)), "they are made once"

@@ -8,9 +8,10 @@ it, is an error.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+import lz4.frame
 import numpy as np
 import numpy.typing as npt
 import zstandard
@@ -293,33 +294,14 @@ class Compressor:
         self._compression = compression
         self._level = level
         self._zstd = zstandard.ZstdCompressor(level=1 if level is None else level)
-        self._arena = memoryview(b"")
 
     def compress(self, data: memoryview) -> tuple[bytes, bytes | memoryview]:
         """Return the length prefix and the frame of one buffer, raw if it does not shrink."""
-        ((prefix, frame),) = self.compress_all([data])
-        return prefix, bytes(frame)
-
-    def compress_all(self, buffers: Sequence[memoryview]) -> list[tuple[bytes, bytes | memoryview]]:
-        """Return the length prefix and the frame of each buffer; valid until the next call.
-
-        LZ4 frames lie in memory that the next call reuses: new memory cost a third more than LZ4's own work (measured).
-        """
-        if self._compression is not CompressionType.LZ4_FRAME:
-            return [self._chosen(data, self._zstd.compress(data)) for data in buffers]
-        needed = sum(lz4_frame.most_nbytes(len(data)) for data in buffers)
-        if needed > len(self._arena):
-            self._arena = np.empty(needed, np.uint8).data
-        arena = self._arena
-        compressed = []
-        for data in buffers:
-            frame = lz4_frame.compress_into(data, arena, self._level or 0)
-            compressed.append(self._chosen(data, frame))
-            if compressed[-1][1] is frame:
-                arena = arena[len(frame) :]
-        return compressed
-
-    def _chosen(self, data: memoryview, frame: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
+        frame: bytes
+        if self._compression is CompressionType.ZSTD:
+            frame = self._zstd.compress(data)
+        else:
+            frame = lz4.frame.compress(data, compression_level=self._level or 0, store_size=False)
         if len(frame) >= len(data):
             return _INT64.pack(RAW_BUFFER), data
         return _INT64.pack(len(data)), frame

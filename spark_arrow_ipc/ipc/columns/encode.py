@@ -106,13 +106,8 @@ def encode_columns(
         if step.is_variadic:
             variadic_counts.append(len(array.buffers) - len(step.buffers))
     encoding = _Encoding(alignment, with_checksums)
-    if compressor is None:
-        for data in buffers:
-            encoding.add(data)
-    else:
-        compressed = iter(compressor.compress_all([memoryview(data) for data in buffers if len(data)]))
-        for data in buffers:
-            encoding.add(*(next(compressed) if len(data) else ()))
+    for data in buffers:
+        encoding.add(*((data,) if compressor is None or not len(data) else compressor.compress(memoryview(data))))
     header = {
         "length": length,
         "nodes": _pairs(nodes),

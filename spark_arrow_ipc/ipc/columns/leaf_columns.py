@@ -29,7 +29,7 @@ from spark_arrow_ipc.arrow.validate import arrays as validate
 from spark_arrow_ipc.arrow.validate import many
 from spark_arrow_ipc.ipc.bytes.body import Body, BodyRanges
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
-from spark_arrow_ipc.ipc.columns.plan import BufferStep, Leaves, Plan, Step, buffer_steps
+from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step, buffer_steps
 from spark_arrow_ipc.ipc.messages.record_batch import Int64s
 
 _LEAST_COLUMNS: Final = 32
@@ -61,7 +61,7 @@ class LeafColumns:
     nodes, first_buffers, first_variadics
         As in `Step`.
     kinds, buffer_counts
-        Of each type: the second buffer (None of one that no column here has), and the number of buffers.
+        Of each type: the second buffer, and the number of buffers.
     with_offsets
         The columns with value offsets, by the bytes of an offset.
     is_text
@@ -79,7 +79,7 @@ class LeafColumns:
     nodes: Int64s
     first_buffers: Int64s
     first_variadics: Int64s
-    kinds: tuple[BufferStep | None, ...]
+    kinds: tuple[BufferStep, ...]
     buffer_counts: tuple[int, ...]
     with_offsets: Mapping[int, Int64s]
     is_text: Bools
@@ -119,7 +119,7 @@ class LeafColumns:
         first = self._first(layout)
         starts, nbytes = buffers.T
         validity_nbytes = nbytes[first]
-        sizes = [0 if kind is None else min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
+        sizes = [min(kind.nbytes(num_rows), _MOST_NBYTES) for kind in self.kinds]
         needed = np.array(sizes, np.int64)[self.type_of] if len(sizes) > 1 else sizes[0]
         sound = (lengths == num_rows) & (nbytes[first + 1] >= needed)
         sound &= (validity_nbytes >= num_rows + 7 >> 3) | (validity_nbytes | null_counts == 0)
@@ -267,9 +267,7 @@ def decode_leaves(
 
 
 def compile_leaves(plan: Plan) -> LeafColumns | None:
-    """Return the plain columns of a plan, or None if they are few. O(steps), or O(columns) in numpy of a plan of leaves."""
-    if plan.leaves is not None:
-        return _of_leaves(plan, plan.leaves)
+    """Return the plain columns of a plan, or None if they are few. O(steps)."""
     tops = [i for i, step in enumerate(plan.steps) if step.is_top]
     if len(tops) < _LEAST_COLUMNS:
         return None
@@ -284,78 +282,27 @@ def compile_leaves(plan: Plan) -> LeafColumns | None:
             type_of.append(types.setdefault(step.type, len(types)))
         else:
             others.append((position, plan.steps[start:stop]))
-    steps = [step for _, step in plain]
-    return _compiled(
-        plan,
-        tuple(types),
-        np.array(type_of, np.int64),
-        positions=np.array([position for position, _ in plain], np.int64),
-        nodes=np.array([step.node for step in steps], np.int64),
-        first_buffers=np.array([step.first_buffer for step in steps], np.int64),
-        first_variadics=np.array([step.first_variadic for step in steps], np.int64),
-        others=others,
-    )
-
-
-def _of_leaves(plan: Plan, leaves: Leaves) -> LeafColumns | None:
-    """Return the plain columns of a plan of leaves; its steps are made only for the others."""
-    is_plain = np.array([*map(_is_plain, leaves.types), False])[leaves.type_of]  # -1 is the last one
-    positions, others = np.flatnonzero(is_plain), np.flatnonzero(~is_plain).tolist()
-    firsts, steps = leaves.firsts, leaves.other_steps
-    assert firsts is not None
-    assert steps is not None, "`plan_of_leaves` has set them"
-    if len(others) > len(steps):
-        tops = [i for i, step in enumerate(plan.steps) if step.is_top]
-        ends = [*tops[1:], len(plan.steps)]
-        steps = {i: plan.steps[tops[i] : ends[i]] for i in others}
-    firsts = firsts[positions]
-    # Of all types, or of the plain ones alone: both number the types as `type_of` does.
-    return _compiled(
-        plan,
-        leaves.types,
-        leaves.type_of[positions],
-        positions=positions,
-        nodes=firsts[:, 0],
-        first_buffers=np.ascontiguousarray(firsts[:, 1]),
-        first_variadics=firsts[:, 2],
-        others=[(i, steps[i]) for i in others],
-    )
-
-
-def _compiled(
-    plan: Plan,
-    types: tuple[t.DataType, ...],
-    type_of: Int64s,
-    *,
-    positions: Int64s,
-    nodes: Int64s,
-    first_buffers: Int64s,
-    first_variadics: Int64s,
-    others: list[tuple[int, tuple[Step, ...]]],
-) -> LeafColumns | None:
-    if len(positions) < _LEAST_COLUMNS:
+    if len(plain) < _LEAST_COLUMNS:
         return None
+    positions, steps = np.array([position for position, _ in plain], np.int64), [step for _, step in plain]
     leaf_of = np.full(len(positions) + len(others), -1)
     leaf_of[positions] = np.arange(len(positions))
-    # Types that are not plain are no column's here, and have any second buffer.
-    kinds = [buffer_steps(type_)[1] if _is_plain(type_) else None for type_ in types]
-    has_offsets = [kind is not None and kind.role is Role.OFFSETS for kind in kinds]
-    widths = [
-        kind.bit_width // 8 if kind is not None and has else 0 for kind, has in zip(kinds, has_offsets, strict=True)
-    ]
+    kinds = [buffer_steps(type_)[1] for type_ in types]
+    widths = [kind.bit_width // 8 if kind.role is Role.OFFSETS else 0 for kind in kinds]
     of_width = np.array(widths)[type_of]
     other_positions = tuple(position for position, _ in others)
-    other_fields, other_steps = _fields_at(plan, other_positions), tuple(step for _, own in others for step in own)
+    other_fields = tuple(plan.fields[i] for i in other_positions)
+    other_steps = tuple(step for _, own in others for step in own)
     return LeafColumns(
         positions=positions,
         leaf_of=leaf_of,
-        types=types,
-        type_of=type_of,
-        nodes=nodes,
-        first_buffers=first_buffers,
-        first_variadics=first_variadics,
+        types=tuple(types),
+        type_of=np.array(type_of, np.int64),
+        nodes=np.array([step.node for step in steps], np.int64),
+        first_buffers=np.array([step.first_buffer for step in steps], np.int64),
+        first_variadics=np.array([step.first_variadic for step in steps], np.int64),
         kinds=tuple(kinds),
-        buffer_counts=tuple(3 if has else 2 for has in has_offsets),
+        buffer_counts=tuple(3 if width else 2 for width in widths),
         with_offsets={width: np.flatnonzero(of_width == width) for width in set(widths) - {0}},
         is_text=np.array([type(type_) in t.UTF8_CLASSES for type_ in types])[type_of],
         others=Plan(
@@ -365,12 +312,6 @@ def _compiled(
         other_names={i: field.name for i, field in zip(other_positions, other_fields, strict=True)},
         plan=plan,
     )
-
-
-def _fields_at(plan: Plan, positions: Sequence[int]) -> tuple[t.Field, ...]:
-    """Return some fields of a plan; all fields of a plan of leaves are made only for a few that are not in it."""
-    known: Mapping[int, t.Field] = {} if plan.leaves is None else plan.leaves.others
-    return tuple(known[i] if i in known else plan.fields[i] for i in positions)
 
 
 def _is_plain(type_: t.DataType) -> bool:

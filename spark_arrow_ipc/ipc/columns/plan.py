@@ -10,12 +10,8 @@ Decoding runs over the steps backwards, so that children exist before parents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import Selection, child_path
@@ -97,8 +93,7 @@ class Step:
 class Plan:
     """The steps of a schema, and the counts of nodes, buffers and variadic counts of a batch.
 
-    `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them. `leaves` has the
-    types of a plan of many fields, most without children, whose fields and steps are made when they are first asked for.
+    `fields` are the selected ones. `dictionaries` has the plan of the values of every id below them.
 
     `runs` has for each run-end encoded field of metadata V4 its first buffer and first variadic count. Arrow C++ puts one
     buffer more there, an absent validity bitmap, because it knows no type but null without one in V4; others do not.
@@ -112,78 +107,7 @@ class Plan:
     variadics: int
     dictionaries: Mapping[int, Plan]
     is_whole: bool
-    leaves: Leaves | None = None
     runs: tuple[tuple[int, int], ...] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        # Python calls this for an attribute that is not set: the fields and steps of a plan of leaves.
-        leaves = self.leaves if name in {"fields", "steps"} else None
-        if leaves is not None:
-            made: Any = leaves.fields()
-            if name == "steps":
-                made = compile_plan(made, leaves.dictionary_ids, leaves.version).steps
-            object.__setattr__(self, name, made)
-            return made
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaves:
-    """Many fields, most of them without children and dictionary.
-
-    Parameters
-    ----------
-    types, type_of
-        The distinct types of fields without children, and the number of each field's; -1 of any other field.
-    others
-        The other fields, by their positions, which rise.
-    fields
-        Makes all fields.
-    dictionary_ids, version
-        As of `compile_plan`.
-    firsts
-        Of each field, from `plan_of_leaves`: its node, first buffer and first variadic count.
-    other_steps
-        Of each of the other fields, from `plan_of_leaves`.
-    """
-
-    types: tuple[t.DataType, ...]
-    type_of: npt.NDArray[np.int64]
-    others: Mapping[int, t.Field]
-    fields: Callable[[], tuple[t.Field, ...]]
-    dictionary_ids: tuple[int, ...] = ()
-    version: MetadataVersion = MetadataVersion.V5
-    firsts: npt.NDArray[np.int64] | None = None
-    other_steps: Mapping[int, tuple[Step, ...]] | None = None
-
-
-def plan_of_leaves(leaves: Leaves) -> Plan:
-    """Return the plan of fields of which most have no children; its steps are made when they are asked for.
-
-    O(fields) in numpy, and Python for the others. Raises as `compile_plan`.
-    """
-    held = [_Physical.of(type_) for type_ in leaves.types]
-    of_type = np.array([*((1, len(own.buffers), own.is_variadic) for own in held), (0, 0, 0)], np.int64)
-    counts = of_type[leaves.type_of]
-    firsts = np.cumsum(counts, axis=0) - counts
-    compiling = _Compiling(leaves.dictionary_ids, leaves.version)
-    other_steps = {}
-    taken = np.zeros(3, np.int64)  # by the other fields so far
-    for position, other in leaves.others.items():
-        start, known = firsts[position] + taken, len(compiling.steps)
-        compiling.nodes, compiling.buffers, compiling.variadics = start.tolist()
-        compiling.field(other, other.name, keep=True, selection=None, top=True)
-        other_steps[position] = tuple(compiling.steps[known:])
-        counts[position] = np.array([compiling.nodes, compiling.buffers, compiling.variadics]) - start
-        taken += counts[position]
-    ends = np.cumsum(counts, axis=0)
-    leaves = replace(leaves, firsts=ends - counts, other_steps=other_steps)
-    nodes, buffers, variadics = ends[-1].tolist()
-    runs = tuple(compiling.runs)
-    plan = Plan((), (), nodes, buffers, variadics, compiling.dictionaries, is_whole=True, leaves=leaves, runs=runs)
-    object.__delattr__(plan, "fields")
-    object.__delattr__(plan, "steps")
-    return plan
 
 
 def nested_dictionaries(plan: Plan) -> frozenset[int]:

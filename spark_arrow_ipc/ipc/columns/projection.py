@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout, check_header, 
 from spark_arrow_ipc.ipc.columns.compression import Decompressor
 from spark_arrow_ipc.ipc.columns.decode import FindDictionary, build_columns, decode_columns, held_nbytes, read_buffers
 from spark_arrow_ipc.ipc.columns.leaf_columns import LeafBatch, LeafColumns, compile_leaves, decode_leaves
-from spark_arrow_ipc.ipc.columns.plan import Leaves, Plan, Step, compile_plan, plan_of_leaves
+from spark_arrow_ipc.ipc.columns.plan import Plan, Step, compile_plan
 from spark_arrow_ipc.ipc.columns.swap import NATIVE
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
@@ -56,6 +57,17 @@ class _Checked(NamedTuple):
     compressed: LeafColumns | None = None
 
 
+class _Plans:
+    """The plan of messages of one metadata version, and its plain columns, which only wide batches need."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def leaves(self) -> LeafColumns | None:
+        return compile_leaves(self.plan)
+
+
 class SelectedColumns:
     """The selected columns of a file or stream, with one plan for each metadata version."""
 
@@ -64,18 +76,16 @@ class SelectedColumns:
         """The schema of the file or stream."""
         self._selection: Selection | None = None
         positions: tuple[int, ...] = ()
-        if columns is known_columns and not message.has_unknown:
-            columns = None  # whose fields need not be made
         if columns is not None:
             chosen = columns(message.schema) if callable(columns) else columns
             self._selection = project(resolve_exactly(message.schema.fields, chosen))
             positions = tuple(self._selection)
             if len(positions) == len(message.schema.fields) and not any(self._selection.values()):
                 self._selection = None  # every column, in any order
-        self._plans: dict[MetadataVersion, Plan] = {}
-        self._leaves: dict[MetadataVersion, LeafColumns | None] = {}
         self._checked: _Checked | None = None
         """Of the last batch; `MessageDecoder` gives the same message for the same bytes."""
+        # The plans of all columns are kept with the schema, which the files of a data set share.
+        self._plans: dict[MetadataVersion, _Plans] = message.plans if self._selection is None else {}
         self._validates = validation == Validation.FULL
         self.swaps = message.schema.endianness != NATIVE
         """Whether the batches have the other byte order."""
@@ -97,16 +107,15 @@ class SelectedColumns:
 
     def plan(self, version: MetadataVersion) -> Plan:
         """Return the plan for messages of a metadata version."""
-        plan = self._plans.get(version)
-        if plan is None:
-            message, plain = self.message, self.message.plain
-            if plain is not None and self._selection is None:
-                fields, ids = (lambda: message.schema.fields), message.dictionary_ids
-                plan = plan_of_leaves(Leaves(plain.types, plain.type_of, plain.others, fields, ids, version))
-            else:
-                plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
-            self._plans[version] = plan
-        return plan
+        return self._plans_of(version).plan
+
+    def _plans_of(self, version: MetadataVersion) -> _Plans:
+        plans = self._plans.get(version)
+        if plans is None:
+            message = self.message
+            plan = compile_plan(message.schema.fields, message.dictionary_ids, version, self._selection)
+            plans = self._plans[version] = _Plans(plan)
+        return plans
 
     def read_batch(
         self, message: Message, place: AnyPlace, find: FindDictionary, checksums: Sequence[int] | None = None
@@ -141,9 +150,7 @@ class SelectedColumns:
         layout = check_header(header, plan, nbytes, self.limits)
         if layout.arrays is None or self.swaps:
             return _Checked(message, nbytes, layout)
-        if message.version not in self._leaves:
-            self._leaves[message.version] = compile_leaves(plan)
-        columns = self._leaves[message.version]
+        columns = self._plans_of(message.version).leaves
         if columns is None or header.compression is not None:
             return _Checked(message, nbytes, layout, compressed=columns)
         return _Checked(message, nbytes, layout, columns.fit(header.length, layout))

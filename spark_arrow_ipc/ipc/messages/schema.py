@@ -20,10 +20,9 @@ from spark_arrow_ipc.arrow.layout import LAYOUTS, Family
 from spark_arrow_ipc.arrow.schema import Endianness, Schema
 from spark_arrow_ipc.errors import InvalidMetadataError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
-from spark_arrow_ipc.ipc.flatbuf.tables import Type
+from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion, Type
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata, encode_custom_metadata
-from spark_arrow_ipc.ipc.messages.plain_fields import PlainFields, plain_fields
 
 Children = tuple[t.Field, ...]
 Values = dict[str, Any]
@@ -280,10 +279,10 @@ class SchemaMessage:
 
     schema: Schema
     dictionary_ids: tuple[int, ...]
-    plain: PlainFields | None = field(default=None, compare=False)
-    """The fields, if there are many and most are plain: those of `schema` are then made when they are asked for."""
     has_unknown: bool = False
     """Whether a field, or one below it, may have an `UnknownType`."""
+    plans: dict[MetadataVersion, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Of `columns.projection`: the plans of all columns, which the readers of files of one schema share."""
 
 
 class _Decoding:
@@ -294,11 +293,6 @@ class _Decoding:
         self.fields = 0
         self.dictionary_ids: list[int] = []
         self.has_unknown = False
-
-    def counted_field(self, view: reader.TableView) -> t.Field:
-        """Decode a field of the schema that is counted already, but for those below it."""
-        self.fields -= 1
-        return self.field(view, "", 1)
 
     def field(self, view: reader.TableView, parent_path: str, depth: int) -> t.Field:
         self.fields += 1
@@ -382,27 +376,9 @@ def decode_schema(view: reader.TableView, limits: Limits) -> SchemaMessage:
             known = ", ".join(f"{name} ({bit})" for bit, name in KNOWN_FEATURES.items())
             raise UnsupportedError(f"the schema asks for feature {feature}; this release knows {known}")
     decoding = _Decoding(limits)
-    decoding.fields = view.vector_of_tables("fields")[2]
-    plain = plain_fields(view, limits, _decode_leaf, decoding.counted_field)
-    if plain is not None:
-        schema = Schema.late(len(plain), plain.fields, decode_custom_metadata(view), Endianness(endianness))
-        return SchemaMessage(schema, tuple(decoding.dictionary_ids), plain, decoding.has_unknown)
-    decoding = _Decoding(limits)
     fields = tuple(decoding.field(field, "", 1) for field in view.tables("fields"))
     schema = Schema(fields, decode_custom_metadata(view), Endianness(endianness))
     return SchemaMessage(schema, tuple(decoding.dictionary_ids), has_unknown=decoding.has_unknown)
-
-
-def _decode_leaf(discriminant: int, view: reader.TableView) -> t.DataType:
-    """Return a type without children, which its table decodes to; a ValueError if it needs some."""
-    type_ = TYPES[discriminant].decode(view, ())
-    if isinstance(type_, _NESTED):
-        raise ValueError(f"expected a type without children, found {type_}")  # noqa: TRY004 - as of a wrong number of them
-    return type_
-
-
-_NESTED: Final = (t.Struct, t.SparseUnion, t.DenseUnion)
-"""Types that may have no children at all, and are decoded as those with some."""
 
 
 def encode_schema(message: SchemaMessage, features: tuple[int, ...] = ()) -> Values:

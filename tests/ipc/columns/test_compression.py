@@ -235,3 +235,17 @@ def test_many_buffers_of_which_one_is_unusual_are_left_to_be_decompressed_one_by
     places = np.array([[0, len(data)], [0, 0]], np.int64)
     body = memoryview(data.ljust(-(-len(data) // 8) * 8, b"\0"))
     assert Decompressor(codec, 10_000).decompress_many(body, places) is None
+
+
+@pytest.mark.parametrize("codec", list(CompressionType), ids=lambda codec: codec.word)
+@pytest.mark.parametrize("level", [None, -3, 1, 9])
+def test_a_frame_is_that_of_the_library(codec, level):
+    compressor = Compressor(codec, level)
+    for data in (b"a", b"the same text again " * 10_000, bytes(1 << 20)):
+        prefix, frame = compressor.compress(memoryview(data))
+        if codec is CompressionType.ZSTD:
+            expected = zstandard.ZstdCompressor(level=1 if level is None else level).compress(data)
+        else:
+            expected = lz4.frame.compress(data, compression_level=level or 0, store_size=False)
+        is_raw = len(expected) >= len(data)
+        assert (is_raw, data if is_raw else expected) == (prefix == b"\xff" * 8, bytes(frame))

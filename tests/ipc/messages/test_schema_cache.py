@@ -8,10 +8,10 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.ipc.flatbuf import builder, reader, tables
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages import known_schemas
-from spark_arrow_ipc.ipc.messages.footer import decode_footer, footer_depth
-from spark_arrow_ipc.ipc.messages.known_schemas import decode_known_schema
+from spark_arrow_ipc.ipc.messages import schema_cache
+from spark_arrow_ipc.ipc.messages.footer import decode_footer
 from spark_arrow_ipc.ipc.messages.schema import decode_schema, encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.messages.schema_cache import decode_schema_once
 
 SCHEMA = pa.schema(
     [
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch):
-    monkeypatch.setattr(known_schemas, "_KNOWN", {})
+    monkeypatch.setattr(schema_cache, "_KEPT", {})
 
 
 def footer_of_pyarrow(batches, schema=SCHEMA, **pairs):
@@ -59,7 +59,7 @@ def both(footer, limits=None):
     limits = limits or Limits()
     found = []
     ways = (
-        lambda view: decode_known_schema(view, limits, footer_depth(limits) - 1),
+        lambda view: decode_schema_once(view, limits),
         lambda view: decode_schema(view, limits),
     )
     for decode in ways:
@@ -92,14 +92,14 @@ def test_another_schema_or_other_limits_are_decoded_anew():
     for i in range(40):
         known, decoded = both(footer_of_pyarrow(1, pa.schema([(f"c{i}", pa.int8())])))
         assert known == decoded
-    assert len(known_schemas._KNOWN) <= 16
+    assert len(schema_cache._KEPT) <= 16
 
 
 def test_a_long_schema_is_not_kept():
-    footer = footer_of_pyarrow(1, pa.schema([(f"column number {i}", pa.int8()) for i in range(1500)]))
+    footer = footer_of_pyarrow(1, pa.schema([(f"column number {i}", pa.int8()) for i in range(20_000)]))
     known, decoded = both(footer)
     assert known == decoded
-    assert not known_schemas._KNOWN
+    assert not schema_cache._KEPT
 
 
 @pytest.mark.parametrize("footer_of", [footer_of_pyarrow, footer_of_ours])
@@ -148,4 +148,24 @@ def test_a_schema_of_more_fields_than_bytes_is_not_kept():
     known, decoded = both(memoryview(bytes(footer)))
     assert known == decoded
     assert 61 * 100 == sum(len(child.type.fields) for child in known[1][0].type.fields)
-    assert not known_schemas._KNOWN
+    assert not schema_cache._KEPT
+
+
+def test_readers_of_one_schema_share_it_and_its_plans():
+    batch = pa.record_batch([pa.nulls(3, field.type) for field in SCHEMA], schema=SCHEMA)
+    messages = []
+    for new in 2 * [pa.ipc.new_file] + 2 * [pa.ipc.new_stream]:
+        sink = pa.BufferOutputStream()
+        with new(sink, SCHEMA) as writer:
+            writer.write_batch(batch)
+        with ipc.open(sink.getvalue().to_pybytes()) as reader_:
+            assert 3 == sum(read.num_rows for read in reader_)
+            messages.append(reader_._columns.message)
+    assert (messages[0] is messages[1], messages[2] is messages[3]) == (True, True)
+    assert [1, 1] == [len(messages[0].plans), len(messages[2].plans)]
+
+
+def test_what_is_kept_has_a_bound():
+    for i in range(12):
+        both(footer_of_pyarrow(1, pa.schema([(f"column number {i} {j}", pa.int8()) for j in range(7_000)])))
+        assert sum(len(alone) for alone, _ in schema_cache._KEPT) <= 4 << 20
