@@ -56,7 +56,7 @@ from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.memory import MemoryStorage
@@ -393,7 +393,9 @@ def look(mode: StreamMode, start: Offset, limit: Limit) -> tuple[float, Offset, 
 
 def append(storage: MadeUp) -> None:
     """Commit a small file, whose record is kept."""
-    plan = plan_job("memory:/lake", WriteMode.APPEND, commit_retention=86_400, durable=False, storage=storage)
+    plan = plan_job(
+        "memory:/lake", CommitIntent(WriteMode.APPEND, commit_retention=86_400), durable=False, storage=storage
+    )
     name = f"{uuid.uuid4().hex}.staged"
     storage.put(plan.staging.path(name), b"x")
     staged = StagedFile(name, f"part=0/part-{plan.staging.jobid}.arrow", 1, 1, 0)

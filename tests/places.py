@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from copying_storage import CopyingStorage
 from fault_server import fault_server
+from plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
@@ -18,7 +19,6 @@ from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copy import copy_dataset
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.memory import MemoryStorage

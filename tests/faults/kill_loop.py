@@ -41,7 +41,7 @@ from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.fsck import fsck
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions
@@ -76,7 +76,7 @@ LOOPS = {"T2.batch": 2, "C3.torn": 1, "C4.renamed": 2, "C5.unlinked": 2}
 
 def write(root, mode, rows, *, partitioned, commits=True, staged=lambda: None):
     """Run a whole job of three tasks in this process; `staged` is called when they are done."""
-    plan = plan_job(root, mode, commit_retention=RETENTION)
+    plan = plan_job(root, CommitIntent(mode, commit_retention=RETENTION))
     outputs = []
     for i, directory in enumerate(WRITTEN):
         batch = RecordBatch.from_pydict({"id": rows[i::3]}, SCHEMA)
@@ -259,7 +259,7 @@ def run_step(root, spec, point, mode, rng):
 
 def seed(root, rows):
     """Append to the three partitions."""
-    plan = plan_job(root, WriteMode.APPEND, commit_retention=RETENTION)
+    plan = plan_job(root, CommitIntent(WriteMode.APPEND, commit_retention=RETENTION))
     outputs = []
     for i, directory in enumerate(PARTITIONS):
         batch = RecordBatch.from_pydict({"id": rows[i::3]}, SCHEMA)

@@ -28,6 +28,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import kill_loop  # noqa: E402 - found by the path above
 from kill_loop import COMMITTED, OF_HELPERS, OPTIONS, ROWS, SCHEMA, after  # noqa: E402
 from object_stores import SERVERS  # noqa: E402
+from plans import plan_job  # noqa: E402
 
 from spark_arrow_ipc import ipc  # noqa: E402
 from spark_arrow_ipc.arrow import RecordBatch  # noqa: E402
@@ -36,7 +37,6 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head, read_pending  # no
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record  # noqa: E402
 from spark_arrow_ipc.dataset.listing.tree import list_tree  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import commit  # noqa: E402
-from spark_arrow_ipc.dataset.write.job_plan import plan_job  # noqa: E402
 from spark_arrow_ipc.dataset.write.modes import WriteMode  # noqa: E402
 from spark_arrow_ipc.dataset.write.publisher import TIMING  # noqa: E402
 from spark_arrow_ipc.dataset.write.task import write_task  # noqa: E402

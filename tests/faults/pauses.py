@@ -45,12 +45,12 @@ from commit_jobs import (  # noqa: E402 - found by the path above
     run_tasks,
 )
 from copying_storage import CopyingStorage, local_paths_are_copied  # noqa: E402
+from plans import plan_job  # noqa: E402
 
 from spark_arrow_ipc.dataset.commit_log import log, record  # noqa: E402
 from spark_arrow_ipc.dataset.commit_log.log import newest_record  # noqa: E402
 from spark_arrow_ipc.dataset.write import record_chain, roll_forward  # noqa: E402
 from spark_arrow_ipc.dataset.write.commit import abort  # noqa: E402
-from spark_arrow_ipc.dataset.write.job_plan import plan_job  # noqa: E402
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum  # noqa: E402
 from spark_arrow_ipc.errors import ArrowIpcError  # noqa: E402
 from spark_arrow_ipc.storage import failpoint  # noqa: E402

@@ -47,7 +47,7 @@ from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import scan
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput, write_task
@@ -118,7 +118,7 @@ def writing(root, number, mode, notes, rng, end):
         first = (number * 10_000_000 + job) * ROWS
         jobid, outcome = None, "published"
         try:
-            plan = plan_job(root, WriteMode(mode), partition_by=PARTITIONED)
+            plan = plan_job(root, CommitIntent(WriteMode(mode), partition_by=PARTITIONED))
             jobid = plan.staging.jobid
             outputs = []
             for task in range(3):
@@ -363,7 +363,7 @@ def main():
             STORAGE = stack.enter_context(served(server, patience=0.05, rules=not arguments.no_grace))
         if arguments.kills:
             log.KEPT_RECORDS, log._KEPT_NS, log._KEPT_NBYTES = 10**9, 1 << 62, 1 << 40
-        plan_job(root, WriteMode.APPEND)
+        plan_job(root, CommitIntent(WriteMode.APPEND))
         if arguments.kills:
             counts["died"] = kept_running(runs, start, end, random.Random(seed))
         else:

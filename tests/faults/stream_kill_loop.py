@@ -35,7 +35,7 @@ import pyarrow.ipc
 
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write.commit import commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 
@@ -171,7 +171,7 @@ class Drops:
             self._put(whole, self.folder / "in" / name, self.random.choice(WAYS), age)
 
     def _commit(self, whole):
-        plan = plan_job(self.folder / "in", WriteMode.APPEND, commit_retention=3600, durable=False)
+        plan = plan_job(self.folder / "in", CommitIntent(WriteMode.APPEND, commit_retention=3600), durable=False)
         nbytes = whole.stat().st_size
         whole.rename(plan.staging.path(f"{whole.name}.staged"))
         file = StagedFile(f"{whole.name}.staged", whole.name, nbytes, ROWS, 0)

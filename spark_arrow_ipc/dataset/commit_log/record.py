@@ -18,7 +18,7 @@ import logging
 import re
 import uuid
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from spark_arrow_ipc import ipc
@@ -159,49 +159,25 @@ class Record:
     tally: Tally | None = None
     schema: str = ""
 
-    @classmethod
-    def after(
-        cls,
-        before: Record | None,
-        seq: int,
-        jobid: str,
-        mode: str,
-        *,
-        adds: tuple[StagedFile, ...] = (),
-        removes: tuple[RemovedFile, ...] = (),
-        durable: bool = True,
-        token: str | None = None,
-        withdraws: tuple[str, ...] = (),
-        kept_until: int = 0,
-        query: Batch | None = None,
-        is_all: bool = False,
-        schema: str | None = None,
-    ) -> Record:
-        """Make the record that follows another one, taking over its ids, tokens, queries and, without one, its schema.
+    def after(self, before: Record | None, *, schema: str | None = None, is_all: bool = False) -> Record:
+        """Return the record as it follows another one: it takes over its ids, tokens, queries and, without one, its schema.
 
         `is_all` says that after it no other files are there than those that it adds.
         """
-        jobs, tokens, withdrawn = ((), (), ()) if before is None else (before.jobs, before.tokens, before.withdrawn)
-        tally = None if before is None else before.tally
-        return cls(
-            seq,
-            jobid,
-            mode,
-            adds,
-            removes,
-            durable,
-            (*jobs, *(() if withdraws else (jobid,)))[-REMEMBERED:],
-            (*tokens, *(() if token is None else (token,)))[-REMEMBERED:],
-            withdraws,
-            (*withdrawn, *withdraws)[-REMEMBERED:],
-            token,
-            kept_until,
-            query,
-            _with_query(() if before is None else before.queries, query),
-            **({} if before is None or mode == COPIED else {"chain": before.chain}),
-            previous="" if before is None else before.jobid,
-            tally=tally_after(NO_FILES, adds, ()) if is_all or mode == COPIED else tally_after(tally, adds, removes),
-            schema=schema if schema is not None else "" if before is None else before.schema,
+        before = Record(0, "", "") if before is None else before
+        is_all = is_all or self.mode == COPIED
+        return replace(
+            self,
+            jobs=(*before.jobs, *(() if self.withdraws else (self.jobid,)))[-REMEMBERED:],
+            tokens=(*before.tokens, *(() if self.token is None else (self.token,)))[-REMEMBERED:],
+            withdrawn=(*before.withdrawn, *self.withdraws)[-REMEMBERED:],
+            queries=_with_query(before.queries, self.query),
+            chain=self.chain if self.mode == COPIED else before.chain,
+            previous=before.jobid,
+            tally=tally_after(NO_FILES, self.adds, ())
+            if is_all
+            else tally_after(before.tally, self.adds, self.removes),
+            schema=before.schema if schema is None else schema,
         )
 
     def taken_back(self, jobid: str, schema: str) -> Record:

@@ -298,8 +298,7 @@ def _append(
             is_all = False
         checked = head.seq
         failpoint.hit("C3.checked")
-        record = Record.after(
-            before,
+        change = Record(
             head.seq + 1,
             staging.jobid,
             intent.record_mode,
@@ -309,9 +308,9 @@ def _append(
             token=intent.commit_token,
             query=intent.query,
             kept_until=ceil(time.time()) + intent.keep_replaced if removes and intent.keep_replaced else 0,
-            is_all=is_all or (before is None and (intent.is_new or is_empty(staging.dataset))),
-            schema=beside.schema,
         )
+        is_all = is_all or (before is None and (intent.is_new or is_empty(staging.dataset)))
+        record = change.after(before, schema=beside.schema, is_all=is_all)
         if adds and staging.storage.status(staging.directory) is None:
             raise CommitError("the staged files are gone; nothing is published, write again", path=staging.root)
         if append_record(staging.dataset, record):

@@ -43,7 +43,7 @@ from spark_arrow_ipc.dataset.listing.newest import newest_first
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copied_files import CopiedFiles, Copy, FileKey, read_notes
-from spark_arrow_ipc.dataset.write.job_plan import JobPlan, check_is_no_file, plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_is_no_file, plan_job
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
@@ -221,7 +221,7 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory, storage: S
 
 def _planned(source: str, target: DatasetDirectory, storage: Storage) -> tuple[JobPlan, dict[FileKey, Copy] | None]:
     """Plan the job of a copy, or go on with that of an earlier run; return what that one has noted, too."""
-    plan = plan_job(target.root, WriteMode.APPEND, if_exists=IfExists.ERROR, storage=storage)
+    plan = plan_job(target.root, CommitIntent(WriteMode.APPEND, if_exists=IfExists.ERROR), storage=storage)
     newest = newest_record(target)[1]
     ended = frozenset(() if newest is None else (*newest.jobs, *newest.withdrawn))
     for jobid in sorted(name_of(status.path) for status in target.storage.list(target.all_staging)):

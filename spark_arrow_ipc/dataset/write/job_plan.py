@@ -28,7 +28,6 @@ from spark_arrow_ipc.dataset.write.existing_files import (
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
-from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.dataset.write.record_chain import check_decides
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, finish, latest
 from spark_arrow_ipc.dataset.write.staging import Staging, advised, keep_room
@@ -59,11 +58,12 @@ class CommitIntent:
     snapshot
         The files that a reader saw when the job was planned, of a rewrite those that it replaces; empty for an append.
     if_exists
-        What an append does if the directory has files.
+        For an append: whether existing files are an error, or make the job do nothing.
     commit_token
         Chosen by the user: of all jobs with the same token, only one is committed.
     partition_by
-        The partition columns, outermost first; empty without partitions. None if existing files need not lie alike.
+        The partition columns, outermost first; empty without partitions. A job that keeps existing files must have theirs.
+        None: not checked.
     keep_replaced
         How many seconds replaced files live on for running reads; 0 deletes them.
     query
@@ -124,46 +124,27 @@ class JobPlan:
 
 def plan_job(
     path: str | os.PathLike[str],
-    mode: WriteMode,
+    intent: CommitIntent,
     *,
     durable: bool = True,
-    if_exists: IfExists = IfExists.APPEND,
-    commit_token: str | None = None,
-    partition_by: tuple[Field, ...] | None = None,
-    check_existing: CheckSchema | None = None,
-    keep_replaced: int = 0,
-    commit_retention: int | None = None,
-    file_nbytes: int | None = None,
     storage: Storage | None = None,
+    check_existing: CheckSchema | None = None,
     choose: Choose | None = None,
 ) -> JobPlan:
-    """Plan a write and make its directories (step P0).
+    """Plan a write and make its directories (step P0); the intent of the plan has the snapshot, too.
 
     Parameters
     ----------
     path
         Directory of the dataset; made if it does not exist.
-    mode
-        For an overwrite the files that a reader sees now are noted, including those in partitions.
+    intent
+        Of the job, without a snapshot. A job whose token is committed already has nothing to do.
     durable
         Whether the steps survive a power loss, by ``fsync``.
-    if_exists
-        For an append: whether existing files are an error, or make the job do nothing.
-    commit_token
-        If a job with this token is committed already, this one does nothing.
-    partition_by
-        The partition columns, outermost first; empty without partitions. A job that keeps existing files must have
-        theirs. None: not checked.
-    check_existing
-        Called with the schema that a read has of the files that the job keeps, if there are any.
-    keep_replaced
-        How many seconds replaced files live on for running reads; 0 deletes them.
-    commit_retention
-        How many seconds records are kept for streams, from this job on; None leaves that as it is.
-    file_nbytes
-        The largest size of a file that is asked for, None for none: only checked here (`max_file_nbytes`).
     storage
         The storage that holds the path; by default chosen by the path.
+    check_existing
+        Called with the schema that a read has of the files that the job keeps, if there are any.
     choose
         For a rewrite: called with the files that a reader sees now, sorted by path; returns those that the job replaces.
         Without it all of them. If there are none, there is nothing to do.
@@ -171,8 +152,8 @@ def plan_job(
     Raises
     ------
     OptionError
-        The path is a file or a dangling link, `if_exists` is given for a mode other than append, the partition columns
-        differ from those of the files that the job keeps, or the storage cannot publish files of `file_nbytes`.
+        The path is a file or a dangling link, `if_exists` is given for a mode other than append, or the partition columns
+        differ from those of the files that the job keeps.
     UnsupportedError
         No storage has the path's scheme, or an overwrite finds a partition that is a link.
     CommitError
@@ -182,17 +163,15 @@ def plan_job(
         A directory cannot be made, or this user may not write into it or replace what an overwrite replaces.
     """
     storage, root = storage_of(path) if storage is None else (storage, storage.resolve(path))
-    max_file_nbytes(storage.traits, file_nbytes)
     is_there = check_is_no_file(storage, root)
-    if if_exists is not IfExists.APPEND and mode is not WriteMode.APPEND:
-        raise OptionError(f"ifExists={if_exists.value} is for the mode append, and the mode is {mode.value}", path=root)
+    mode = intent.mode
+    if intent.if_exists is not IfExists.APPEND and mode is not WriteMode.APPEND:
+        words = f"ifExists={intent.if_exists.value} is for the mode append, and the mode is {mode.value}"
+        raise OptionError(words, path=root)
     failpoint.hit("P0.begin")
     staging = Staging(DatasetDirectory(storage, root), uuid.uuid4().hex, durable)
     staging.dataset.check()
     check_none_above(staging.dataset)
-    intent = CommitIntent(
-        mode, (), if_exists, commit_token, partition_by, keep_replaced, commit_retention=commit_retention
-    )
     snapshot: tuple[LiveFile, ...] | None = _snapshot(staging.dataset, intent) if is_there else ()
     if snapshot and choose is not None:
         snapshot = tuple(sorted(choose(snapshot), key=lambda file: file.path))
@@ -201,7 +180,7 @@ def plan_job(
     head = read_head(staging.dataset)
     _check_none_below(staging, head, mode, is_there=is_there)
     if is_there and mode not in _REPLACES_ALL:
-        check_kept_files(staging.dataset, partition_by, check_existing)
+        check_kept_files(staging.dataset, intent.partition_by, check_existing)
     _make_directory(storage, root, durable=durable)
     staging.storage.check_writable(root)
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
@@ -212,53 +191,20 @@ def plan_job(
     return JobPlan(staging, replace(intent, snapshot=snapshot, is_new=not is_there))
 
 
-def plan_batch(
-    staging: Staging,
-    mode: WriteMode,
-    query: Batch,
-    *,
-    partition_by: tuple[Field, ...] | None = None,
-    check_existing: CheckSchema | None = None,
-    keep_replaced: int = 0,
-    commit_retention: int | None = None,
-) -> JobPlan:
-    """Plan the commit of a batch of a streaming query, whose tasks have staged its files already.
+def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckSchema | None = None) -> JobPlan:
+    """Plan the commit of a batch of a streaming query, whose tasks have staged its files already; else as `plan_job`.
 
     Spark gives the tasks and the commit of a batch no object in common, so nothing is planned before the tasks run.
-
-    Parameters
-    ----------
-    staging
-        Of the attempt, from the reports of its tasks.
-    mode
-        Append, or overwrite: what a reader sees now is replaced.
-    query
-        The batch, which is committed once.
-    partition_by, check_existing, keep_replaced, commit_retention
-        As for `plan_job`.
-
-    Raises
-    ------
-    OptionError, UnsupportedError, CommitError, OSError
-        As `plan_job`.
     """
     check_is_no_file(staging.storage, staging.root)
     staging.dataset.check()
     check_none_above(staging.dataset)
-    intent = CommitIntent(
-        mode,
-        (),
-        partition_by=partition_by,
-        keep_replaced=keep_replaced,
-        query=query,
-        commit_retention=commit_retention,
-    )
     # If the batch is committed, `commit` finds that too, and removes what is staged.
     snapshot = _snapshot(staging.dataset, intent) or ()
     head = read_head(staging.dataset)
-    _check_none_below(staging, head, mode)
-    if mode is not WriteMode.OVERWRITE:
-        check_kept_files(staging.dataset, partition_by, check_existing)
+    _check_none_below(staging, head, intent.mode)
+    if intent.mode is not WriteMode.OVERWRITE:
+        check_kept_files(staging.dataset, intent.partition_by, check_existing)
     _check_decides(staging, head)
     return JobPlan(staging, replace(intent, snapshot=snapshot))
 

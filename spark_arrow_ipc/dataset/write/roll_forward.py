@@ -371,7 +371,7 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
         failpoint.hit("A.looked")
         if due:
             check_decides(dataset, head, due[0])
-            record = Record.after(before, head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due)
+            record = Record(head.seq + 1, uuid.uuid4().hex, WITHDRAWN, durable=durable, withdraws=due).after(before)
             # Staged files go only after it is in the chain: no record ever names a file that a withdrawal deleted. A new head
             # makes readers list again, and is no conflict for writers, which compare files.
             if not append_record(dataset, record):

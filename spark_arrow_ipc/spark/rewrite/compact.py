@@ -3,7 +3,7 @@
 Strategy
 --------
 The files of the data set are listed once, when the job is planned (P0). Small ones are joined by directory
-(`dataset.write.small_files`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
+(`dataset.write.live_files.fill_bins`), each bin by one task, and the commit replaces exactly them (`WriteMode.REWRITE`). Columns keep
 their Arrow types and every value (`kept`); where that cannot be, the data set is refused. The columns are those of all
 joined files and of the newest one, from which reads take their schema: the files that are made are the newest from then on.
 """
@@ -27,9 +27,10 @@ from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.live_files import Bin, LiveFile, fill_bins
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.compacting import check_compacted
@@ -115,17 +116,15 @@ def compact(
         bins.extend(fill_bins(small, byte_argument("file_bytes", file_bytes)))
         return [file for each in bins for file in each.files]
 
-    job = plan_job(
-        root,
+    max_file_nbytes(storage.traits, writing.max_file_bytes)
+    intent = CommitIntent(
         WriteMode.REWRITE,
-        durable=writing.durability is Durability.FSYNC,
         commit_token=writing.commit_token,
         keep_replaced=writing.keep_replaced,
         commit_retention=writing.commit_retention,
-        storage=storage,
-        file_nbytes=writing.max_file_bytes,
-        choose=choose,
     )
+    durable = writing.durability is Durability.FSYNC
+    job = plan_job(root, intent, durable=durable, storage=storage, choose=choose)
     if job.skip:
         return RewriteResult()
     with abort_on_error(job.staging):

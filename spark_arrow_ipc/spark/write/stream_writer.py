@@ -31,7 +31,7 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write import commit
-from spark_arrow_ipc.dataset.write.job_plan import check_kept_files, make_staging, plan_batch
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, check_kept_files, make_staging, plan_batch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.dataset.write.roll_forward import withdraw
@@ -162,15 +162,14 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         def check_existing(there: Schema, path: str) -> None:
             schema.beside(there, path)
 
-        job = plan_batch(
-            staging,
+        intent = CommitIntent(
             self._mode,
-            first.batch,
             partition_by=plan.partition_fields,
-            check_existing=None if check is SchemaCheck.NONE else check_existing,
             keep_replaced=self._options.keep_replaced,
+            query=first.batch,
             commit_retention=self._options.commit_retention,
         )
+        job = plan_batch(staging, intent, check_existing=None if check is SchemaCheck.NONE else check_existing)
         commit.commit(
             job,
             [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],

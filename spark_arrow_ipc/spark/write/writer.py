@@ -13,8 +13,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits
-from spark_arrow_ipc.dataset.write.job_plan import JobPlan, plan_job
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
+from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.arrow_batch_bytes import with_warning
@@ -122,18 +123,21 @@ def plan_batch_job(
         nonlocal plan
         plan = plan.beside(there, path, options)
 
-    job = plan_job(
-        root,
+    max_file_nbytes(storage.traits, options.max_file_bytes)
+    intent = CommitIntent(
         _mode(options, overwrite=overwrite),
-        durable=options.durability is Durability.FSYNC,
         if_exists=options.if_exists,
         commit_token=options.commit_token,
         partition_by=plan.partition_fields,
         keep_replaced=options.keep_replaced,
         commit_retention=options.commit_retention,
-        check_existing=None if options.schema_check is SchemaCheck.NONE else check_existing,
+    )
+    job = plan_job(
+        root,
+        intent,
+        durable=options.durability is Durability.FSYNC,
         storage=storage,
-        file_nbytes=options.max_file_bytes,
+        check_existing=None if options.schema_check is SchemaCheck.NONE else check_existing,
     )
     return job, plan
 

@@ -189,17 +189,17 @@ def test_each_query_is_known_by_its_newest_batch():
     record = None
     for seq, (query, number) in enumerate([("p", 0), ("q", 0), ("p", 1), (None, 0), ("p", 2)], 1):
         batch = None if query is None else Batch(query, number)
-        record = Record.after(record, seq, f"{seq:032x}", "append", query=batch)
+        record = Record(seq, f"{seq:032x}", "append", query=batch).after(record)
         assert record == Record.from_bytes(record.to_bytes())
     assert (Batch("q", 0), Batch("p", 2)) == record.queries
     assert (Batch("q", 0), Batch("p", 1)) == record.taken_back(JOBID, "").queries
-    first = Record.after(None, 1, JOBID, "append", query=Batch("q", 0))
+    first = Record(1, JOBID, "append", query=Batch("q", 0)).after(None)
     assert () == first.taken_back(JOBID[::-1], "").queries
 
 
 def test_only_the_newest_queries_are_remembered():
     record = Record(1, JOBID, "append", jobs=(JOBID,), queries=tuple(Batch(str(i), 0) for i in range(REMEMBERED)))
-    after = Record.after(record, 2, JOBID[::-1], "append", query=Batch("new", 0))
+    after = Record(2, JOBID[::-1], "append", query=Batch("new", 0)).after(record)
     assert (REMEMBERED, Batch("1", 0), Batch("new", 0)) == (len(after.queries), after.queries[0], after.queries[-1])
 
 
@@ -218,8 +218,8 @@ def test_a_record_of_another_format_is_named(name):
 
 
 def test_a_record_follows_the_one_before_it_in_its_chain_alone():
-    first = Record.after(None, 1, JOBID, "append")
-    second = Record.after(first, 2, JOBID[::-1], "append")
+    first = Record(1, JOBID, "append").after(None)
+    second = Record(2, JOBID[::-1], "append").after(first)
     assert second.follows(first)
     assert (first.chain, JOBID) == (second.chain, second.previous)
     assert second == Record.from_bytes(second.to_bytes())
@@ -246,7 +246,7 @@ def test_the_first_bytes_have_the_schema():
 
 
 def test_a_record_has_the_schema_of_the_one_before_it_unless_it_has_its_own():
-    first = Record.after(None, 1, JOBID, "append", schema="s")
-    second = Record.after(first, 2, JOBID[::-1], "append")
-    assert ("s", "s", "t") == (first.schema, second.schema, Record.after(second, 3, JOBID, "append", schema="t").schema)
-    assert "" == Record.after(None, 1, JOBID, "append").schema
+    first = Record(1, JOBID, "append").after(None, schema="s")
+    second = Record(2, JOBID[::-1], "append").after(first)
+    assert ("s", "s", "t") == (first.schema, second.schema, Record(3, JOBID, "append").after(second, schema="t").schema)
+    assert "" == Record(1, JOBID, "append").after(None).schema

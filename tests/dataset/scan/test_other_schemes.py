@@ -5,6 +5,7 @@ import uuid
 import pytest
 from fsspec_stub import SCHEME, FilledStorage, StubFileSystem
 from hadoop_stub import HadoopStub
+from plans import plan_job
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.listing.hive import discover
@@ -12,7 +13,6 @@ from spark_arrow_ipc.dataset.listing.tree import list_files, list_tree
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, plan_splits
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, UnsupportedError
 from spark_arrow_ipc.storage.hadoop import HadoopStorage

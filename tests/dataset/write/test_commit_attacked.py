@@ -227,7 +227,7 @@ def test_what_is_no_record_is_refused_by_name(places, make, action):
 def forged(data, **changes):
     """Make the next record, sound and never written by a job."""
     last = newest_record(dataset(data))[1]
-    record = Record.after(last, last.seq + 1, "a" * 32, "overwrite", **changes)
+    record = Record(last.seq + 1, "a" * 32, "overwrite", **changes).after(last)
     Path(dataset(data).record(record.seq)).write_bytes(record.to_bytes())
 
 
@@ -278,7 +278,7 @@ def test_a_record_number_of_twenty_digits_is_a_foreign_name(places, suffix):
 def test_a_chain_that_is_full_is_an_error_and_no_endless_loop(places):
     data, _ = places
     record = newest_record(dataset(data))[1]
-    last = Record.after(record, 2**63 - 1, "a" * 32, "append")
+    last = Record(2**63 - 1, "a" * 32, "append").after(record)
     Path(dataset(data).record(last.seq)).write_bytes(last.to_bytes())
     Path(dataset(data).done_mark(last.seq)).touch()
     with pytest.raises(CommitError, match=f"no record can follow number {2**63 - 1}; nothing is published"):

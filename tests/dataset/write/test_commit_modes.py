@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, finish, foreign, leftovers, ours, planned, save
+from plans import plan_job
 
 from spark_arrow_ipc.arrow.types import Field, int32
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import ConcurrentWriteError
 

@@ -11,10 +11,10 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, leftovers, ours, planned, save
+from plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log.log import read_pending
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError
 from spark_arrow_ipc.storage.local import LocalStorage

@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 from commit_jobs import APPEND, DYNAMIC, OVERWRITE, dataset, dying, finish, foreign, planned, save
+from plans import plan_job
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
@@ -13,7 +14,6 @@ from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.write import existing_files
 from spark_arrow_ipc.dataset.write.existing_files import existing_file, partition_columns
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.storage.object_store import ObjectStorage
 

@@ -2,16 +2,13 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
-from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.publisher import (
     DEFAULT_COPIED_NBYTES,
     MAX_COPIED_NBYTES,
     check_copied,
     max_file_nbytes,
 )
-from spark_arrow_ipc.errors import CommitError, OptionError
-from spark_arrow_ipc.storage.memory import MemoryStorage
+from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.storage import Traits
 
 CASES = [
@@ -23,13 +20,6 @@ CASES = [
 @pytest.mark.parametrize(("renames", "asked", "expected"), CASES)
 def test_the_limit_of_a_storage(renames, asked, expected):
     assert expected == max_file_nbytes(Traits(directories=False, renames=renames), asked)
-
-
-def test_what_cannot_be_copied_is_refused_before_any_work():
-    storage = MemoryStorage(renames=False)
-    with pytest.raises(OptionError, match=r"maxFileBytes of at most 5,000,000,000 in an object store.*5,000,000,001"):
-        plan_job("memory:/data", WriteMode.APPEND, file_nbytes=MAX_COPIED_NBYTES + 1, storage=storage)
-    assert storage.status("memory:/data") is None
 
 
 def test_a_file_that_became_too_large_is_not_committed():

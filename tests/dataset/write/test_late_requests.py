@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 from fault_server import FAULTS, LATE, SLOW, TWICE, Request, fault_server
+from plans import plan_job
 from store_jobs import APPEND, NEW, OLD, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.vacuum import give_up, vacuum
 from spark_arrow_ipc.errors import CommitError
 

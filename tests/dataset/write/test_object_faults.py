@@ -6,13 +6,14 @@ import math
 import pytest
 from commit_jobs import dying
 from fault_server import FAULTS, Request, fault_server
+from plans import plan_job
 from store_jobs import APPEND, NEW, OVERWRITE, RECORD, Place
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import newest_record
 from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write.commit import abort, commit
-from spark_arrow_ipc.dataset.write.job_plan import plan_batch, plan_job
+from spark_arrow_ipc.dataset.write.job_plan import plan_batch
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput

@@ -27,7 +27,7 @@ def test_a_record_too_large_to_be_read_is_not_made(tmp_path, monkeypatch):
 
 
 def record(seq, jobid, before=None):
-    return Record.after(before, seq, jobid, "append", durable=False)
+    return Record(seq, jobid, "append", durable=False).after(before)
 
 
 def test_the_first_of_two_records_of_a_number_is_in_the_chain(tmp_path):

@@ -95,7 +95,7 @@ def test_a_record_that_is_made_late_among_pruned_ones_is_no_change(tmp_path):
     there = dataset(tmp_path)
     assert 3 == len(read_changes(there, 1))
     first = newest_record(there)[1]
-    late = Record.after(first, 3, "e" * 32, WITHDRAWN, withdraws=("d" * 32,))
+    late = Record(3, "e" * 32, WITHDRAWN, withdraws=("d" * 32,)).after(first)
     Path(there.record(3)).write_bytes(late.to_bytes())
     assert read_changes(there, 1) is None
     assert 1 == len(read_changes(there, 3))

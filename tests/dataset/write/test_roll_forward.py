@@ -20,12 +20,12 @@ from commit_jobs import (
     run_tasks,
     save,
 )
+from plans import plan_job
 
 from spark_arrow_ipc.dataset.commit_log import log
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write import old_files, roll_forward
 from spark_arrow_ipc.dataset.write.commit import abort
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage import beneath

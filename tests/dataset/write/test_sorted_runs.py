@@ -1,11 +1,11 @@
 """Rows are sorted within files, in runs of so many bytes."""
 
 import pytest
+from plans import plan_job
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema, types
 from spark_arrow_ipc.arrow.types import field
 from spark_arrow_ipc.dataset.write import task as sorting
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.task import Order, sorted_runs, write_runs, write_task
 

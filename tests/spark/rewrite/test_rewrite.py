@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from plans import plan_job
 from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
@@ -15,7 +16,6 @@ from pyspark.sql import types as s
 from rewrite_jobs import Tasks, files_of, leftovers, tables, values
 
 from spark_arrow_ipc import ipc, rewrite
-from spark_arrow_ipc.dataset.write.job_plan import plan_job
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import (
     ColumnNotFoundError,

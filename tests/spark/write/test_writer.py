@@ -7,10 +7,13 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.dataset.write.publisher import MAX_COPIED_NBYTES
 from spark_arrow_ipc.errors import FileChangedError, OptionError
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+from spark_arrow_ipc.spark.write import writer
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+from spark_arrow_ipc.storage.memory import MemoryStorage
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
 KEYED = s.StructType([*SCHEMA.fields, s.StructField("k", s.StringType())])
@@ -34,9 +37,17 @@ def test_options_that_contradict_the_mode_are_an_error(case, tmp_path):
         planned(tmp_path / "data", overwrite=overwrite, **options)
 
 
+def test_what_cannot_be_copied_is_refused_before_any_work(monkeypatch):
+    storage = MemoryStorage(renames=False)
+    monkeypatch.setattr(writer, "storage_of", lambda path, _: (storage, storage.resolve(path)))
+    with pytest.raises(OptionError, match=r"maxFileBytes of at most 5,000,000,000 in an object store.*5,000,000,001"):
+        planned("memory:/data", maxFileBytes=str(MAX_COPIED_NBYTES + 1))
+    assert storage.status("memory:/data") is None
+
+
 def test_the_writer_is_pickled_as_spark_does(tmp_path):
-    writer = planned(tmp_path / "data")
-    assert writer._plan == pickle.loads(pickle.dumps(writer))._plan
+    planned_writer = planned(tmp_path / "data")
+    assert planned_writer._plan == pickle.loads(pickle.dumps(planned_writer))._plan
 
 
 def visible_rows(path):
