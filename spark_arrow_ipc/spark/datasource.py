@@ -22,7 +22,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 from spark_arrow_ipc.spark.options.stream_options import StreamOptions
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors
 from spark_arrow_ipc.spark.worker_tuning import tune_worker
-from spark_arrow_ipc.storage.local_path import is_relative
+from spark_arrow_ipc.storage.paths import is_relative
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader

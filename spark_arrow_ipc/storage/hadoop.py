@@ -32,13 +32,11 @@ from typing import Any, BinaryIO, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.hadoop_connect import connect, load_fs
-from spark_arrow_ipc.storage.hadoop_files import HadoopSource, NewFile
+from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, NewFile, connect, load_fs
 from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
 from spark_arrow_ipc.storage.paths import SEPARATOR, TEMPORARY_SUFFIX, join, name_of, parent, root_of
-from spark_arrow_ipc.storage.schemes import Place, place_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
-from spark_arrow_ipc.storage.url import ONE_KIND, clean_url, split_url
+from spark_arrow_ipc.storage.url import ONE_KIND, Place, clean_url, place_of, split_url
 
 _TRAITS: Final = Traits(directories=True, renames=True, waits=True)
 

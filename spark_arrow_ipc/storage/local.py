@@ -23,12 +23,10 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from spark_arrow_ipc.errors import CommitError, LimitError, UnsupportedError
-from spark_arrow_ipc.storage import beneath, failpoint, feasible
+from spark_arrow_ipc.storage import beneath, failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.local_path import local_path
-from spark_arrow_ipc.storage.local_sink import named_file, scratch_file, sync_named
-from spark_arrow_ipc.storage.local_source import FileSource, open_mapped
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join
+from spark_arrow_ipc.storage.local_files import FileSource, named_file, open_mapped, scratch_file, sync_named
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, local_path
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 
 _NOT_SYNCABLE = (errno.EINVAL, errno.ENOTSUP)
@@ -213,20 +211,20 @@ class LocalStorage:
     def check_writable(self, directory: str) -> None:
         """Raise if this process may not make and delete names in a directory."""
         with self._directory(directory) as descriptor:
-            feasible.check_writable(descriptor, directory)
+            beneath.check_writable(descriptor, directory)
 
     def check_publish(self, staging: str, finals: Sequence[str]) -> None:
         """Raise if files cannot be renamed from a directory to some paths: device, permission, length of a path."""
         with self._directory(staging) as descriptor:
             device = os.fstat(descriptor).st_dev
-        feasible.check_length(finals, staging)
+        beneath.check_length(finals, staging)
         checked: set[str] = set()
         for directory in sorted({os.path.dirname(final) for final in finals}):
             with self._nearest_directory(directory) as (nearest, descriptor):
                 if nearest in checked:
                     continue
                 checked.add(nearest)
-                feasible.check_writable(descriptor, nearest)
+                beneath.check_writable(descriptor, nearest)
                 if os.fstat(descriptor).st_dev != device:
                     raise OSError(
                         errno.EXDEV,
@@ -241,7 +239,7 @@ class LocalStorage:
             names.setdefault(os.path.dirname(path), []).append(os.path.basename(path))
         for directory, inside in sorted(names.items()):
             with suppress(FileNotFoundError), self._directory(directory) as descriptor:
-                feasible.check_deletable(descriptor, directory, inside)
+                beneath.check_deletable(descriptor, directory, inside)
 
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:
         """Rename a file."""

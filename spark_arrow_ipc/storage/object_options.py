@@ -23,8 +23,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.object_url import Kind, kind_of
-from spark_arrow_ipc.storage.url import split_url
+from spark_arrow_ipc.storage.url import StoreKind, kind_of, split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -36,20 +35,20 @@ PREFIX: Final = "storage."
 
 _INSTALL: Final = "paths of object stores need the package obstore: pip install 'spark-arrow-ipc[cloud]'"
 
-_STORE_OPTIONS: Final[Mapping[Kind, str]] = {
-    Kind.S3: """access_key_id allow_http checksum_algorithm conditional_put container_authorization_token_file
+_STORE_OPTIONS: Final[Mapping[StoreKind, str]] = {
+    StoreKind.S3: """access_key_id allow_http checksum_algorithm conditional_put container_authorization_token_file
         container_credentials_full_uri container_credentials_relative_uri copy_if_not_exists default_region
         disable_bulk_delete disable_tagging endpoint imdsv1_fallback metadata_endpoint region request_payer role_arn
         role_session_name s3_express secret_access_key server_side_encryption session_token skip_signature
         sse_bucket_key_enabled sse_customer_key_base64 sse_kms_key_id unsigned_payload
         virtual_hosted_style_request web_identity_token_file""",
-    Kind.GCS: "application_credentials base_url bearer_token service_account service_account_key skip_signature",
-    Kind.AZURE: """account_key account_name authority_host client_id client_secret credential_type disable_tagging
+    StoreKind.GCS: "application_credentials base_url bearer_token service_account service_account_key skip_signature",
+    StoreKind.AZURE: """account_key account_name authority_host client_id client_secret credential_type disable_tagging
         encryption_key endpoint fabric_cluster_identifier fabric_session_token fabric_token_service_url
         fabric_workload_host federated_token_file msi_endpoint msi_resource_id object_id sas_key skip_signature
         tenant_id token use_azure_cli use_emulator use_fabric_endpoint""",
-    Kind.HTTP: "",
-    Kind.MEMORY: "",
+    StoreKind.HTTP: "",
+    StoreKind.MEMORY: "",
 }
 """Names for near misses; the library knows more (``aws_`` and ``azure_`` before each, old names), and decides."""
 
@@ -120,25 +119,25 @@ _S3_FINDS: Final = (
 """Variables of the environment by which the library finds credentials without asking the machine's role."""
 
 _OTHERS_GIVE: Final = {
-    Kind.GCS: re.compile(r"service_account|credential|token|skip_signature"),
-    Kind.AZURE: re.compile(r"key|token|client|credential|sas|msi|azure_cli|emulator|fabric|skip_signature"),
+    StoreKind.GCS: re.compile(r"service_account|credential|token|skip_signature"),
+    StoreKind.AZURE: re.compile(r"key|token|client|credential|sas|msi|azure_cli|emulator|fabric|skip_signature"),
 }
 """Options that name credentials, or say where they are; generous, as the library has the last word."""
 
 _OTHERS_FIND: Final = {
-    Kind.GCS: re.compile(r"GOOGLE_|GCE_METADATA|SERVICE_ACCOUNT"),
-    Kind.AZURE: re.compile(r"AZURE_|IDENTITY_|MSI_"),
+    StoreKind.GCS: re.compile(r"GOOGLE_|GCE_METADATA|SERVICE_ACCOUNT"),
+    StoreKind.AZURE: re.compile(r"AZURE_|IDENTITY_|MSI_"),
 }
 """How variables of the environment begin that do so."""
 
 _GCLOUD_FILE: Final = "~/.config/gcloud/application_default_credentials.json"
 
 _REMEDY: Final = {
-    Kind.S3: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on every machine, give storage.access_key_id and "
+    StoreKind.S3: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on every machine, give storage.access_key_id and "
     "storage.secret_access_key or storage.profile (with boto3)",
-    Kind.GCS: "set GOOGLE_APPLICATION_CREDENTIALS on every machine, give storage.application_credentials or "
+    StoreKind.GCS: "set GOOGLE_APPLICATION_CREDENTIALS on every machine, give storage.application_credentials or "
     "storage.service_account",
-    Kind.AZURE: "set AZURE_STORAGE_ACCOUNT_KEY on every machine, give storage.account_key or storage.sas_key",
+    StoreKind.AZURE: "set AZURE_STORAGE_ACCOUNT_KEY on every machine, give storage.account_key or storage.sas_key",
 }
 
 
@@ -212,10 +211,10 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
     if copies:
         groups.client["timeout"] = _COPY_TIMEOUT
         groups.retry["max_retries"] = 0
-    if kind is Kind.MEMORY:
+    if kind is StoreKind.MEMORY:
         _check(not options, options, kind)
         return MemoryStore()
-    if kind is Kind.HTTP:
+    if kind is StoreKind.HTTP:
         _check(not groups.store, tuple(groups.store.items()), kind)
         if root.startswith("http:"):
             groups.client.setdefault("allow_http", True)
@@ -225,14 +224,14 @@ def connect(path: str, options: StorageOptions, *, copies: bool = False) -> Obje
             options,
             kind,
         )
-    cls: Any = {Kind.S3: S3Store, Kind.GCS: GCSStore, Kind.AZURE: AzureStore}[kind]
+    cls: Any = {StoreKind.S3: S3Store, StoreKind.GCS: GCSStore, StoreKind.AZURE: AzureStore}[kind]
     arguments: dict[str, Any] = {"client_options": groups.client, "retry_config": groups.retry}
 
     def make() -> ObjectStore:
         made: ObjectStore = cls.from_url(root, config=groups.store, **arguments)
         return made
 
-    if kind is not Kind.S3:
+    if kind is not StoreKind.S3:
         store = _made(make, options, kind)
         if not _others_know(groups.store, kind):
             _check_role(kind)
@@ -251,9 +250,9 @@ def _region() -> str | None:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
-def _grouped(options: StorageOptions, kind: Kind) -> _Groups:
+def _grouped(options: StorageOptions, kind: StoreKind) -> _Groups:
     groups = _Groups({}, {}, {}, dict(options).get(_PROFILE))
-    if groups.profile is not None and kind is not Kind.S3:
+    if groups.profile is not None and kind is not StoreKind.S3:
         raise OptionError(f"the option {PREFIX}{_PROFILE} names a profile of ~/.aws, and the path is of {kind.value}")
     for name, value in options:
         if not value.isprintable() and _LINES.search(name) is None:
@@ -328,20 +327,20 @@ def _credential_provider(groups: _Groups) -> Any:
                 f"the profile {wants_profile!r} is not in ~/.aws/config or ~/.aws/credentials of this machine, "
                 "or has no credentials"
             )
-    _check_role(Kind.S3)
+    _check_role(StoreKind.S3)
     return None
 
 
-def _others_know(store: Mapping[str, str], kind: Kind) -> bool:
+def _others_know(store: Mapping[str, str], kind: StoreKind) -> bool:
     """Return whether options, the environment or a file name credentials of Google or Azure."""
     return (
         any(map(_OTHERS_GIVE[kind].search, store))
         or any(map(_OTHERS_FIND[kind].match, os.environ))
-        or (kind is Kind.GCS and os.path.exists(os.path.expanduser(_GCLOUD_FILE)))
+        or (kind is StoreKind.GCS and os.path.exists(os.path.expanduser(_GCLOUD_FILE)))
     )
 
 
-def _check_role(kind: Kind) -> None:
+def _check_role(kind: StoreKind) -> None:
     """Raise unless something answers where a machine of a cloud asks for its role.
 
     Without it the library would ask for minutes.
@@ -351,7 +350,7 @@ def _check_role(kind: Kind) -> None:
     OptionError
         Nothing does.
     """
-    if (kind is Kind.S3 and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true") or not _has_role():
+    if (kind is StoreKind.S3 and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true") or not _has_role():
         raise OptionError(
             f"no credentials for {kind.value} were found: {_REMEDY[kind]}, give the machines a role, or "
             f"{PREFIX}skip_signature=true for a public bucket"
@@ -371,12 +370,12 @@ def _given(store: Mapping[str, str], *names: str) -> bool:
     return any(name in store or f"aws_{name}" in store for name in names)
 
 
-def _check(holds: bool, options: StorageOptions, kind: Kind) -> None:
+def _check(holds: bool, options: StorageOptions, kind: StoreKind) -> None:
     if not holds:
         raise _unknown(options[0][0], kind)
 
 
-def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: Kind) -> ObjectStore:
+def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: StoreKind) -> ObjectStore:
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 
     try:
@@ -390,11 +389,11 @@ def _made(make: Callable[[], ObjectStore], options: StorageOptions, kind: Kind) 
         raise OptionError(f"the options {PREFIX}* do not make a connection: {without_secrets(text, options)}") from None
 
 
-def _unknown(name: str, kind: Kind) -> OptionError:
+def _unknown(name: str, kind: StoreKind) -> OptionError:
     import difflib  # only for errors
 
     known = [*_STORE_OPTIONS[kind].split(), *_CLIENT_OPTIONS, *_RETRY_OPTIONS]
-    known += [_PROFILE] if kind is Kind.S3 else []
+    known += [_PROFILE] if kind is StoreKind.S3 else []
     near = difflib.get_close_matches(name[:100].lower(), known, n=1)
     hint = f"did you mean {PREFIX}{near[0]}" if near else "docs/object_stores.md lists those that there are"
     return OptionError(f"there is no option {PREFIX}{name[:100]} for {kind.value}; {hint}")

@@ -28,14 +28,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.object_errors import copied, missing, object_errors, repeated, write_errors
+from spark_arrow_ipc.storage.object_files import WRITER, ObjectSource, ObjectUpload
 from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, repetitions
-from spark_arrow_ipc.storage.object_source import ObjectSource
-from spark_arrow_ipc.storage.object_upload import WRITER, ObjectUpload
-from spark_arrow_ipc.storage.object_url import Kind as StoreKind
-from spark_arrow_ipc.storage.object_url import join_url, kind_of, object_path, real_url
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
-from spark_arrow_ipc.storage.url import split_url
+from spark_arrow_ipc.storage.url import StoreKind, join_url, kind_of, object_path, real_url, split_url
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import BinaryIO, NamedTuple, Protocol
@@ -260,3 +261,18 @@ class Storage(Protocol):
 
     def sync(self, directory: str) -> None:
         """Make the names in a directory durable; nothing happens if it is not there."""
+
+
+class _Discarded(Exception):  # noqa: N818 - it is no error, and never seen
+    pass
+
+
+def discard(file: BinaryIO) -> None:
+    """Close a file whose bytes are not needed; nothing happens if it is closed.
+
+    Its ``with`` block is left as by an error: an object store, which shows a file when it is closed, shows none then.
+    A local file stays, and is for the caller to delete. Errors of the storage are ignored.
+    """
+    if not file.closed:
+        with suppress(OSError, _Discarded), file:
+            raise _Discarded

@@ -1,15 +1,17 @@
-"""URLs of all storages but the local one: their scheme, and the one way in which every call writes them.
+"""URLs: which storage a scheme stands for, and the one way in which every call writes a path of it.
 
-Strategy
---------
-A path in such a storage is its URL without a slash at the end, ``s3://bucket/a/b``. Its root is the part that names the
-bucket, container or host. Percent signs are characters of a name like others, as in Hadoop's paths.
+A path in any storage but the local one is its URL without a slash at the end, ``s3://bucket/a/b``. Its root is the part
+that names the bucket, container or host; what follows is the key. Percent signs are characters of a name like others,
+as in Hadoop's paths.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
@@ -109,3 +111,126 @@ def _lone_surrogate(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+class StoreKind(Enum):
+    """The kinds of object stores."""
+
+    S3 = "S3"
+    GCS = "Google Cloud Storage"
+    AZURE = "Azure Blob Storage"
+    HTTP = "a web server"
+    MEMORY = "memory"
+
+
+_KINDS: Final = {
+    "s3": StoreKind.S3,
+    "s3a": StoreKind.S3,
+    "gs": StoreKind.GCS,
+    "az": StoreKind.AZURE,
+    "abfs": StoreKind.AZURE,
+    "abfss": StoreKind.AZURE,
+    "https": StoreKind.HTTP,
+    "http": StoreKind.HTTP,
+    "memory": StoreKind.MEMORY,
+}
+
+OBJECT_SCHEMES: Final = tuple(_KINDS)
+"""Schemes of object stores."""
+
+_SAME: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
+"""Schemes that are other names of one."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that obstore takes in no key."""
+
+
+def scheme_of(path: str) -> str | None:
+    """Return the scheme of a URL of an object store, in lower case; None for every other path."""
+    scheme = url_scheme(path)
+    return scheme if scheme in _KINDS else None
+
+
+def kind_of(path: str) -> StoreKind:
+    """Return the kind of store of a URL, whose scheme is known."""
+    scheme = scheme_of(path)
+    assert scheme is not None
+    return _KINDS[scheme]
+
+
+def object_path(path: str | os.PathLike[str]) -> str:
+    """Return a URL as all calls write it: the scheme in lower case, no slash doubled or at the end.
+
+    Raises
+    ------
+    OptionError
+        It names no bucket, holds a password, ``.`` or ``..``, a control character or a lone surrogate, or is too long.
+    UnsupportedError
+        It is a local path, or has a scheme that no object store has.
+    """
+    text = os.fspath(path)
+    scheme = scheme_of(text)
+    if scheme is None:
+        raise UnsupportedError(ONE_KIND, path=text)
+    cleaned = clean_url(text, place="a bucket, container or host", may_name=partial(_is_container, _KINDS[scheme]))
+    if _CONTROL.search(cleaned):
+        raise OptionError(
+            "the path has a tab, line end or other control character, and the client of object stores takes none of them: "
+            "give the object or directory another name",
+            path=cleaned,
+        )
+    return cleaned
+
+
+def join_url(root: str, key: str) -> str:
+    """Return the path of a key; the reverse of `split_url`."""
+    return f"{root}/{key}" if key else root
+
+
+def real_url(path: str, account: str) -> str:
+    """Return the one URL that all spellings of a path have, to compare two: ``s3a`` is ``s3``, ``abfss`` is ``az``.
+
+    `account` is the one of Azure where the path names none.
+    """
+    root, key = split_url(path)
+    scheme, _, place = root.partition("://")
+    if _KINDS[scheme] is StoreKind.AZURE:
+        container, at, host = place.partition("@")
+        place = f"{container}@{(host.partition('.')[0] if at else account).lower()}"
+    return join_url(f"{_SAME.get(scheme, scheme)}://{place}", key)
+
+
+def _is_container(kind: StoreKind, user: str) -> bool:
+    """Return whether what stands before an @ is a container's name, as in abfss://container@account."""
+    return kind is StoreKind.AZURE and ":" not in user
+
+
+class Place(Enum):
+    """The storages that a path can be in."""
+
+    LOCAL = auto()
+    OBJECTS = auto()
+    """An object store (`object_store`)."""
+    HADOOP = auto()
+    """Hadoop's file system (`hadoop`)."""
+    OTHER = auto()
+    """A scheme that an installed fsspec may know (`fsspec_storage`)."""
+
+
+_PLACES: Final = {
+    "file": Place.LOCAL,
+    "hdfs": Place.HADOOP,
+    "viewfs": Place.HADOOP,
+    **dict.fromkeys(OBJECT_SCHEMES, Place.OBJECTS),
+}
+
+
+def place_of(path: str) -> Place:
+    """Return the storage of a path as a person writes it. Without ``://`` it is local."""
+    scheme = url_scheme(path)
+    return Place.LOCAL if scheme is None else _PLACES.get(scheme, Place.OTHER)
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is in another storage than the local one."""
+    return place_of(path) is not Place.LOCAL

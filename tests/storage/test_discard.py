@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
-from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage
+from spark_arrow_ipc.storage.storage import discard
 
 
 @pytest.mark.parametrize("nbytes", [0, 3, 20 << 20])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_arrow_ipc.storage.fsspec_status import has_changed, status_of
+from spark_arrow_ipc.storage.fsspec_storage import has_changed, status_of
 from spark_arrow_ipc.storage.storage import Kind, Status
 
 MOMENT = datetime(2024, 2, 29, 12, 30, 15, 500_000, UTC)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from spark_arrow_ipc.storage.hadoop_files import HadoopSource, NewFile
+from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, NewFile
 
 
 @contextmanager

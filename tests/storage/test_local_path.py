@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.local_path import is_relative, local_path
+from spark_arrow_ipc.storage.paths import is_relative, local_path
 
 PATHS = [
     ("absolute", "/data/x.arrow", "/data/x.arrow"),

@@ -7,10 +7,10 @@ import pytest
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
 from spark_arrow_ipc.storage import object_options
 from spark_arrow_ipc.storage.object_options import _CLIENT_OPTIONS, _STORE_OPTIONS, connect, is_secret
-from spark_arrow_ipc.storage.object_url import Kind
+from spark_arrow_ipc.storage.url import StoreKind
 
 KEYS = (("access_key_id", "AKIDEXAMPLE"), ("secret_access_key", "hunter2-very-secret"))
-URLS = {Kind.S3: "s3://b", Kind.GCS: "gs://b", Kind.AZURE: "abfss://c@acc.dfs.core.windows.net"}
+URLS = {StoreKind.S3: "s3://b", StoreKind.GCS: "gs://b", StoreKind.AZURE: "abfss://c@acc.dfs.core.windows.net"}
 
 
 @pytest.fixture(autouse=True)

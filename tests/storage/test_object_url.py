@@ -3,24 +3,23 @@
 import pytest
 
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
-from spark_arrow_ipc.storage.object_url import Kind, join_url, kind_of, object_path, real_url, scheme_of
 from spark_arrow_ipc.storage.paths import parent, root_of
-from spark_arrow_ipc.storage.url import split_url
+from spark_arrow_ipc.storage.url import StoreKind, join_url, kind_of, object_path, real_url, scheme_of, split_url
 
 
 @pytest.mark.parametrize(
     ("given", "path", "root", "key", "kind"),
     [
-        ("s3://b", "s3://b", "s3://b", "", Kind.S3),
-        ("s3://b/", "s3://b", "s3://b", "", Kind.S3),
-        ("S3A://b/a//c/", "s3a://b/a/c", "s3a://b", "a/c", Kind.S3),
-        ("s3://b/a%2Fb", "s3://b/a%2Fb", "s3://b", "a%2Fb", Kind.S3),
-        ("s3://b/a b#c?d", "s3://b/a b#c?d", "s3://b", "a b#c?d", Kind.S3),
-        ("gs://b/ä", "gs://b/ä", "gs://b", "ä", Kind.GCS),
-        ("abfss://c@acc.dfs.core.windows.net/a", "abfss://c@acc.dfs.core.windows.net/a", "abfss://c@acc.dfs.core.windows.net", "a", Kind.AZURE),
-        ("az://c/a", "az://c/a", "az://c", "a", Kind.AZURE),
-        ("https://host:8080/a.arrow", "https://host:8080/a.arrow", "https://host:8080", "a.arrow", Kind.HTTP),
-        ("memory://x/a", "memory://x/a", "memory://x", "a", Kind.MEMORY),
+        ("s3://b", "s3://b", "s3://b", "", StoreKind.S3),
+        ("s3://b/", "s3://b", "s3://b", "", StoreKind.S3),
+        ("S3A://b/a//c/", "s3a://b/a/c", "s3a://b", "a/c", StoreKind.S3),
+        ("s3://b/a%2Fb", "s3://b/a%2Fb", "s3://b", "a%2Fb", StoreKind.S3),
+        ("s3://b/a b#c?d", "s3://b/a b#c?d", "s3://b", "a b#c?d", StoreKind.S3),
+        ("gs://b/ä", "gs://b/ä", "gs://b", "ä", StoreKind.GCS),
+        ("abfss://c@acc.dfs.core.windows.net/a", "abfss://c@acc.dfs.core.windows.net/a", "abfss://c@acc.dfs.core.windows.net", "a", StoreKind.AZURE),
+        ("az://c/a", "az://c/a", "az://c", "a", StoreKind.AZURE),
+        ("https://host:8080/a.arrow", "https://host:8080/a.arrow", "https://host:8080", "a.arrow", StoreKind.HTTP),
+        ("memory://x/a", "memory://x/a", "memory://x", "a", StoreKind.MEMORY),
     ],
 )  # fmt: skip
 def test_a_url_has_a_root_and_a_key(given, path, root, key, kind):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.storage.object_url import SCHEMES
-from spark_arrow_ipc.storage.schemes import Place, is_remote, place_of
+from spark_arrow_ipc.storage.url import OBJECT_SCHEMES, Place, is_remote, place_of
 
 PLACES = {
     "/a": Place.LOCAL, "a.arrow": Place.LOCAL, "file:/a": Place.LOCAL, "FILE:///a": Place.LOCAL, "dbfs:/a": Place.LOCAL,
@@ -19,6 +18,6 @@ def test_a_path_is_in_one_place(path):
     assert (PLACES[path] is not Place.LOCAL) is is_remote(path)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", OBJECT_SCHEMES)
 def test_object_stores_are_in_theirs(scheme):
     assert Place.OBJECTS is place_of(f"{scheme}://b/a")

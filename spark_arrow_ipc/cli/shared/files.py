@@ -25,8 +25,8 @@ from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.ipc.bytes.sinks import path_sink
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.storage.paths import SEPARATOR, name_of
-from spark_arrow_ipc.storage.schemes import is_remote, place_of
 from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.url import is_remote, place_of
 
 _CODECS: Final[Mapping[str, Literal["lz4", "zstd"] | None]] = {"lz4": "lz4", "zstd": "zstd", "none": None}
 

@@ -41,8 +41,8 @@ from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import parent, relative
-from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.url import is_remote
 
 
 def add_storage_argument(

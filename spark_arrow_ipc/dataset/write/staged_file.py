@@ -29,9 +29,8 @@ from spark_arrow_ipc.dataset.write.staging import Staging, missing_staging
 from spark_arrow_ipc.errors import CommitError, FileChangedError, error_context
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.paths import join
-from spark_arrow_ipc.storage.storage import Kind, Status
+from spark_arrow_ipc.storage.storage import Kind, Status, discard
 
 _TAIL_NBYTES: Final = 64 << 10
 """Number of bytes at the end of a file that its checksum covers; they include the footer, unless it is longer."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_arrow_ipc.ipc.bytes.source import SeekableSource
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.local_source import FileSource
+from spark_arrow_ipc.storage.local_files import FileSource
 
 HEADERS_NBYTES: Final = 8 << 10
 """A piece that contains the metadata of most messages, for a walk that skips the bodies."""

@@ -13,14 +13,12 @@ from typing import BinaryIO, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.bytes.source import storage_options
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.discard import discard
 from spark_arrow_ipc.storage.local import LOCAL
-from spark_arrow_ipc.storage.local_sink import named_file
-from spark_arrow_ipc.storage.local_source import FileSource
+from spark_arrow_ipc.storage.local_files import FileSource, named_file
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of, parent
-from spark_arrow_ipc.storage.schemes import is_remote
-from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.storage import Storage, discard
+from spark_arrow_ipc.storage.url import is_remote
 
 _IN_MEMORY_NBYTES: Final = 16 << 20
 """Bytes that wait in memory; more of them wait in a temporary file."""

@@ -15,9 +15,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, truncated
-from spark_arrow_ipc.storage.local_source import FileSource
+from spark_arrow_ipc.storage.local_files import FileSource
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.schemes import is_remote
+from spark_arrow_ipc.storage.url import is_remote
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -42,8 +42,8 @@ from spark_arrow_ipc.spark.options.given import Side, parse_given
 from spark_arrow_ipc.spark.options.served import check_served
 from spark_arrow_ipc.spark.options.stream_options import STREAMING, StreamOptions
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Storage
+from spark_arrow_ipc.storage.url import is_remote
 
 _PATH = d.Option(
     parsers.not_blank, None, "a path", "/data/flights",

@@ -29,8 +29,8 @@ from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join, parent, root_of
-from spark_arrow_ipc.storage.schemes import is_remote
 from spark_arrow_ipc.storage.storage import Kind
+from spark_arrow_ipc.storage.url import is_remote
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.stream.mode import StreamMode

@@ -26,7 +26,7 @@ from spark_arrow_ipc.dataset.listing.partition_values import escape_path_name, p
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.partition_keys import directories_of
 from spark_arrow_ipc.errors import ArrowIpcError, UnsupportedError
-from spark_arrow_ipc.storage.local_path import local_path
+from spark_arrow_ipc.storage.paths import local_path
 
 ZONE = "America/New_York"
 """The session's: see conftest.py."""

@@ -1,18 +1,21 @@
-"""Byte sources for local files: read with ``pread``, or memory-mapped.
+"""Local files that are open: read with ``pread``, memory-mapped, or while another process appends; and written.
 
-By default a local file is copied into private memory: if it is truncated or rewritten meanwhile, that is a typed error,
-never a SIGBUS and never data that change while they are used. Mapping (`open_mapped`) is for files that are known not
-to change.
+By default a file is copied into private memory: if it is truncated or rewritten meanwhile, that is a typed error, never a
+SIGBUS and never data that change while they are used. Mapping (`open_mapped`) is for files that do not change. A file
+that grows is read up to its length at the last look. A failed ``write`` or ``fsync`` says which file it is, and how much
+there was room for.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import mmap
 import os
-from typing import Final, Self
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
-from spark_arrow_ipc.errors import InvalidFramingError
+from spark_arrow_ipc.errors import FileChangedError, InvalidFramingError
 from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads, new_buffer
 
 _PREAD_NBYTES: Final = 1 << 30
@@ -147,3 +150,119 @@ def _check_mapped(nbytes_now: int, nbytes: int) -> None:
         raise InvalidFramingError(
             expected=f"a file of {nbytes:,} bytes, as it was mapped", found=f"one that was cut to {nbytes_now:,} bytes"
         )
+
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+DEVICE_ERRORS: Final = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, or ask for a larger quota",
+    errno.EFBIG: "write smaller files (maxFileBytes), or raise the limit of this process (ulimit -f)",
+    errno.EIO: "look at the device",
+    errno.EROFS: "look why the file system is read-only; one whose device failed is often mounted so",
+}
+"""Errors of a device or its file system, not of a path, and what to do."""
+
+_BUFFER_NBYTES: Final = 1 << 13
+"""Small buffers are combined into writes of this size; larger ones are written as they are."""
+
+
+def named_file(descriptor: int, path: str) -> BinaryIO:
+    """Return the file of a descriptor that is open for writing."""
+    return io.BufferedWriter(_NamedFile(descriptor, "wb", path), _BUFFER_NBYTES)
+
+
+def scratch_file(descriptor: int, directory: str) -> BinaryIO:
+    """Return the file of a descriptor that is open for reading and writing, which has no name but its directory's."""
+    return io.BufferedRandom(_NamedFile(descriptor, "w+b", directory))
+
+
+def sync_named(file: BinaryIO) -> None:
+    """Flush a file and make its bytes durable."""
+    file.flush()
+    try:
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise _explained(error, str(file.name), file.fileno()) from None
+
+
+class _NamedFile(io.FileIO):
+    def __init__(self, descriptor: int, mode: str, path: str) -> None:
+        super().__init__(descriptor, mode)
+        self.name = path
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _explained(error, self.name, self.fileno()) from None
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError as error:  # NFS may say only now that there is no room
+            raise _explained(error, self.name, None) from None
+
+
+def _explained(error: OSError, path: str, descriptor: int | None) -> OSError:
+    text = error.strerror or str(error)
+    if error.errno in DEVICE_ERRORS and descriptor is not None:
+        state, device = os.fstat(descriptor), os.fstatvfs(descriptor)
+        text += f" after {state.st_size:,} bytes of this file, with {device.f_bavail * device.f_frsize:,} bytes free"
+    return OSError(error.errno, text, path)
+
+
+MARK_NBYTES: Final = 64
+"""Bytes before a position whose checksum tells the file from another one of the same length."""
+
+
+class GrowingSource(FileSource):
+    """A local file that grows."""
+
+    _mark: tuple[int, int] | None = None
+
+    def grow(self, position: int) -> bool:
+        """Look for the length of the file again, and return whether there is more. Two system calls, six if it grew.
+
+        Parameters
+        ----------
+        position
+            Byte offset up to which the file was read; it does not become less.
+
+        Raises
+        ------
+        FileChangedError
+            The file is gone, is another one, or is not what it was before `position`.
+        """
+        known = self.nbytes
+        assert known is not None
+        assert self.path is not None
+        state = os.fstat(self._descriptor)
+        try:
+            named = os.stat(self.path)
+        except FileNotFoundError:
+            raise _changed("the file was removed while it was read", self.path) from None
+        if (named.st_dev, named.st_ino) != (state.st_dev, state.st_ino):
+            raise _changed("another file has taken the place of the one that is read", self.path)
+        if state.st_size < max(position, known):
+            words = f"it was cut to {state.st_size:,} bytes, after {max(position, known):,} had been read"
+            raise _changed(words, self.path)
+        if self._mark is None or self._mark[0] != position:
+            self._mark = position, mark_before(self, position)
+        if state.st_size == known:
+            return False
+        if mark_before(self, position) != self._mark[1]:
+            raise _changed(f"the bytes before byte {position:,}, which were read, are others now", self.path)
+        self.nbytes = state.st_size
+        return True
+
+
+def mark_before(source: ByteSource, position: int) -> int:
+    """Return the CRC-32 of the bytes before a position, at most `MARK_NBYTES`. One read."""
+    start = max(0, position - MARK_NBYTES)
+    return zlib.crc32(source.read_up_to(start, position - start))
+
+
+def _changed(words: str, path: str) -> FileChangedError:
+    return FileChangedError(f"{words}; a file that is followed is only appended to. Open it again", path=path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.storage.object_source import PIECE_NBYTES, TAIL_NBYTES, ObjectSource
+from spark_arrow_ipc.storage.object_files import PIECE_NBYTES, TAIL_NBYTES, ObjectSource
 
 NBYTES = 3 * PIECE_NBYTES + 100_000
 DATA = np.random.default_rng(1).integers(0, 256, NBYTES, np.uint8).tobytes()
