@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, larger_than_split, plan_splits
-from spark_arrow_ipc.spark.options.parsers import byte_size
+from spark_arrow_ipc.spark.options.values import byte_size
 
 
 def file_splits(path: str, options: SplitOptions) -> tuple[tuple[FileRange, ...], ...]:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_arrow_ipc import ipc
     from spark_arrow_ipc.spark.functions import vectors
-    from spark_arrow_ipc.spark.functions.aggregate import aggregate
-    from spark_arrow_ipc.spark.functions.count import count
+    from spark_arrow_ipc.spark.functions.aggregate import aggregate, count
     from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
     from spark_arrow_ipc.spark.options import typed as options
     from spark_arrow_ipc.spark.registration import register
@@ -31,7 +30,7 @@ __version__ = "0.1.0"
 _LATE = {
     "aggregate": ("spark_arrow_ipc.spark.functions.aggregate", "aggregate"),
     "compact": ("spark_arrow_ipc.spark.rewrite.compact", "compact"),
-    "count": ("spark_arrow_ipc.spark.functions.count", "count"),
+    "count": ("spark_arrow_ipc.spark.functions.aggregate", "count"),
     "ipc": ("spark_arrow_ipc.ipc", None),
     "map_in_arrow": ("spark_arrow_ipc.spark.functions.map_in_arrow", "map_in_arrow"),
     "options": ("spark_arrow_ipc.spark.options.typed", None),

@@ -32,7 +32,7 @@ from statistics_cases import write_described
 from spark_arrow_ipc import aggregate
 from spark_arrow_ipc.errors import AggregateError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
+from spark_arrow_ipc.spark.functions.aggregate import plan_aggregate
 
 ROWS = 600
 A_QUERY = 6

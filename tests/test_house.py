@@ -370,7 +370,6 @@ TESTED_ELSEWHERE = {
     "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
-    "spark/options/enums.py": "words, tested with the options that take them",
     "cli/datasets.py": "tests/cli/test_copy.py, test_fsck.py and test_vacuum.py",
     "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
     "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",

@@ -208,16 +208,16 @@ def kept(data, planned_now):
 def withdrawn(data, planned_now):
     """Commit a batch of a stream, which removes what earlier attempts have staged."""
     from spark_arrow_ipc.spark.options.options import SparkWriteOptions
-    from spark_arrow_ipc.spark.write import stream_writer
+    from spark_arrow_ipc.spark.write import writer
 
     def batch(number):
-        own = stream_writer.ArrowIpcStreamWriter.plan(
+        own = writer.ArrowIpcStreamWriter.plan(
             s.StructType([s.StructField("n", s.LongType()), s.StructField("k", s.LongType())]),
             str(data), SparkWriteOptions.parse({"partitionBy": "k", "schemaCheck": "none"}), overwrite=number > 1,
         )  # fmt: skip
         properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(number)}
         context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: 0)
-        with mock.patch.object(stream_writer.TaskContext, "get", return_value=context):
+        with mock.patch.object(writer.TaskContext, "get", return_value=context):
             return own, own.write(iter([pa.record_batch({"n": [1], "k": [1]})]))
 
     s = pytest.importorskip("pyspark.sql.types")

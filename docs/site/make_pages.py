@@ -222,7 +222,7 @@ def spark_page() -> str:
             given.append("members: [read, write, read_stream, write_stream]")
         lines = "\n".join(f"      {each}" for each in given)
         parts.append(f"::: {place}\n    options:\n{lines}")
-    parts.append("::: spark_arrow_ipc.spark.rewrite.result.RewriteResult\n    options:\n      members: false")
+    parts.append("::: spark_arrow_ipc.spark.rewrite.rewrite.RewriteResult\n    options:\n      members: false")
     return "\n\n".join(parts) + "\n"
 
 

@@ -32,7 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from spark_arrow_ipc.spark.worker_tuning import tune_worker
+from spark_arrow_ipc.spark.process import tune_worker
 
 _SPARKS: Final = "pyspark.daemon"
 """The module of Spark's own daemon, whose loop this one runs."""

@@ -20,16 +20,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from spark_arrow_ipc.errors import OptionError, UnsupportedError, cut_repr
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
 from spark_arrow_ipc.spark.options.stream_options import StreamOptions
-from spark_arrow_ipc.spark.process import is_session_directory, short_errors
-from spark_arrow_ipc.spark.worker_tuning import tune_worker
+from spark_arrow_ipc.spark.process import is_session_directory, short_errors, tune_worker
 from spark_arrow_ipc.storage.paths import is_relative
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
     from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader
-    from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
-    from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+    from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 
 if find_spec("pyarrow") is None:
     # Spark is told here, and not in a task. A schema is inferred without importing it, which takes 0.1 s.
@@ -120,7 +118,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     @short_errors
     def streamWriter(self, schema: s.StructType, overwrite: bool) -> ArrowIpcStreamWriter:  # noqa: N802 - Spark's name
         """Return the writer of a batch of a streaming query, or of its commit."""
-        from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter  # only streams need it
+        from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 
         options = SparkWriteOptions.parse(self.options)
         if options.path is None:

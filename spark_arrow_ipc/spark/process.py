@@ -16,6 +16,8 @@ where the sentence says all that the person can use.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import sys
 from contextlib import ContextDecorator
@@ -76,3 +78,45 @@ short_errors: Final = _ShortErrors()
 These are every `ArrowIpcError`, errors of the file system that name a file, and those of connections. All others are
 faults of this package and keep their traceback, and so does everything if the variable is set already, even to nothing.
 """
+
+
+_NEW_MODULES = 20
+"""After this many new modules another collection pays."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Parameter numbers of ``mallopt`` in <malloc.h>."""
+
+_KEPT_NBYTES = 32 << 20
+"""Free memory that is kept; larger blocks return to the kernel at once, as glibc allows no more."""
+
+_ALLOCATOR_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
+"""Environment variables by which users tune the allocator; if one is set, it is left alone."""
+
+
+class _Tuned:
+    """State of this process: the number of modules at the last collection."""
+
+    modules = -_NEW_MODULES
+
+
+def tune_worker() -> None:
+    """Tune this process if Spark runs it and new modules make it worthwhile."""
+    if len(sys.modules) - _Tuned.modules < _NEW_MODULES or not is_sparks():
+        return
+    if _Tuned.modules < 0:
+        _keep_memory()
+    gc.collect()
+    gc.freeze()
+    _Tuned.modules = len(sys.modules)
+
+
+def _keep_memory() -> None:
+    """Let the allocator of glibc keep freed memory; does nothing with another one."""
+    if any(os.environ.get(name) for name in _ALLOCATOR_VARIABLES):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_MMAP_THRESHOLD, _KEPT_NBYTES)
+    mallopt(_TRIM_THRESHOLD, _KEPT_NBYTES)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_arrow_ipc.spark.arrow_batch_bytes import set_unless_chosen
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.spark.session_settings import set_unless_chosen
 
 _CANNOT_IMPORT = ("No module named", "ModuleNotFoundError", "ImportError", "cannot be imported here")
 """Parts of error messages of Spark's planner that mean a missing package or dependency."""

@@ -44,7 +44,7 @@ from spark_arrow_ipc.dataset.stream.seen import SeenFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
 from spark_arrow_ipc.errors import ArrowIpcError
 from spark_arrow_ipc.spark.types import field_metadata, noted_types
-from spark_arrow_ipc.spark.types.spatial_columns import parse_spatial
+from spark_arrow_ipc.spark.types.extension_columns import parse_spatial
 from spark_arrow_ipc.spark.types.tensor_columns import parse_tensor
 from spark_arrow_ipc.storage.local import LOCAL
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from spark_arrow_ipc import register
-from spark_arrow_ipc.spark import arrow_batch_bytes
-from spark_arrow_ipc.spark.arrow_batch_bytes import MAX_BYTES_PER_BATCH, UNLIMITED, with_warning
+from spark_arrow_ipc.spark import session_settings
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.session_settings import MAX_BYTES_PER_BATCH, UNLIMITED, with_warning
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
 
 
@@ -43,7 +43,7 @@ TASKS = {
 @pytest.fixture(autouse=True)
 def another_process():
     """It warns once in a process."""
-    arrow_batch_bytes._warn.cache_clear()
+    session_settings._warn.cache_clear()
 
 
 def batches(columns, rows):

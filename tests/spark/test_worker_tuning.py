@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_arrow_ipc.spark import worker_tuning
+from spark_arrow_ipc.spark import process
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 
 def frozen_in_tasks(spark, tasks):
     def count(batches):
-        from spark_arrow_ipc.spark import worker_tuning as here
+        from spark_arrow_ipc.spark import process as here
 
         here.tune_worker()
         before = gc.get_freeze_count()
@@ -56,7 +56,7 @@ def test_a_planner_is_tuned(spark, tmp_path):
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is told what to keep")
 def test_freed_memory_is_kept(spark):
     def count(batches):
-        from spark_arrow_ipc.spark import worker_tuning as here
+        from spark_arrow_ipc.spark import process as here
 
         here.tune_worker()
         faults = []
@@ -81,4 +81,4 @@ def unsettled():
 
 @pytest.mark.usefixtures("unsettled")
 def test_a_process_that_runs_no_task_is_left_alone():
-    worker_tuning.tune_worker()
+    process.tune_worker()

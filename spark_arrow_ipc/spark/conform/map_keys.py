@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_arrow_ipc.arrow.numpy_views import comparable_floats
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import pyarrow_values
-from spark_arrow_ipc.spark.options.enums import MapKeys
+from spark_arrow_ipc.spark.options.values import MapKeys
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[Any]

@@ -30,34 +30,26 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.conform import (
-    binary_and_text,
-    linear_algebra,
-    nested,
-    numbers,
-    spatial,
-    temporal,
-    tensors,
-    variants,
-    vectors,
-)
-from spark_arrow_ipc.spark.conform.bounds import Bound, compile_bound, slot_prices
+from spark_arrow_ipc.spark.conform import binary_and_text, nested, primitive, spatial, tensors, variants, vectors
 from spark_arrow_ipc.spark.conform.conversion import (
     ABSENT_FIELD,
+    Bound,
     Conversion,
     DictionaryBudget,
     Mask,
     Site,
+    compile_bound,
     nulls,
     share,
+    slot_prices,
 )
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema, expected_type
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.types import arrow_to_spark
+from spark_arrow_ipc.spark.types.merge import widens
+from spark_arrow_ipc.spark.types.noted_types import vector_element
 from spark_arrow_ipc.spark.types.spark_to_arrow import storage_type
-from spark_arrow_ipc.spark.types.vector_types import vector_element
-from spark_arrow_ipc.spark.types.widenings import widens
 
 PIECE_NBYTES = 64 << 20
 """Bytes of one batch for the JVM; larger ones cost it memory and are not faster (measured)."""
@@ -212,7 +204,7 @@ def _compile(
     """Compile the conversion of one field to the requested type."""
     if isinstance(target, s.UserDefinedType):
         stored = _compile(options, dictionaries, field, storage_type(target), path, nullable=nullable)
-        return linear_algebra.checked(stored, target, path)
+        return vectors.checked(stored, target, path)
     options = arrow_to_spark.taken_as(target, options)
     site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
     extension = arrow_to_spark.extension_of(field, options)
@@ -248,15 +240,16 @@ def _leaf(leaf: Leaf, field: t.Field, target: s.DataType, site: Site) -> Convers
     natural = arrow_to_spark.spark_type(field, site.options, site.path)
     if _is_same(natural, target):
         return leaf(field.type, target, site)
-    if temporal.is_finer_or_coarser(natural, target):
-        return temporal.checked(leaf(field.type, natural, site), target, site.path)
+    if primitive.is_finer_or_coarser(natural, target):
+        return primitive.checked(leaf(field.type, natural, site), target, site.path)
     if not widens(natural, target):
         raise _mismatch(field, target, site)
     narrow = leaf(field.type, natural, site)
     to = expected_type(target, site.path)
     if isinstance(target, s.TimestampNTZType):
         return Conversion(
-            lambda array, live: temporal.days_to_microseconds(narrow.convert(array, live), to, site.path), narrow.checks
+            lambda array, live: primitive.days_to_microseconds(narrow.convert(array, live), to, site.path),
+            narrow.checks,
         )
     return Conversion(lambda array, live: narrow.convert(array, live).cast(to), narrow.checks)
 
@@ -344,16 +337,16 @@ class Nested:
 LEAVES: Mapping[type[t.DataType], Leaf] = {
     t.Null: nulls_of,
     t.Bool: lambda _type, natural, site: share(expected_type(natural, site.path)),
-    t.Int: numbers.integer,
-    t.FloatingPoint: numbers.floating_point,
-    t.Decimal: numbers.decimal,
-    t.Date: temporal.date,
-    t.Time: temporal.time,
-    t.Timestamp: temporal.timestamp,
-    t.Duration: temporal.duration,
-    t.IntervalYearMonth: temporal.year_month,
-    t.IntervalDayTime: temporal.day_time,
-    t.IntervalMonthDayNano: temporal.month_day_nano,
+    t.Int: primitive.integer,
+    t.FloatingPoint: primitive.floating_point,
+    t.Decimal: primitive.decimal,
+    t.Date: primitive.date,
+    t.Time: primitive.time,
+    t.Timestamp: primitive.timestamp,
+    t.Duration: primitive.duration,
+    t.IntervalYearMonth: primitive.year_month,
+    t.IntervalDayTime: primitive.day_time,
+    t.IntervalMonthDayNano: primitive.month_day_nano,
     t.FixedSizeBinary: binary_and_text.fixed_width,
     t.Binary: binary_and_text.short_offsets,
     t.LargeBinary: binary_and_text.long_offsets,

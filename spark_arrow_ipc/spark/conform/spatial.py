@@ -25,7 +25,7 @@ from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.conform.conversion import Conversion, Mask, Numbers, Site, seen, validity
 from spark_arrow_ipc.spark.conform.expected import expected_type
-from spark_arrow_ipc.spark.types.spatial_columns import SpatialColumn
+from spark_arrow_ipc.spark.types.extension_columns import SpatialColumn
 
 _SPEC: Final = "GeoArrow, format.md"
 _HEADER_NBYTES: Final = 5

@@ -41,6 +41,7 @@ from spark_arrow_ipc.spark.conform.conversion import (
 )
 from spark_arrow_ipc.spark.conform.expected import expected_type
 from spark_arrow_ipc.spark.conform.variant_bytes import (
+    Keys,
     check_size,
     chosen,
     heads,
@@ -51,8 +52,7 @@ from spark_arrow_ipc.spark.conform.variant_bytes import (
     present,
     primitives,
 )
-from spark_arrow_ipc.spark.conform.variant_keys import Keys
-from spark_arrow_ipc.spark.types.variant_columns import LISTS, METADATA, TYPED, VALUE, is_shredded, shredded_primitive
+from spark_arrow_ipc.spark.types.extension_columns import LISTS, METADATA, TYPED, VALUE, is_shredded, shredded_primitive
 
 _SPEC: Final = "VariantShredding.md"
 _NULL: Final = b"\0"

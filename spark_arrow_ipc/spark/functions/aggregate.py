@@ -1,18 +1,257 @@
-"""`aggregate`: Spark's own answers, of which the largest part is computed where the data are decoded."""
+"""`plan_aggregate`: which partial aggregates the workers compute, and what Spark makes of them; or why neither.
+
+Strategy
+--------
+Offered is what has one right answer in whatever order rows come and however they are grouped first: counts, least and
+greatest values under an order that Spark and pyarrow share, and sums of whole numbers and decimals in 128 bits. The
+sum of floats depends on the order; their least and greatest values on which of 0.0 and -0.0 came first; a collation
+has an order of its own. These are refused, with Spark's own way to write them.
+
+`SAFE` says for each function which types it takes, the Spark type of its partial values, and that of the result. The last step
+is Spark's own ``groupBy`` over the partial rows, so that groups are equal where they are in Spark: NaN with NaN, 0.0
+with -0.0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Unpack
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Unpack
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql import types as s
 
-from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
+from spark_arrow_ipc.arrow.column_path import find_columns
+from spark_arrow_ipc.errors import AggregateError, ArrowIpcError, OptionError, error_context
 from spark_arrow_ipc.spark.functions.map_in_arrow import load_mapped, load_plain
-from spark_arrow_ipc.spark.functions.shipped_function import ship
-from spark_arrow_ipc.spark.options.arguments import Paths
-from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
+from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
+from spark_arrow_ipc.spark.functions.user_function import ship
+from spark_arrow_ipc.spark.options.keywords import CountKeywords, FunctionKeywords
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
+from spark_arrow_ipc.spark.types.field_metadata import declares_char
+
+_WHOLE: Final = (s.ByteType, s.ShortType, s.IntegerType, s.LongType)
+_ORDERED: Final = (
+    *_WHOLE, s.BooleanType, s.DecimalType, s.DateType, s.TimestampType, s.TimestampNTZType, s.DayTimeIntervalType, s.StringType,
+    s.BinaryType,
+)  # fmt: skip
+_KEYS: Final = (*_ORDERED, s.FloatType, s.DoubleType)
+_PLAIN_COLLATION: Final = "UTF8_BINARY"
+_MOST_DIGITS: Final = 38
+_SUM_DIGITS: Final = 10
+"""Digits that Spark's sum of decimals has more than its column."""
+
+_CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+_QUOTED: Final = re.compile(r"`((?:[^`]|``)+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """What is read, what workers make of it, and what Spark makes of that.
+
+    Parameters
+    ----------
+    asked
+        The columns that are read.
+    partials
+        Makes rows of partial values, in a worker.
+    output
+        Their schema.
+    keys
+        Columns of it that Spark groups by.
+    key_names
+        Their names in the result.
+    totals
+        The aggregates of the grouped rows, named.
+    """
+
+    asked: s.StructType
+    partials: PartialAggregates
+    output: s.StructType
+    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
+    totals: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Safe:
+    """A row of `SAFE`.
+
+    Parameters
+    ----------
+    types
+        Spark types of the columns that it takes; None for any.
+    partial
+        Returns the type of partial values of a column's type.
+    total
+        Returns the final aggregate of a column of partial values, for the type of the source column.
+    why
+        Why it does not take other types.
+    """
+
+    types: tuple[type[s.DataType], ...] | None
+    partial: Callable[[s.DataType], s.DataType]
+    total: Callable[[str, s.DataType], Column]
+    why: str = ""
+
+
+def _sum_type(type_: s.DataType) -> s.DataType:
+    """Return the type of Spark's sum of a column."""
+    if isinstance(type_, s.DecimalType):
+        return s.DecimalType(min(type_.precision + _SUM_DIGITS, _MOST_DIGITS), type_.scale)
+    return s.LongType()
+
+
+def _partial_sum_type(type_: s.DataType) -> s.DataType:
+    return _sum_type(type_) if isinstance(type_, s.DecimalType) else s.DecimalType(_MOST_DIGITS, 0)
+
+
+def _count(name: str, _type: s.DataType) -> Column:
+    return f.coalesce(f.sum(name), f.lit(0).cast("bigint"))
+
+
+_WORD: Final = 1 << 40
+
+
+def _sum(name: str, type_: s.DataType) -> Column:
+    if isinstance(type_, s.DecimalType):
+        return f.sum(name).cast(_sum_type(type_))
+    # A cast would say CAST_OVERFLOW. Two halves say what Spark's sum says (ARITHMETIC_OVERFLOW under ANSI mode), and wrap as
+    # it does without: the upper one has at most 64 bits for 2**40 rows.
+    return f.expr(f"sum({name}) div {_WORD}BD * {_WORD}L + cast(sum({name}) % {_WORD}BD AS bigint)")
+
+
+_ORDER: Final = "the order of its values is not the same everywhere"
+
+SAFE: Final[Mapping[str, _Safe]] = {
+    "count": _Safe(None, lambda _: s.LongType(), _count),
+    "min": _Safe(_ORDERED, lambda type_: type_, lambda name, _: f.min(name), _ORDER),
+    "max": _Safe(_ORDERED, lambda type_: type_, lambda name, _: f.max(name), _ORDER),
+    "sum": _Safe(
+        (*_WHOLE, s.DecimalType),
+        _partial_sum_type,
+        _sum,
+        "its sum depends on the order of the rows",
+    ),
+}
+"""The functions by name."""
+
+
+def plan_aggregate(
+    schema: s.StructType, group_by: Sequence[str], aggregates: Mapping[str, str], path: object
+) -> AggregatePlan:
+    """Plan an aggregate over rows of a schema.
+
+    Parameters
+    ----------
+    schema
+        Of ``load(path)``.
+    group_by
+        Names of columns.
+    aggregates
+        By the name of its column in the result, each as ``count(*)`` or ``sum(amount)``.
+    path
+        For the text of errors.
+
+    Raises
+    ------
+    AggregateError
+        An aggregate or a key is not among the safe ones; the message shows Spark's way.
+    ColumnNotFoundError
+        A column does not exist.
+    OptionError
+        Nothing is asked for, or a name stands for two columns of the result.
+    """
+    names = [*group_by, *aggregates]
+    if not aggregates:
+        raise OptionError('aggregates is empty; give a name and a function for each, as {"rows": "count(*)"}')
+    twice = [name for i, name in enumerate(names) if name.casefold() in {other.casefold() for other in names[:i]}]
+    if twice:
+        raise OptionError(f"two columns of the result are named {twice[0]}; give the aggregate another name")
+    sparks = _sparks_way(path, group_by, aggregates)
+    asked: dict[int, s.StructField] = {}
+    keys = [_position(schema, name, sparks) for name in group_by]
+    for position, name in zip(keys, group_by, strict=True):
+        _check_type(schema.fields[position], _KEYS, f"grouping by {name} is not done here", "", sparks)
+        asked[position] = schema.fields[position]
+    calls = [_parsed(text, sparks) for text in aggregates.values()]
+    for function, column in calls:
+        if column is not None:
+            position = _position(schema, column, sparks)
+            safe = SAFE[function]
+            if safe.types is not None:
+                shown = f"{function}({column}) is not computed here"
+                _check_type(schema.fields[position], safe.types, shown, safe.why, sparks)
+            asked[position] = schema.fields[position]
+    order = sorted(asked)
+    parts: list[Part] = []
+    fields = [
+        s.StructField(f"k{i}", schema.fields[p].dataType, metadata=schema.fields[p].metadata)
+        for i, p in enumerate(keys)
+    ]
+    totals: list[Column] = []
+    for i, ((function, column), alias) in enumerate(zip(calls, aggregates, strict=True)):
+        place = None if column is None else _position(schema, column, sparks)
+        type_ = s.NullType() if place is None else schema.fields[place].dataType
+        safe = SAFE[function]
+        parts.append(Part("count_all" if place is None else function, None if place is None else order.index(place)))
+        fields.append(s.StructField(f"a{i}", safe.partial(type_)))
+        totals.append(safe.total(f"a{i}", type_).alias(alias))
+    return AggregatePlan(
+        asked=s.StructType([asked[position] for position in order]),
+        partials=PartialAggregates(tuple(order.index(position) for position in keys), tuple(parts)),
+        output=s.StructType(fields),
+        keys=tuple(f"k{i}" for i in range(len(keys))),
+        key_names=tuple(group_by),
+        totals=tuple(totals),
+    )
+
+
+def _parsed(text: str, sparks: str) -> tuple[str, str | None]:
+    """Return the function of a call, and its column; None for all rows."""
+    call = _CALL.fullmatch(text)
+    if call is None:
+        raise AggregateError(f"expected a function of a column, as sum(amount), found {text!r}; {sparks}")
+    function, argument = call[1].lower(), call[2]
+    if function not in SAFE:
+        raise AggregateError(f"{function} is none of {', '.join(SAFE)}, which workers can compute; {sparks}")
+    if function == "count" and argument in {"*", "1"}:
+        return function, None
+    quoted = _QUOTED.fullmatch(argument)
+    if quoted is not None:
+        return function, quoted[1].replace("``", "`")
+    if not argument or any(mark in argument for mark in "`(),'\" \n"):
+        raise AggregateError(f"expected the name of one column in {text!r} (others in backticks); {sparks}")
+    return function, argument
+
+
+def _position(schema: s.StructType, name: str, sparks: str) -> int:
+    (position,) = find_columns(schema.names, [name], absent=-1)
+    if position < 0 and "." in name:
+        raise AggregateError(f"{name} is a field of a struct, and columns alone are aggregated here; {sparks}")
+    with error_context(asked_by="aggregate"):
+        return position if position >= 0 else find_columns(schema.names, [name])[0]
+
+
+def _check_type(field: s.StructField, types: tuple[type[s.DataType], ...], what: str, why: str, sparks: str) -> None:
+    type_ = field.dataType
+    collated = isinstance(type_, s.StringType) and type_.collation != _PLAIN_COLLATION
+    padded = declares_char(field)  # by Spark, as settings of the session say
+    if not isinstance(type_, types) or collated or padded:
+        because = f", and {why}" if why else ""
+        name = "char" if padded else type_.simpleString()
+        raise AggregateError(f"{what}: {field.name} is {name}{because}; {sparks}")
+
+
+def _sparks_way(path: object, group_by: Sequence[str], aggregates: Mapping[str, str]) -> str:
+    """Return how to write the whole with Spark's own functions, for errors."""
+    grouped = f".groupBy({', '.join(map(repr, group_by))})" if group_by else ""
+    made = ", ".join(f"F.expr({text!r}).alias({name!r})" for name, text in aggregates.items())
+    return f'Spark itself computes it: spark.read.format("arrowipc").load({str(path)!r}){grouped}.agg({made})'
 
 
 def aggregate(
@@ -64,3 +303,78 @@ def aggregate(
     grouped = partial.groupBy(*plan.keys).agg(*plan.totals)
     keys = [f.col(key).alias(name) for key, name in zip(plan.keys, plan.key_names, strict=True)]
     return grouped.select(*keys, *(f.col(f"`{name.replace('`', '``')}`") for name in aggregates))
+
+
+_HONOURED: Final = frozenset({
+    "paths", "path_glob_filter", "modified_before", "modified_after", "base_path", "recursive_file_lookup", "time_zone",
+    "partition_type_inference", "storage", "max_batch_bytes", "verify_checksums",
+    # These change how rows look, or how tasks read them, and not how many there are.
+    "validation", "memory_map", "max_partition_bytes", "open_cost_in_bytes", "min_partition_num", "output_batch_rows",
+    "nanoseconds", "times", "map_keys", "extension_types", "vectors", "merge_schema", "is_exact",
+})  # fmt: skip
+"""The options with which rows are counted without tasks. One that is not here is left to tasks."""
+
+
+def count(spark: SparkSession, path: Paths, where: str | None = None, **options: Unpack[CountKeywords]) -> int:
+    """Return the number of rows, as ``load(path).count()`` does.
+
+    Without `where` no value is read: record batches have their number of rows in their headers, which the driver's process
+    reads of up to 5,000 files. With it the columns of the predicate are.
+
+    Parameters
+    ----------
+    spark, path, **options
+        As for `aggregate`.
+    where
+        Counts only rows for which this predicate is true.
+
+    Raises
+    ------
+    OptionError, NoFilesError, ArrowIpcError
+        From Spark, as PySpark wraps them: an option is wrong, there is no file, or a header is broken.
+    """
+    given = options if where is None else {**options, "where": where}
+    rows = _count_here(spark, strings_of_read(path, given))
+    return _count_by_tasks(spark, path, given) if rows is None else rows
+
+
+def _count_here(spark: SparkSession, strings: dict[str, str]) -> int | None:
+    """Return the number of rows by headers; None if tasks shall count."""
+    # Planning is for drivers: executors, who load this module with a function, start faster without it.
+    from spark_arrow_ipc.dataset.scan.count_rows import count_rows
+    from spark_arrow_ipc.spark.datasource import read_options
+    from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
+    from spark_arrow_ipc.storage.paths import is_relative
+    from spark_arrow_ipc.storage.url import Place, place_of
+
+    try:
+        _ = spark.sparkContext
+    except PySparkException:  # the client of Spark Connect
+        return None
+    try:
+        options = read_options(strings)
+        # Spark's planners have a working directory of their own.
+        if _others_are_given(options) or any(map(is_relative, [*options.paths, *filter(None, [options.base_path])])):
+            return None
+        # Hadoop's client is a JVM, which takes memory and the signals of the process that it is in: this one is the user's.
+        if any(place_of(path) is Place.HADOOP for path in options.paths):
+            return None
+        files = partition_files(list_dataset(options), options, infer=False).files
+        storage = options.opened_storage
+        return count_rows(files, storage, limits=options.limits, verify_checksums=options.verify_checksums)
+    except (ArrowIpcError, OSError):
+        return None
+
+
+def _others_are_given(options: ReadOptions) -> bool:
+    """Return whether there are options that tasks have to honour."""
+    default = ReadOptions()
+    names = [name for name in ReadOptions.__dataclass_fields__ if name not in _HONOURED]
+    return options.reads_servers or any(getattr(options, name) != getattr(default, name) for name in names)
+
+
+def _count_by_tasks(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> int:
+    # A row for each task: Spark need not add them up, nor anybody know the columns.
+    plan = plan_aggregate(s.StructType([]), (), {"rows": "count(*)"}, path)
+    partial = load_mapped(spark, path, ship(plan.partials), plan.output, options, asked=plan.asked)
+    return sum(int(row[0]) for row in partial.collect())

@@ -35,10 +35,10 @@ from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.coalesce import Shapes
 from spark_arrow_ipc.spark.conform import compile_conform
 from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates, PartialRows
-from spark_arrow_ipc.spark.functions.session_zone import in_zone
-from spark_arrow_ipc.spark.options.enums import MissingColumns, Nanoseconds
+from spark_arrow_ipc.spark.functions.user_function import in_zone
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS
+from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 
 _EXTREMES = ("min", "max")

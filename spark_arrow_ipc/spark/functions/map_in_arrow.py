@@ -2,20 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Unpack
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final, NoReturn, Unpack
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.functions.mapped_source import Mapping as FunctionMapping
-from spark_arrow_ipc.spark.functions.mapped_source import mapped_source
-from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ShippedFunction, ship
-from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options
+from spark_arrow_ipc.spark.functions.partial_aggregates import PartialAggregates
+from spark_arrow_ipc.spark.functions.user_function import BatchFunction, OutputCheck, ShippedFunction, in_zone, ship
 from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
+from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
+from spark_arrow_ipc.spark.options.values import Nanoseconds
+from spark_arrow_ipc.spark.process import short_errors
+
+_PREFIX = "arrowipc_map_"
+
+
+@dataclass(frozen=True)
+class FunctionMapping:
+    """A function, and the schemas on its two sides.
+
+    Parameters
+    ----------
+    function
+        The function.
+    output
+        The schema that Spark gets.
+    zone
+        The session's time zone, which timestamps carry in the function's input.
+    input
+        The columns that the function gets, a part of those that a read has; None for all.
+    """
+
+    function: ShippedFunction
+    output: s.StructType
+    zone: str
+    input: s.StructType | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the class in Spark's registry: the same for the same content."""
+        parts = [self.function.digest, self.output.json(), self.zone, "" if self.input is None else self.input.json()]
+        return _PREFIX + hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+class MappedSource(ArrowIpcDataSource):
+    """Arrow IPC files and streams as a function of the user's makes them."""
+
+    mapping: ClassVar[FunctionMapping]
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that the session registers."""
+        return cls.mapping.name
+
+    def schema(self) -> s.StructType:
+        """Return the schema of the function's output. With `where` files are looked at, so that `load` says what is wrong."""
+        if self.mapping.input is None and "where" in map(str.lower, self.options):
+            super().schema()
+        return self.mapping.output
+
+    @short_errors
+    def reader(self, schema: s.StructType) -> MappedReader:
+        """Return the reader; `schema` is the function's.
+
+        Raises
+        ------
+        OptionError
+            ``.schema(...)`` asked for another schema than the function's.
+        OptionError, NoFilesError, ArrowIpcError
+            As for ``load``.
+        """
+        if schema != self.mapping.output:
+            raise OptionError(
+                "the schema of a function's output is given to map_in_arrow; load it without .schema(...)"
+            )
+        asked, options = self.mapping.input, read_options(self.options)
+        if asked is None:
+            asked = super().schema()
+        return MappedReader(super().reader(asked), self.mapping, options.nanoseconds)
+
+    def writer(self, schema: s.StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's signature
+        """Refuse to write.
+
+        Raises
+        ------
+        OptionError
+            Always.
+        """
+        raise OptionError('a function is for reading; write with format("arrowipc")')
+
+    streamWriter = writer  # noqa: N815 - Spark's name
+
+    def streamReader(self, schema: s.StructType) -> NoReturn:  # noqa: ARG002, N802 - Spark's signature
+        """Refuse to read a stream.
+
+        Raises
+        ------
+        OptionError
+            Always.
+        """
+        raise OptionError(
+            'a function of map_in_arrow reads a batch; of a stream use readStream.format("arrowipc") and mapInArrow'
+        )
+
+
+class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """Reads the batches of another reader through a function.
+
+    Parameters
+    ----------
+    inner
+        Plans and reads.
+    mapping
+        The function and its schemas.
+    nanoseconds
+        The option of the read, which holds for what the function makes.
+    """
+
+    def __init__(
+        self, inner: DataSourceReader, mapping: FunctionMapping, nanoseconds: Nanoseconds = Nanoseconds.FLOOR
+    ) -> None:
+        self._inner = inner
+        self._nanoseconds = nanoseconds
+        self._mapping = mapping
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the input partitions, as a read without a function does."""
+        planned: list[InputPartition] = self._inner.partitions()
+        return planned
+
+    def read(self, partition: InputPartition | None) -> Iterator[PyArrowBatch]:
+        """Yield what the function makes of the batches of one input partition.
+
+        The function is called once, also where there is nothing to read, as ``mapInArrow`` calls it. What it raises
+        goes to Spark as it is.
+        """
+        mapping = self._mapping
+        with short_errors:
+            function = mapping.function.load()
+        check = OutputCheck(mapping.output, mapping.function.name, self._nanoseconds)
+        if isinstance(function, PartialAggregates):
+            function, read = _with_answers(function, self._inner, mapping)
+        else:
+            read = self._inner.read
+        with closing(read(partition)) as batches:
+            yield from applied(function, check, in_zone(batches, mapping.zone))
+
+
+def applied(function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
+    """Yield what a function makes of batches, in the schema that it promised; it is called once.
+
+    Raises
+    ------
+    FunctionError, SchemaMismatchError
+        As `OutputCheck.convert`. What the function raises passes as it is.
+    """
+    made: Any = function(batches)
+    for batch in _iterated(made, check):
+        with short_errors:
+            yield from check.convert(batch)
+
+
+def _with_answers(
+    partials: PartialAggregates, inner: DataSourceReader, mapping: FunctionMapping
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return an aggregate that knows what need not be decoded, and what reads the rest."""
+    # Functions of users need no statistics.
+    from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
+    from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
+
+    if not isinstance(inner, ArrowIpcBatchReader) or mapping.input is None:
+        return partials, inner.read
+    answers = BlockAnswers(partials, mapping.input, inner.options, mapping.zone)
+    return partial(partials, answered=answers.take), partial(inner.read, answers=answers)
+
+
+def _iterated(made: Any, check: OutputCheck) -> Iterator[Any]:
+    """Return an iterator over what the function returned."""
+    try:
+        return iter(made)
+    except TypeError:
+        with short_errors:
+            raise check.not_iterable(made) from None
+
+
+def mapped_source(mapping: FunctionMapping) -> type[MappedSource]:
+    """Make the data source of a function, for a session to register.
+
+    It is pickled by value, and holds nothing but `mapping`: all code is that of the importable base class.
+    """
+    return type("FunctionSource", (MappedSource,), {"mapping": mapping, "__module__": "__main__"})
+
 
 _ZONE: Final = "spark.sql.session.timeZone"
 

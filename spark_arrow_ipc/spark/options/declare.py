@@ -12,15 +12,136 @@ the annotation of the attribute. `declared` reads the declarations back.
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath
-from spark_arrow_ipc.spark.options import kinds, parsers
-from spark_arrow_ipc.spark.options.kinds import Kind
+from spark_arrow_ipc.spark.options import values
+
+_SECOND: Final = timedelta(seconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a program may give for an option.
+
+    Parameters
+    ----------
+    annotation
+        For type checkers, with names of ``keywords.py``.
+    string_of
+        Makes the option's string of a value that is no string. Raises TypeError or ValueError for other values.
+    """
+
+    annotation: str
+    string_of: Callable[[Any], str]
+
+
+def one_of_words(values: Iterable[str]) -> Kind:
+    """Return the kind of an option that is one of some words."""
+    return Kind(_literal(values), _refuse)
+
+
+def columns_or(values: Iterable[str]) -> Kind:
+    """Return the kind of an option that is a list of columns or one of some words.
+
+    A string is only annotated as a word, because a type checker takes every string for a sequence of strings, and could
+    not tell a misspelt word then.
+    """
+    return Kind(f"{_literal(values)} | list[str] | tuple[str, ...]", _json)
+
+
+def integer_or(values: Iterable[str]) -> Kind:
+    """Return the kind of an option that is a whole number or one of some words."""
+    return Kind(f"{_literal(values)} | int", _integer)
+
+
+def _literal(values: Iterable[str]) -> str:
+    return f"Literal[{', '.join(json.dumps(value) for value in values)}]"
+
+
+def _refuse(value: object) -> NoReturn:
+    raise TypeError(value)
+
+
+def _flag(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else _refuse(value)
+
+
+def _integer(value: object) -> str:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _refuse(value)
+
+
+def _duration(value: object) -> str:
+    return f"{_whole(value, _SECOND)}s" if isinstance(value, timedelta) else _integer(value)
+
+
+def _pause(value: object) -> str:
+    return f"{_whole(value, _MILLISECOND)}ms" if isinstance(value, timedelta) else _integer(value)
+
+
+def _whole(value: timedelta, unit: timedelta) -> int:
+    count, rest = divmod(value, unit)
+    if rest:
+        raise ValueError(value)
+    return count
+
+
+def _time(value: object) -> str:
+    """Return a time; one with a zone as it is in UTC, because options know no offsets with seconds."""
+    if not isinstance(value, datetime):
+        _refuse(value)
+    return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
+
+
+def _path(value: object) -> str:
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return path if isinstance(path, str) else _refuse(value)
+
+
+def _json(value: object) -> str:
+    """Return a JSON array, in which names may have any characters."""
+    is_list = isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+    return json.dumps(value) if is_list else _refuse(value)
+
+
+def _paths(value: object) -> str:
+    return json.dumps([_path(each) for each in value]) if isinstance(value, (list, tuple)) else _refuse(value)
+
+
+def _tensors(value: object) -> str:
+    if not isinstance(value, Mapping):
+        _refuse(value)
+    return ", ".join(f"{name}:{_shape(shape)}" for name, shape in value.items())
+
+
+def _shape(sizes: object) -> str:
+    if not isinstance(sizes, (list, tuple)):
+        _refuse(sizes)
+    return "x".join("?" if size is None else _integer(size) for size in sizes)
+
+
+STRING: Final = Kind("str", _refuse)
+FLAG: Final = Kind("bool", _flag)
+INTEGER: Final = Kind("int", _integer)
+BYTES: Final = Kind("int | str", _integer)
+DURATION: Final = Kind("timedelta | int | str", _duration)
+PAUSE: Final = Kind("timedelta | int | str", _pause)
+TIME: Final = Kind("datetime | str", _time)
+PATH: Final = Kind("str | PathLike[str]", _path)
+PATHS: Final = Kind("Sequence[str | PathLike[str]]", _paths)
+COLUMNS: Final = Kind("str | Sequence[str]", _json)
+TENSORS: Final = Kind("str | Mapping[str, Sequence[int | None]]", _tensors)
+PAIRS: Final = Kind("Mapping[str, str]", _refuse)
+"""Of an option with keys: the pair of each key is an option of its own, whose value is a string."""
+
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=StrEnum)
@@ -69,11 +190,11 @@ class Option:
     meaning: str
     name: str = ""
     is_secret: bool = False
-    kind: Kind = kinds.STRING
+    kind: Kind = STRING
 
 
 def option(
-    parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str, *, kind: Kind = kinds.STRING
+    parse: Callable[[str], _T], default: str, expected: str, example: str, meaning: str, *, kind: Kind = STRING
 ) -> _T:
     """Declare an option whose value is that of `default` when it is absent."""
     row = Option(parse, default, expected, example, meaning, kind=kind)
@@ -81,7 +202,7 @@ def option(
 
 
 def optional(
-    parse: Callable[[str], _T], expected: str, example: str, meaning: str, *, kind: Kind = kinds.STRING
+    parse: Callable[[str], _T], expected: str, example: str, meaning: str, *, kind: Kind = STRING
 ) -> _T | None:
     """Declare an option that is None when it is absent."""
     return one_of(Option(parse, None, expected, example, meaning, kind=kind), absent=None)
@@ -97,106 +218,106 @@ def word(default: _E, meaning: str) -> _E:
     words = list(type(default))
     expected = f"one of {', '.join(each.value for each in words)}"
     other = next(each for each in words if each is not default)
-    kind = kinds.words(each.value for each in words)
-    return option(parsers.word_of(type(default)), default.value, expected, other.value, meaning, kind=kind)
+    kind = one_of_words(each.value for each in words)
+    return option(values.word_of(type(default)), default.value, expected, other.value, meaning, kind=kind)
 
 
 def optional_word(example: _E, meaning: str) -> _E | None:
     """Declare an option that is one of the words of an enum, or None when it is absent."""
     expected = f"one of {', '.join(each.value for each in type(example))}"
-    kind = kinds.words(each.value for each in type(example))
-    return optional(parsers.word_of(type(example)), expected, example.value, meaning, kind=kind)
+    kind = one_of_words(each.value for each in type(example))
+    return optional(values.word_of(type(example)), expected, example.value, meaning, kind=kind)
 
 
 def byte_size(default: str, meaning: str) -> int:
     """Declare an option that is a size in bytes."""
-    return option(parsers.byte_size, default, _BYTES, "64m", meaning, kind=kinds.BYTES)
+    return option(values.byte_size, default, _BYTES, "64m", meaning, kind=BYTES)
 
 
 def byte_size_or_zero(default: str, meaning: str) -> int:
     """Declare an option that is a size in bytes, or 0."""
-    return option(parsers.byte_size_or_zero, default, _BYTES, "0", meaning, kind=kinds.BYTES)
+    return option(values.byte_size_or_zero, default, _BYTES, "0", meaning, kind=BYTES)
 
 
 def optional_byte_size(example: str, meaning: str) -> int | None:
     """Declare an option that is a size in bytes, or None when it is absent."""
-    return optional(parsers.byte_size, _BYTES, example, meaning, kind=kinds.BYTES)
+    return optional(values.byte_size, _BYTES, example, meaning, kind=BYTES)
 
 
 def count(default: str, meaning: str) -> int:
     """Declare an option that is a number of at least 1."""
-    return option(parsers.count, default, _COUNT, "100000", meaning, kind=kinds.INTEGER)
+    return option(values.count, default, _COUNT, "100000", meaning, kind=INTEGER)
 
 
 def optional_count(example: str, meaning: str) -> int | None:
     """Declare an option that is a number of at least 1, or None when it is absent."""
-    return optional(parsers.count, _COUNT, example, meaning, kind=kinds.INTEGER)
+    return optional(values.count, _COUNT, example, meaning, kind=INTEGER)
 
 
 def limit(example: str, meaning: str) -> int | None:
     """Declare an option that is a number; None when it is absent or 0."""
-    return optional(parsers.count_or_zero, "a whole number", example, meaning, kind=kinds.INTEGER)
+    return optional(values.count_or_zero, "a whole number", example, meaning, kind=INTEGER)
 
 
 def duration(default: str, example: str, meaning: str) -> int:
     """Declare an option that is a duration in seconds."""
-    return option(parsers.duration, default, _DURATION, example, meaning, kind=kinds.DURATION)
+    return option(values.duration, default, _DURATION, example, meaning, kind=DURATION)
 
 
 def optional_duration(example: str, meaning: str) -> int | None:
     """Declare an option that is a duration in seconds, or None when it is absent."""
-    return optional(parsers.duration, _DURATION, example, meaning, kind=kinds.DURATION)
+    return optional(values.duration, _DURATION, example, meaning, kind=DURATION)
 
 
 def flag(default: str, meaning: str) -> bool:
     """Declare an option that is true or false."""
     other = "false" if default == "true" else "true"
-    return option(parsers.boolean, default, "true or false", other, meaning, kind=kinds.FLAG)
+    return option(values.boolean, default, "true or false", other, meaning, kind=FLAG)
 
 
 def string(expected: str, example: str, meaning: str) -> str | None:
     """Declare an option that is a string that is not blank, or None when it is absent."""
-    return optional(parsers.not_blank, expected, example, meaning)
+    return optional(values.not_blank, expected, example, meaning)
 
 
 def path(example: str, meaning: str) -> str | None:
     """Declare an option that is a path, or None when it is absent."""
-    return optional(parsers.not_blank, "a path", example, meaning, kind=kinds.PATH)
+    return optional(values.not_blank, "a path", example, meaning, kind=PATH)
 
 
 def time(meaning: str) -> str | None:
     """Declare an option that is a time, whose instant is found where the time zone is known; None when it is absent."""
-    return optional(parsers.time, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=kinds.TIME)
+    return optional(values.time, "a time as 2026-06-01T13:00:00", "2026-06-01T13:00:00", meaning, kind=TIME)
 
 
 def column_list(example: str, meaning: str) -> tuple[ColumnPath, ...] | None:
     """Declare an option that is a list of columns, or None when it is absent."""
-    return optional(parsers.column_list, _COLUMNS, example, meaning, kind=kinds.COLUMNS)
+    return optional(values.column_list, _COLUMNS, example, meaning, kind=COLUMNS)
 
 
 def column_list_or(default: _E, example: str, meaning: str) -> _E | tuple[ColumnPath, ...]:
     """Declare an option that is a list of columns, or one of the words of an enum."""
     words = [each.value for each in type(default)]
     expected = f"{', '.join(words)}, or {_COLUMNS}"
-    parse = parsers.column_list_or(type(default))
-    return option(parse, default.value, expected, example, meaning, kind=kinds.columns_or(words))
+    parse = values.column_list_or(type(default))
+    return option(parse, default.value, expected, example, meaning, kind=columns_or(words))
 
 
 def pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
     """Declare options that share a prefix: `name` ends in ``.*``; pairs are sorted by key."""
-    row = Option(parsers.not_blank, None, expected, example, meaning, name, kind=kinds.PAIRS)
+    row = Option(values.not_blank, None, expected, example, meaning, name, kind=PAIRS)
     return one_of(row, absent=())
 
 
 def secret_pairs(name: str, expected: str, example: str, meaning: str) -> tuple[tuple[str, str], ...]:
     """Declare options as `pairs` does, whose values no error and no repr shows."""
-    row = Option(parsers.not_blank, None, expected, example, meaning, name, is_secret=True, kind=kinds.PAIRS)
+    row = Option(values.not_blank, None, expected, example, meaning, name, is_secret=True, kind=PAIRS)
     return field(default=(), repr=False, metadata={_OPTIONS: (row,)})
 
 
 def secret(expected: str, example: str, meaning: str) -> str | None:
     """Declare an option as `string` does, whose value no error and no repr shows."""
-    row = Option(parsers.not_blank, None, expected, example, meaning, is_secret=True)
+    row = Option(values.not_blank, None, expected, example, meaning, is_secret=True)
     return field(default=None, repr=False, metadata={_OPTIONS: (row,)})
 
 

@@ -25,8 +25,11 @@ from spark_arrow_ipc.ipc.dissociated.schemes import is_served
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.spark.options import declare as d
-from spark_arrow_ipc.spark.options import kinds, parsers
-from spark_arrow_ipc.spark.options.enums import (
+from spark_arrow_ipc.spark.options import values
+from spark_arrow_ipc.spark.options.given import Side, parse_given
+from spark_arrow_ipc.spark.options.served import check_served
+from spark_arrow_ipc.spark.options.stream_options import STREAMING, StreamOptions
+from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
     Durability,
     ExtensionTypes,
@@ -38,22 +41,19 @@ from spark_arrow_ipc.spark.options.enums import (
     Times,
     Vectors,
 )
-from spark_arrow_ipc.spark.options.given import Side, parse_given
-from spark_arrow_ipc.spark.options.served import check_served
-from spark_arrow_ipc.spark.options.stream_options import STREAMING, StreamOptions
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.storage import Storage
 from spark_arrow_ipc.storage.url import is_remote
 
 _PATH = d.Option(
-    parsers.not_blank, None, "a path", "/data/flights",
+    values.not_blank, None, "a path", "/data/flights",
     "The file or directory; `load(path)` and `save(path)` set it.",
-    name="path", kind=kinds.PATH,
+    name="path", kind=d.PATH,
 )  # fmt: skip
 _PATHS = d.Option(
-    parsers.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
+    values.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
     "Several files or directories; `load([a, b])` sets it.",
-    name="paths", kind=kinds.PATHS,
+    name="paths", kind=d.PATHS,
 )  # fmt: skip
 PATHS = (_PATH.name, _PATHS.name)
 """The names of the options that functions have as an argument."""
@@ -68,15 +68,15 @@ _STORAGE = (
 class ReadOptions:
     """Options of a read; `parse` makes them from Spark's dict."""
 
-    paths: tuple[str, ...] = d.one_of(replace(_PATH, parse=parsers.path), _PATHS, absent=())
+    paths: tuple[str, ...] = d.one_of(replace(_PATH, parse=values.path), _PATHS, absent=())
     columns: tuple[ColumnPath, ...] | None = d.option(
-        parsers.columns,
+        values.columns,
         "all",
         "column names separated by commas (a name with comma, dot or blank in backticks, a struct's field after a "
         "dot, a position as #n), a JSON array of them, or all",
         "id, `unit price`, address.city, #0",
         "The columns to read, in this order, fields of structs (and of unions, to Spark structs) too, and each once; the others are neither read nor decoded.",
-        kind=kinds.COLUMNS,
+        kind=d.COLUMNS,
     )
     where: str | None = d.string(
         "a predicate in Spark's SQL",
@@ -146,7 +146,7 @@ class ReadOptions:
         "false", "Whether files in subdirectories of any depth are read; names of directories are then not columns."
     )
     path_glob_filter: str | None = d.optional(
-        parsers.file_pattern,
+        values.file_pattern,
         "a pattern of a file's name",
         "part-*.arrow",
         "Only files whose names match are read. Names of directories do not matter.",
@@ -165,7 +165,7 @@ class ReadOptions:
         "true", "Whether the types of partition columns are inferred from their values; else they are strings."
     )
     time_zone: str | None = d.optional(
-        parsers.time_zone,
+        values.time_zone,
         "a time zone's name or offset that Spark and this machine know",
         "Europe/Berlin",
         "The zone of timestamps without one, in options and in the names of directories. Without it, `where` takes "
@@ -263,19 +263,19 @@ class SparkWriteOptions:
 
     path: str | None = d.one_of(_PATH, absent=None)
     compression: CompressionType | None = d.option(
-        parsers.compression,
+        values.compression,
         "lz4",
         "one of lz4, zstd, none",
         "zstd",
         "How the buffers are compressed.",
-        kind=kinds.words(parsers.CODECS),
+        kind=d.one_of_words(values.CODECS),
     )
     compression_level: int | None = d.optional(
-        parsers.integer,
+        values.integer,
         "a whole number",
         "9",
         "The level of `compression`; without it, the library's own default.",
-        kind=kinds.INTEGER,
+        kind=d.INTEGER,
     )
     record_batch_rows: int = d.count("65536", "How many rows a record batch of a written file has at most.")
     record_batch_bytes: int = d.byte_size(
@@ -303,12 +303,12 @@ class SparkWriteOptions:
         "strings and binaries whose values occur at least 8 times on average in the first 65,536 rows of a task.",
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
-        parsers.tensor_columns,
+        values.tensor_columns,
         "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
         "image:224x224x3, text:?x768",
         "The columns that are written as tensors: arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with "
         "a `?`, structs as arrow.variable_shape_tensor. A row of another shape is an error.",
-        kind=kinds.TENSORS,
+        kind=d.TENSORS,
     )
     metadata: tuple[tuple[str, str], ...] = d.pairs(
         "metadata.*",
@@ -359,7 +359,7 @@ class SparkWriteOptions:
         "`fsync` makes every step survive a power failure; `none` leaves that to the operating system.",
     )
     commit_token: str | None = d.optional(
-        parsers.token,
+        values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
         "Identifies the job, so that it can be rerun: if the token is committed already, it writes nothing and succeeds. "

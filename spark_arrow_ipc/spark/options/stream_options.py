@@ -1,7 +1,7 @@
 """`StreamOptions`: the options of reading a stream, beside those of a read.
 
 Spark's names where Spark's own file source has the option. A batch read refuses them, `parse_stream` of ``options.py``
-takes both kinds.
+takes both d.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options import declare as d
-from spark_arrow_ipc.spark.options import kinds, parsers
-from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
+from spark_arrow_ipc.spark.options import values
 from spark_arrow_ipc.spark.options.given import Side
+from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class StreamOptions:
         "1g", "How many bytes the files of a batch have at most; it has at least one file. Both limits may be given."
     )
     starting_from: StartingFrom | int = d.option(
-        parsers.starting_point,
+        values.starting_point,
         "earliest",
         "earliest, latest, or the number of a commit record",
         "latest",
         "What a new query reads first: all that is there (`earliest`), only what comes after its start (`latest`), or the "
         "commits of a data set from the record of this number on. After a restart a query goes on where it was.",
-        kind=kinds.integer_or(StartingFrom),
+        kind=d.integer_or(StartingFrom),
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
@@ -83,12 +83,12 @@ class StreamOptions:
         "Where `cleanSource=archive` moves files to, in the same storage; they keep their whole path below it.",
     )
     poll_interval: float | None = d.optional(
-        parsers.pause,
+        values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
         "The pause of a query that waits between two looks for something new: without it 1s, and 10s where storage is "
         "remote. It is longer where a look takes long, so that a query looks for at most a fifth of the time.",
-        kind=kinds.PAUSE,
+        kind=d.PAUSE,
     )
 
     @property

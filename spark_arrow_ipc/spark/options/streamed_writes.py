@@ -6,8 +6,8 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.enums import PartitionOverwriteMode
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.values import PartitionOverwriteMode
 
 FOR_JOBS: Final = frozenset({"commitToken", "ifExists", "partitionOverwriteMode"})
 """They decide about a single job."""

@@ -20,8 +20,10 @@ be known for is checked by ``load`` and ``save``. Neither Spark nor Java is need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Unpack
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, Unpack
 
 from spark_arrow_ipc.errors import OptionError, cut_repr
 from spark_arrow_ipc.spark.options.declare import Option
@@ -35,7 +37,7 @@ from spark_arrow_ipc.spark.options.keywords import (
     WriteKeywords,
     WriteStreamKeywords,
 )
-from spark_arrow_ipc.spark.options.options import READING, WRITING, ReadOptions, SparkWriteOptions, parse_stream
+from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING, ReadOptions, SparkWriteOptions, parse_stream
 from spark_arrow_ipc.spark.options.stream_options import STREAMING
 from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
 
@@ -137,3 +139,36 @@ def _wrong_type(option: Option, value: object) -> OptionError:
         f"the option {option.name} takes {option.kind.annotation}, and was given{given} of type {type(value).__name__}; "
         f"as a string: {option.example}"
     )
+
+
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A path, or several."""
+
+
+def strings_of_read(path: Paths, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of a read as Spark gives them to the source, with those of its paths.
+
+    Raises
+    ------
+    OptionError
+        As `strings_without_paths`.
+    """
+    strings = strings_without_paths(options)
+    if isinstance(path, (str, os.PathLike)):
+        return {**strings, "path": os.fspath(path)}
+    return {**strings, "paths": json.dumps([os.fspath(each) for each in path])}
+
+
+def strings_without_paths(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options as strings.
+
+    Raises
+    ------
+    OptionError
+        A value has a wrong type, or a path is among them.
+    """
+    strings = strings_of(options)
+    for name in strings:
+        if name.lower() in PATHS:
+            raise OptionError(f"the option {name} is for load and save; here paths are arguments: remove it")
+    return strings

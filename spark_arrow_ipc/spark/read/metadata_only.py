@@ -22,9 +22,8 @@ from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.dataset_schema import list_dataset, partition_files
-from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 _SUMMARY: Final = s.StructType([
     s.StructField("nulls", s.LongType()), s.StructField("least", s.StringType()), s.StructField("greatest", s.StringType()),

@@ -34,8 +34,8 @@ from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, larger_than_split, plan_splits
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.read.columns import SelectColumns, select_asked, select_referenced
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, list_dataset, partition_files, typed
-from spark_arrow_ipc.spark.read.projection import SelectColumns, select_asked, select_referenced
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection

@@ -2,34 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.conform import compile_conform
+from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.process import short_errors
-from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf
-from spark_arrow_ipc.spark.read.output import compile_output
-from spark_arrow_ipc.spark.read.projection import SelectColumns, select_needed
-from spark_arrow_ipc.spark.worker_tuning import tune_worker
+from spark_arrow_ipc.spark.process import short_errors, tune_worker
+from spark_arrow_ipc.spark.read.columns import (
+    METADATA_COLUMNS,
+    RowsOf,
+    SelectColumns,
+    hidden_columns,
+    metadata_schema,
+    select_needed,
+)
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.listing.data_file import DataFile
+    from spark_arrow_ipc.dataset.statistics.read import BlockStatistics
     from spark_arrow_ipc.spark.read.plan import PartitionPlan
-    from spark_arrow_ipc.spark.read.select_blocks import Answers
     from spark_arrow_ipc.spark.read.where import RowSelection
+
+Output = Callable[[PyArrowBatch, RowsOf], PyArrowBatch | None]
+"""Turns a conformed batch and the origin of its rows into the batch for Spark; None if no row is left."""
+
+
+def compile_output(
+    schema: s.StructType,
+    own: s.StructType,
+    added: Sequence[str],
+    conformed: pa.Schema,
+    selection: RowSelection | None,
+) -> Output:
+    """Compile the final step: filter rows, add metadata columns, reorder columns.
+
+    Parameters
+    ----------
+    schema
+        Of the batches that Spark expects.
+    own
+        Its columns from files and paths: the first columns of each conformed batch.
+    added
+        Names of its metadata columns, in Spark's spelling.
+    conformed
+        Schema of the conformed batches: `own`, then the columns that only the predicate needs.
+    selection
+        Selects the rows; None for all.
+    """
+    if not added and selection is None:
+        return lambda batch, _rows: batch
+    expected = expected_arrow_schema(schema)
+    names = [*own.names, *added]
+    order = [names.index(name) for name in schema.names]
+    makers = [(METADATA_COLUMNS[name.lower()], name) for name in added]
+    wide = pa.schema([*list(conformed)[: len(own)], *[expected.field(name) for name in added]])
+    row_filter = None
+    if selection is not None:
+        # Columns that only the predicate needs follow all columns for Spark.
+        hidden = hidden_columns(selection.metadata, added)
+        makers += [(METADATA_COLUMNS[name], name) for name in hidden]
+        wide = pa.schema([*wide, *list(conformed)[len(own) :], *expected_arrow_schema(metadata_schema(hidden))])
+        row_filter = selection.row_filter(wide, len(own), added)
+    in_order = order == list(range(len(order)))
+
+    def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
+        if makers:
+            made = [maker.array(rows, name) for maker, name in makers]
+            columns = [*batch.columns[: len(own)], *made[: len(added)], *batch.columns[len(own) :], *made[len(added) :]]
+            batch = pa.RecordBatch.from_arrays(columns, schema=wide)
+        if row_filter is not None:
+            kept = row_filter.filter(batch)
+            if kept is None:
+                return None
+            batch = kept
+        if in_order:
+            return batch
+        return pa.RecordBatch.from_arrays([batch.column(i) for i in order], schema=expected)
+
+    return finish
 
 
 @dataclass(frozen=True)
@@ -181,8 +245,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         answers = None if options.error_policy.skips_corrupt else answers
         chosen: SelectBlocks | None = None
         if selection is not None or answers is not None:
-            from spark_arrow_ipc.spark.read.select_blocks import select_blocks  # plain reads start faster without it
-
             chosen = select_blocks(selection, fields, answers)
         with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
@@ -221,7 +283,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             try:
                 plan = compile_conform(file.schema, needed, self._options)
             except SchemaMismatchError as error:
-                from spark_arrow_ipc.spark.read.mismatch import explain_mismatch  # only errors need it
+                from spark_arrow_ipc.spark.read.dataset_schema import explain_mismatch
 
                 extra = () if selection is None else selection.extra
                 explain_mismatch(error, file.schema, self._own, extra, newest=newest, options=self._options)
@@ -248,3 +310,68 @@ def _is_case_sensitive() -> bool:
 
 def _beside(own: s.StructType, selection: RowSelection | None) -> s.StructType:
     return own if selection is None else s.StructType([*own.fields, *selection.extra])
+
+
+class Answers(Protocol):
+    """Who can answer without the rows."""
+
+    @property
+    def need_statistics(self) -> bool:
+        """Whether they may use the statistics of files; without a predicate others are not read."""
+
+    def answer(
+        self,
+        reader: ipc.FileReader,
+        part: FileRange,
+        fields: Sequence[Field],
+        statistics: BlockStatistics | None,
+        numbers: Sequence[int],
+    ) -> frozenset[int]:
+        """Return the record batches that need not be decoded. Called once for each range.
+
+        Parameters
+        ----------
+        reader, part
+            An open file, and the range of it that is read.
+        fields
+            The partition columns.
+        statistics
+            Of the file, whose headers have been verified with them; None without any.
+        numbers
+            The record batches of which all rows are wanted.
+        """
+
+
+def select_blocks(selection: RowSelection | None, fields: Sequence[Field], answers: Answers | None) -> SelectBlocks:
+    """Return what selects the record batches of a file for `scan`.
+
+    Parameters
+    ----------
+    selection
+        The option `where`.
+    fields
+        The partition columns.
+    answers
+        Who can answer without the rows.
+    """
+    # Most tasks have no predicate, and start faster without these modules.
+    from spark_arrow_ipc.dataset.predicate.prune import TRUE
+    from spark_arrow_ipc.dataset.statistics.read import file_statistics
+
+    def select(reader: ipc.FileReader, part: FileRange) -> Callable[[int], bool] | None:
+        numbers = range(part.start or 0, len(reader) if part.stop is None else part.stop)
+        needs = selection is not None or (answers is not None and answers.need_statistics)
+        statistics = file_statistics(reader, numbers) if needs else None
+        if answers is None and statistics is None and not (selection is not None and selection.of_blocks):
+            return None
+        wanted: Sequence[int] = numbers
+        whole: Sequence[int] = numbers
+        if selection is not None:
+            may_be = selection.block_truths(reader, statistics, part, fields)
+            truths = {i: may_be(i) for i in numbers}
+            wanted = [i for i in numbers if truths[i] & TRUE]
+            whole = [i for i in wanted if truths[i] == TRUE]
+        answered = frozenset() if answers is None else answers.answer(reader, part, fields, statistics, whole)
+        return frozenset(wanted).difference(answered).__contains__
+
+    return select

@@ -18,13 +18,11 @@ from spark_arrow_ipc.dataset.scan.served import ServedPart, plan_parts, scan_ser
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.process import short_errors, tune_worker
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, SelectColumns
 from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark
-from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS
-from spark_arrow_ipc.spark.read.projection import SelectColumns
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.where import RowSelection
-from spark_arrow_ipc.spark.worker_tuning import tune_worker
 
 _NO_FILES = Partitioning((), ())
 

@@ -6,14 +6,19 @@ is read by them, unless `sourceLog` or `lateWindow` ask for one of the other mod
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import COMMITS_DIRECTORY, DatasetDirectory
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
-from spark_arrow_ipc.dataset.stream.admission import Admission
+from spark_arrow_ipc.dataset.stream.admission import SETTLE_SECONDS, Admission
 from spark_arrow_ipc.dataset.stream.clean import Cleaner, root_that_sees
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, StreamMode
+from spark_arrow_ipc.dataset.stream.offsets import Offset
 from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.dataset.stream.source_log import SourceLog
@@ -22,9 +27,9 @@ from spark_arrow_ipc.dataset.stream.table_records import keeps_records
 from spark_arrow_ipc.dataset.stream.tail import TailMode, TailOptions
 from spark_arrow_ipc.dataset.stream.waiting_files import WaitingFiles
 from spark_arrow_ipc.dataset.stream.window import WindowMode, WindowOptions
-from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, printable
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
-from spark_arrow_ipc.spark.options.enums import CleanSource, StartingFrom
+from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom
 from spark_arrow_ipc.spark.read.dataset_schema import file_filter
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
@@ -247,3 +252,86 @@ def _plain_part(path: str) -> str:
     while is_pattern(path):
         path = parent(path)
     return path
+
+
+_LOG: Final = logging.getLogger(__name__)
+
+_LISTING_SHARE: Final = 5
+_LONGEST_PAUSE: Final = 0.5
+"""Seconds that one call may sleep: Spark stops a query between two calls."""
+
+_ATTEMPTS: Final = 6
+_LONGEST_BACKOFF: Final = 30.0
+_MAY_PASS: Final = (OSError, ConcurrentWriteError)
+
+
+@dataclass(slots=True)
+class Polls:
+    """The looks of one query.
+
+    Parameters
+    ----------
+    mode
+        The mode of the stream.
+    interval
+        Seconds between two looks that find nothing, at least.
+    seconds, sleep
+        A clock and a pause, for tests.
+    """
+
+    mode: StreamMode
+    interval: float
+    seconds: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    backlog: Backlog = field(default_factory=Backlog)
+    _due: float = -1.0
+    _failures: int = 0
+    _only_now: bool = False
+
+    def only_available_now(self) -> None:
+        """Never answer "nothing new" without a look, as this ends the query."""
+        self._only_now = True
+        self.mode.only_available_now()
+
+    def latest(self, start: Offset, limit: Limit) -> Offset:
+        """Return `StreamMode.latest`, or `start` if it is too early for a look.
+
+        Raises
+        ------
+        ArrowIpcError, OSError
+            As `StreamMode.latest`, of the storage only after several attempts.
+        """
+        patient = self._only_now or limit == ALL_AVAILABLE
+        if not patient and not self._wait():
+            return start
+        while True:
+            begun = self.seconds()
+            try:
+                end = self.mode.latest(start, limit)
+            except _MAY_PASS as error:
+                self._failures += 1
+                if self._failures == _ATTEMPTS:
+                    raise
+                pause = min(_LONGEST_BACKOFF, max(1.0, self.interval) * 2 ** (self._failures - 1))
+                _LOG.warning(
+                    "looking for new files failed (attempt %d of %d, the next in %.0f s): %s",
+                    self._failures, _ATTEMPTS, pause, printable(str(error)) or type(error).__name__,
+                )  # fmt: skip
+                if not patient:
+                    self._due = self.seconds() + pause
+                    return start
+                self.sleep(pause)
+            else:
+                self._failures = 0
+                self.backlog = self.mode.backlog()
+                waits = end == start or not self.backlog.files
+                took = max(0.0, self.seconds() - begun - SETTLE_SECONDS)  # without the pause for young files
+                self._due = begun + max(self.interval, _LISTING_SHARE * took) if waits else begun
+                return end
+
+    def _wait(self) -> bool:
+        """Wait for the next look, and return whether it is due."""
+        seconds = self._due - self.seconds()
+        if seconds > 0:
+            self.sleep(min(seconds, _LONGEST_PAUSE))
+        return seconds <= _LONGEST_PAUSE

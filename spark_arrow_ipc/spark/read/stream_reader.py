@@ -30,8 +30,7 @@ from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.options.stream_options import StreamOptions
 from spark_arrow_ipc.spark.process import short_errors
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.read.stream_mode import poll_seconds, stream_mode
-from spark_arrow_ipc.spark.read.stream_polls import Polls
+from spark_arrow_ipc.spark.read.stream_mode import Polls, poll_seconds, stream_mode
 
 _LOG: Final = logging.getLogger(__name__)
 

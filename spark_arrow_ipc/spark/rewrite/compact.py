@@ -34,17 +34,14 @@ from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options
 from spark_arrow_ipc.spark.options.compacting import check_compacted
-from spark_arrow_ipc.spark.options.enums import Durability
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.values import Durability
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
-from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.job import Part, RewriteTask, abort_on_error, commit_reports, context_of, run_tasks
 from spark_arrow_ipc.spark.rewrite.kept import as_stored, check_types, unskipped, with_metadata
-from spark_arrow_ipc.spark.rewrite.result import RewriteResult
-from spark_arrow_ipc.spark.rewrite.rewrite import sorted_plan, zone_of
-from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
+from spark_arrow_ipc.spark.rewrite.rewrite import RewriteResult, byte_argument, sorted_plan, split_options, zone_of
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import united_schema
 from spark_arrow_ipc.storage.open import storage_of

@@ -10,13 +10,16 @@ anything fails, or the person interrupts it, the job is aborted: it is withdrawn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import types as s
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.write import commit
@@ -24,9 +27,124 @@ from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.dataset.write.staging import Staging
+from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
-from spark_arrow_ipc.spark.rewrite.task import Part, Report, RewriteTask
+from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.functions.map_in_arrow import applied
+from spark_arrow_ipc.spark.functions.user_function import OutputCheck, ShippedFunction, in_zone
+from spark_arrow_ipc.spark.options.values import Nanoseconds
+from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, settings_for_tasks
+from spark_arrow_ipc.spark.write.plan import WritePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task reads.
+
+    Parameters
+    ----------
+    number
+        From 0; part of the names of its files.
+    partition
+        What the reader reads.
+    directory
+        Where its files shall lie in the dataset, unless there are partition columns.
+    """
+
+    number: int
+    partition: InputPartition
+    directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of one attempt of a task.
+
+    Parameters
+    ----------
+    number
+        Of its part.
+    rows_read
+        Rows before the function.
+    output
+        The files that it staged.
+    """
+
+    number: int
+    rows_read: int
+    output: TaskOutput
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Counts the rows of batches that pass."""
+
+    rows: int = field(default=0)
+
+    def batches(self, source: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
+        for batch in source:
+            self.rows += batch.num_rows
+            yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """The same for all tasks of a job.
+
+    Parameters
+    ----------
+    reader
+        Reads parts.
+    plan
+        Writes rows.
+    staging
+        Of the job.
+    zone
+        The session's time zone: that of the function's timestamps, and of those in the names of partitions.
+    output
+        The schema of the rows that are written.
+    function
+        Changes the rows; None to leave them.
+    nanoseconds
+        The option of the read, which holds for what the function makes.
+    """
+
+    reader: DataSourceReader
+    plan: WritePlan
+    staging: Staging
+    zone: str
+    output: s.StructType
+    function: ShippedFunction | None = None
+    nanoseconds: Nanoseconds = Nanoseconds.FLOOR
+
+    def run(self, part: Part) -> Report:
+        """Read a part and stage its rows, in a worker. A part without rows stages nothing.
+
+        Memory: one record batch of a file, its conformed copy, what the function holds, and what makes up one record batch
+        of a written file; with an order, twice the bytes that are sorted together.
+
+        Raises
+        ------
+        ArrowIpcError, OSError
+            As for a read and a write. What the function raises passes as it is. No file remains after any error.
+        """
+        tune_worker()
+        counted = _Counted()
+        with short_errors, closing(self._rows(part, counted)) as rows:
+            output = self.plan.write(self.staging, rows, part.number, part.directory)
+        return Report(part.number, counted.rows, output)
+
+    def _rows(self, part: Part, counted: _Counted) -> Generator[PyArrowBatch, None, None]:
+        batches = self.reader.read(part.partition)
+        with closing(batches):
+            rows = in_zone(counted.batches(batches), self.zone)
+            if self.function is not None:
+                check = OutputCheck(self.output, self.function.name, self.nanoseconds)
+                # What the function yields is in UTC again, as it is checked against a schema of Spark's.
+                rows = in_zone(applied(self.function.load(), check, rows), self.zone)
+            yield from rows
+
 
 _DESCRIPTION: Final = "spark.job.description"
 

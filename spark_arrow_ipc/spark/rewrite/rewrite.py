@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -18,23 +20,149 @@ from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.live_files import live_files
 from spark_arrow_ipc.dataset.write.modes import WriteMode
+from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
-from spark_arrow_ipc.spark.functions.shipped_function import BatchFunction, ship
-from spark_arrow_ipc.spark.options.arguments import Paths, strings_of_read
+from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
+from spark_arrow_ipc.spark.options import values
+from spark_arrow_ipc.spark.options.given import Side, check_known
 from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.options import PATHS, READING, WRITING, ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.stream_options import STREAMING
+from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.given_options import byte_argument, split_options
-from spark_arrow_ipc.spark.rewrite.job import abort_on_error, commit_reports, context_of, run_tasks
+from spark_arrow_ipc.spark.rewrite.job import Part, RewriteTask, abort_on_error, commit_reports, context_of, run_tasks
 from spark_arrow_ipc.spark.rewrite.kept import check_types, exact, unrounded, unskipped, with_metadata
-from spark_arrow_ipc.spark.rewrite.result import RewriteResult
-from spark_arrow_ipc.spark.rewrite.task import Part, RewriteTask
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import fits_beside, plan_batch_job
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import SEPARATOR, parent
+
+_BOTH: Final = Side(
+    "rewriting",
+    "rewritten",
+    {name: rows for name, rows in {**READING.attributes, **WRITING.attributes}.items() if name not in PATHS},
+)
+
+
+def split_options(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of the read, and those of the write, as the strings that their parsers take.
+
+    Parameters
+    ----------
+    given
+        By name, with Python's values or strings.
+
+    Raises
+    ------
+    OptionError
+        There is no such option, it is for streams, or its value has a wrong type.
+    """
+    strings = strings_without_paths(given)
+    check_known(strings, _BOTH, STREAMING)
+    sides = ({name: text for name, text in strings.items() if side.option(name)} for side in (READING, WRITING))
+    of_read, of_write = sides
+    return of_read, of_write
+
+
+def byte_argument(name: str, given: int | str, *, least: int = 1, most: int | None = None) -> int:
+    """Return a number of bytes, given with or without a unit.
+
+    Parameters
+    ----------
+    name
+        Of the argument, for errors.
+    given
+        Its value.
+    least, most
+        The bounds of what is taken, if there is a `most`: whole MiB and GiB.
+
+    Raises
+    ------
+    OptionError
+        It is none, or not within the bounds.
+    """
+    try:
+        nbytes = values.byte_size(str(given))
+    except ValueError:
+        nbytes = 0
+    if nbytes < least or (most is not None and nbytes > most):
+        bounds = "" if most is None else f" from {least >> 20}m to {most >> 30}g"
+        raise OptionError(expected=f"bytes{bounds} as {name}, as 256m", found=repr(given))
+    return nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """The figures of a rewrite. A notebook shows them as a table.
+
+    Parameters
+    ----------
+    files_read, files_written
+        Number of files. A file of the source counts if any of it was planned to be read.
+    rows_read, rows_written
+        Number of rows: read are those that are left by ``where``, before the function.
+    bytes_read, bytes_written
+        Sizes of these files, as they lie in the storage.
+    files_removed
+        Number of files that were replaced.
+    published
+        False if there was nothing to do: the token was committed before, or ``ifExists=ignore`` found files; or no files
+        were worth a compaction.
+    jobid
+        Id of the job in the commit records; empty if there was none.
+    """
+
+    files_read: int = 0
+    files_written: int = 0
+    rows_read: int = 0
+    rows_written: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    files_removed: int = 0
+    published: bool = False
+    jobid: str = ""
+
+    @classmethod
+    def of(cls, summary: CommitSummary, sizes: dict[str, int], rows_read: int) -> RewriteResult:
+        """Return the result of a job.
+
+        Parameters
+        ----------
+        summary
+            Of its commit.
+        sizes
+            Bytes of each file that was read, by path.
+        rows_read
+            Rows that were read.
+        """
+        return cls(
+            len(sizes), summary.files, rows_read, summary.rows, sum(sizes.values()), summary.nbytes, summary.removed,
+            summary.published, summary.jobid,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        if not self.published:
+            return "nothing to do"
+        return (
+            f"{self.files_read:,} files ({self.rows_read:,} rows, {self.bytes_read:,} bytes) became "
+            f"{self.files_written:,} ({self.rows_written:,} rows, {self.bytes_written:,} bytes)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td style='text-align:right'>{_text(value)}</td></tr>"
+            for name, value in asdict(self).items()
+        )
+        return f"<table>{rows}</table>"
+
+
+def _text(value: object) -> str:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_number else html.escape(str(value))
+
 
 _MODES: Final = ("append", "overwrite")
 

@@ -24,12 +24,12 @@ from spark_arrow_ipc.arrow.column_path import child_path
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.ipc.messages.schema import UnknownType
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes, Nanoseconds, Times, Vectors
 from spark_arrow_ipc.spark.options.options import ReadOptions
-from spark_arrow_ipc.spark.types import field_metadata, spark_to_arrow, spatial_columns, tensor_columns, variant_columns
+from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Times, Vectors
+from spark_arrow_ipc.spark.types import extension_columns, field_metadata, spark_to_arrow, tensor_columns
 from spark_arrow_ipc.spark.types.inexact import NANOSECOND_TIME_PRECISION, may_change
+from spark_arrow_ipc.spark.types.noted_types import vector_element
 from spark_arrow_ipc.spark.types.spark_note import believed, note_in
-from spark_arrow_ipc.spark.types.vector_types import vector_element
 
 MAX_DECIMAL_PRECISION = 38
 """Digits of Spark's decimals."""
@@ -156,7 +156,7 @@ def tensor_column_of(field: t.Field, options: ReadOptions, path: str) -> tensor_
     return tensor_columns.tensor_of(field, path) if options.extension_types.reads_tensors else None
 
 
-def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> spatial_columns.SpatialColumn | None:
+def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> extension_columns.SpatialColumn | None:
     """Return what a field says of its geometries, or None if it has none or they are read as their storage.
 
     Raises
@@ -164,7 +164,7 @@ def spatial_column_of(field: t.Field, options: ReadOptions, path: str) -> spatia
     InvalidMetadataError, UnsupportedError
         As `spatial_of`.
     """
-    return spatial_columns.spatial_of(field, path) if options.extension_types.reads_geometries else None
+    return extension_columns.spatial_of(field, path) if options.extension_types.reads_geometries else None
 
 
 def union_names(type_: t.SparseUnion | t.DenseUnion) -> tuple[str, ...]:
@@ -436,15 +436,15 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
     "arrow.parquet.variant": Extension(
         s.VariantType(),
-        variant_columns.is_variant,
+        extension_columns.is_variant,
         DocLine("arrow.parquet.variant", "variant", "Whole or shredded."),
-        variant_columns.check_variant,
+        extension_columns.check_variant,
     ),
     "parquet.variant": Extension(
         s.VariantType(),
-        variant_columns.is_variant,
+        extension_columns.is_variant,
         DocLine("parquet.variant", "variant", "The older name of the same."),
-        variant_columns.check_variant,
+        extension_columns.check_variant,
     ),
 }
 """By name: extension types that are converted, unless ``extensionTypes=storage``; others are read as their storage."""

@@ -19,7 +19,55 @@ from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark.types.arrow_to_spark import MAX_DECIMAL_PRECISION
 from spark_arrow_ipc.spark.types.field_metadata import INEXACT_KEY
-from spark_arrow_ipc.spark.types.widenings import widens
+
+Widening = Callable[[s.DataType, s.DataType], bool]
+
+
+def _always(_narrow: s.DataType, _wide: s.DataType) -> bool:
+    return True
+
+
+def _decimal(narrow: s.DecimalType, wide: s.DecimalType) -> bool:
+    """Compare the digits before and after the point; neither may decrease."""
+    return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
+
+
+def _mixed(_narrow: s.DataType, wide: s.SpatialType) -> bool:
+    """Geometries of any SRID are in one column of mixed SRIDs."""
+    return bool(wide.srid == wide.MIXED_SRID)
+
+
+def _fields(narrow: s.DayTimeIntervalType, wide: s.DayTimeIntervalType) -> bool:
+    return bool(wide.startField <= narrow.startField and wide.endField >= narrow.endField)
+
+
+def _digits(narrow: s.TimeType, wide: s.TimeType) -> bool:
+    return bool(wide.precision >= narrow.precision)
+
+
+WIDENINGS: Mapping[tuple[type[s.DataType], type[s.DataType]], Widening] = {
+    (s.ByteType, s.ShortType): _always,
+    (s.ByteType, s.IntegerType): _always,
+    (s.ByteType, s.LongType): _always,
+    (s.ShortType, s.IntegerType): _always,
+    (s.ShortType, s.LongType): _always,
+    (s.IntegerType, s.LongType): _always,
+    (s.FloatType, s.DoubleType): _always,
+    (s.DecimalType, s.DecimalType): _decimal,
+    (s.DateType, s.TimestampNTZType): _always,
+    (s.DayTimeIntervalType, s.DayTimeIntervalType): _fields,
+    (s.TimeType, s.TimeType): _digits,
+    (s.GeometryType, s.GeometryType): _mixed,
+    (s.GeographyType, s.GeographyType): _mixed,
+}
+"""By (narrow, wide) type class: the check of a pair of types."""
+
+
+def widens(narrow: s.DataType, wide: s.DataType) -> bool:
+    """Return True if leaf type `wide` differs from `narrow` and holds all its values."""
+    rule = WIDENINGS.get((type(narrow), type(wide)))
+    return rule is not None and narrow != wide and rule(narrow, wide)
+
 
 _NO_WAY = (
     "cannot be merged; read the files apart, or give a schema to which both widen with .schema(...), or leave the column "

@@ -23,7 +23,17 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow_json.document import load
 from spark_arrow_ipc.arrow_json.types import type_from_json, type_to_json
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.spark.types.vector_types import vector_element
+
+
+def vector_element(type_: t.DataType) -> t.Int | t.FloatingPoint | None:
+    """Return the type of the numbers of a list that may be one binary value in Spark; None for other types.
+
+    Such lists are List, LargeList and FixedSizeList of whole numbers or floats.
+    """
+    if not isinstance(type_, t.List | t.LargeList | t.FixedSizeList):
+        return None
+    element = type_.value.type
+    return element if isinstance(element, t.Int | t.FloatingPoint) else None
 
 
 @lru_cache(maxsize=256)  # a wide schema has many columns of few types

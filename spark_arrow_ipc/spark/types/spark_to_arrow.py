@@ -18,7 +18,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.types import field_metadata, spatial_columns
+from spark_arrow_ipc.spark.types import extension_columns, field_metadata
 
 _VARIANT = t.Struct((t.Field("metadata", t.binary, nullable=False), t.Field("value", t.binary, nullable=False)))
 _MICROSECOND_DIGITS = 6
@@ -155,8 +155,8 @@ _VARIANT_NAMES: Final = ("arrow.parquet.variant", "parquet.variant")
 
 _PAIRS: Mapping[type[s.DataType], Callable[[Any, Mapping[str, Any], str], t.CustomMetadata]] = {
     s.VariantType: _variant_pairs,
-    s.GeometryType: spatial_columns.written_pairs,
-    s.GeographyType: spatial_columns.written_pairs,
+    s.GeometryType: extension_columns.written_pairs,
+    s.GeographyType: extension_columns.written_pairs,
 }
 """By Spark type class: the metadata for parts that the Arrow type lacks."""
 

@@ -28,8 +28,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.types.extension_columns import spatial_of
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
-from spark_arrow_ipc.spark.types.spatial_columns import spatial_of
 from spark_arrow_ipc.spark.write import dictionaries
 from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, encoded_type
 from spark_arrow_ipc.spark.write.restore_values import restore

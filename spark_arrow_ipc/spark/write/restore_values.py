@@ -26,7 +26,7 @@ from spark_arrow_ipc.arrow.kernels.concat import concat
 from spark_arrow_ipc.arrow.kernels.take import positions_of_runs, take
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.errors import SchemaMismatchError
-from spark_arrow_ipc.spark.types.vector_types import vector_element
+from spark_arrow_ipc.spark.types.noted_types import vector_element
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_vectors import restored_vector
 

@@ -13,7 +13,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.compact import as_buffer, compact
 from spark_arrow_ipc.errors import SchemaMismatchError
-from spark_arrow_ipc.spark.types.vector_types import vector_element
+from spark_arrow_ipc.spark.types.noted_types import vector_element
 
 
 def restored_vector(array: Array, type_: Any) -> Array:

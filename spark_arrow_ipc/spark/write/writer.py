@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from hashlib import blake2b
+from typing import Any, Final, Self
 
 from pyspark import TaskContext
 from pyspark.sql import types as s
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
+from spark_arrow_ipc.dataset.commit_log.record import Batch
 from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.conflicts import Fits
-from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, plan_job
+from spark_arrow_ipc.dataset.write.job_plan import (
+    CommitIntent,
+    JobPlan,
+    check_kept_files,
+    make_staging,
+    plan_batch,
+    plan_job,
+)
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.publisher import max_file_nbytes
+from spark_arrow_ipc.dataset.write.roll_forward import withdraw
+from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.arrow_batch_bytes import with_warning
+from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids
+from spark_arrow_ipc.errors import ArrowIpcError, CommitError, OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.options.enums import Durability, PartitionOverwriteMode, SchemaCheck
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
-from spark_arrow_ipc.spark.process import short_errors
-from spark_arrow_ipc.spark.worker_tuning import tune_worker
+from spark_arrow_ipc.spark.options.streamed_writes import check_streamed
+from spark_arrow_ipc.spark.options.values import Durability, PartitionOverwriteMode, SchemaCheck
+from spark_arrow_ipc.spark.process import short_errors, tune_worker
+from spark_arrow_ipc.spark.session_settings import with_warning
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.schema_check import has_schema
 from spark_arrow_ipc.storage.open import storage_of
@@ -165,3 +180,159 @@ def _mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
 
 def _outputs(messages: list[WriterCommitMessage | None]) -> list[TaskOutput | None]:
     return [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
+
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+"""Local properties of a task of a streaming query."""
+
+_HALF_ID: Final = 16
+"""Hexadecimal digits of a job's id that stand for the query; as many stand for the attempt."""
+
+
+@dataclass(frozen=True)
+class ArrowIpcStreamMessage(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
+    """The result of one task, and the batch that it is of."""
+
+    output: TaskOutput
+    batch: Batch
+    grown: s.StructType | None = None
+    """The columns that were written, if the query itself has fewer of them or narrower types."""
+
+
+class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+    """Writes the batches of a streaming query, each exactly once.
+
+    Parameters
+    ----------
+    dataset
+        The directory.
+    plan
+        The columns and files that tasks write.
+    options
+        Of the write.
+    overwrite
+        Whether each batch replaces all before it (output mode ``complete``).
+    """
+
+    def __init__(self, dataset: DatasetDirectory, plan: WritePlan, options: SparkWriteOptions, mode: WriteMode) -> None:
+        self._dataset = dataset
+        self._plan = plan
+        self._options = options
+        self._mode = mode
+        self._attempt = uuid.uuid4().hex[:_HALF_ID]
+        self._tasks_plan: WritePlan | None = None
+
+    @classmethod
+    def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
+        """Return a writer. Touches no storage: Spark calls this several times a batch.
+
+        Raises
+        ------
+        UnsupportedError
+            A column's type cannot be written, or the path's scheme.
+        OptionError
+            Options do not fit each other, the columns or a stream.
+        """
+        check_streamed(options)
+        plan = plan_write(schema, options)
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        storage, root = storage_of(path, options.storage)
+        max_file_nbytes(storage.traits, options.max_file_bytes)
+        return cls(DatasetDirectory(storage, root), plan, options, mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the writer as the tasks of a batch get it: Spark sends no other one anywhere."""
+        if self._tasks_plan is None:
+            self._tasks_plan = self._plan
+            with suppress(ArrowIpcError, OSError):  # the commit looks again, and says what is wrong
+                if self._mode is WriteMode.APPEND:
+                    check_kept_files(self._dataset, self._plan.partition_fields, self._look)
+        return self.__dict__
+
+    def _look(self, there: Schema, path: str) -> None:
+        self._tasks_plan = self._plan.beside(there, path, self._options)
+
+    @short_errors
+    def write(self, iterator: Iterator[PyArrowBatch]) -> ArrowIpcStreamMessage:
+        """Stage the rows of one task. A task without rows stages nothing."""
+        tune_worker()
+        context = TaskContext.get()
+        query, number = (None, None) if context is None else map(context.getLocalProperty, (_QUERY, _BATCH))
+        if context is None or query is None or number is None:
+            raise CommitError(
+                "this task is of no streaming query that Spark names, so that a batch could be written twice; write with "
+                "foreachBatch and the option commitToken"
+            )
+        staging = self._staging(_of_query(query) + self._attempt)
+        make_staging(staging)
+        plan = self._tasks_plan or self._plan
+        grown = None if plan.columns.given is None else plan.schema
+        return ArrowIpcStreamMessage(
+            plan.write(staging, iterator, context.partitionId()), Batch(query, int(number)), grown
+        )
+
+    @short_errors
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's signature
+        """Publish the files of a batch, unless it was committed before."""
+        reported = [message for message in messages if isinstance(message, ArrowIpcStreamMessage)]
+        if not reported:  # a batch without any task
+            return
+        first = reported[0]
+        ours = {(message.output.jobid, message.batch) for message in reported}
+        if len(ours) > 1 or first.batch.number != batchId:
+            raise CommitError(
+                expected=f"reports of one attempt of batch {batchId}",
+                found=", ".join(f"batch {batch.number} of the attempt {jobid}" for jobid, batch in sorted(ours)),
+                path=self._dataset.root,
+            )
+        staging = self._staging(first.output.jobid)
+        check = self._options.schema_check
+        plan = self._plan if first.grown is None else plan_write(first.grown, self._options)
+
+        schema = plan.new_schema(check)
+
+        def check_existing(there: Schema, path: str) -> None:
+            schema.beside(there, path)
+
+        intent = CommitIntent(
+            self._mode,
+            partition_by=plan.partition_fields,
+            keep_replaced=self._options.keep_replaced,
+            query=first.batch,
+            commit_retention=self._options.commit_retention,
+        )
+        job = plan_batch(staging, intent, check_existing=None if check is SchemaCheck.NONE else check_existing)
+        commit.commit(
+            job,
+            [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
+            write_empty=lambda: plan.write_empty(staging),
+            fits=fits_beside(plan, check, staging.storage),
+            schema=schema,
+        )
+        self._withdraw_earlier_attempts(staging)
+
+    @short_errors
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
+        """Remove the staged files of an attempt, if any of its tasks has reported, unless it is committed.
+
+        What a failed task leaves the next batch that is committed removes.
+        """
+        for jobid in {message.output.jobid for message in messages if isinstance(message, ArrowIpcStreamMessage)}:
+            commit.abort(self._staging(jobid))
+
+    def _staging(self, jobid: str) -> Staging:
+        return Staging(self._dataset, jobid, self._options.durability is Durability.FSYNC)
+
+    def _withdraw_earlier_attempts(self, staging: Staging) -> None:
+        """Withdraw what else the query has staged: it runs one batch at a time."""
+        of_query = staging.jobid[:_HALF_ID]
+        earlier = [
+            jobid for jobid in staged_job_ids(self._dataset) if jobid.startswith(of_query) and jobid != staging.jobid
+        ]
+        if earlier:
+            withdraw(self._dataset, earlier, durable=staging.durable)
+
+
+def _of_query(query: str) -> str:
+    return blake2b(query.encode(), digest_size=_HALF_ID // 2).hexdigest()

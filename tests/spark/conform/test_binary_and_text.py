@@ -5,7 +5,7 @@ import pytest
 from conform_batches import conformed, option
 
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes
+from spark_arrow_ipc.spark.options.values import ExtensionTypes
 
 VARIANT = pa.array(
     [{"metadata": b"\1\0\0", "value": b"\0"}, None],

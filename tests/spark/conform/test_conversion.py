@@ -10,7 +10,7 @@ from conform_batches import DEFAULT, MAP, D, S, conformed, ints, option, pieces,
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import LimitError
-from spark_arrow_ipc.spark.options.enums import Times
+from spark_arrow_ipc.spark.options.values import Times
 
 SHARED = {
     "bool": pa.array([True, None]),

@@ -12,7 +12,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.options.enums import MapKeys
+from spark_arrow_ipc.spark.options.values import MapKeys
 
 BY_OPTIONS = {
     "last key wins": (

@@ -17,8 +17,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.conform import compile_conform, expected_arrow_schema, plan
-from spark_arrow_ipc.spark.options.enums import MissingColumns, Times
 from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.values import MissingColumns, Times
 
 MONTH = pa.month_day_nano_interval()
 ENDS = pa.RunEndEncodedArray.from_arrays(pa.array([1, 3, 4], pa.int16()), pa.array(["a", None, "c"]))

@@ -8,7 +8,7 @@ from conform_batches import conformed, option
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import InvalidBodyError, SchemaMismatchError
-from spark_arrow_ipc.spark.options.enums import ExtensionTypes
+from spark_arrow_ipc.spark.options.values import ExtensionTypes
 
 GEOMETRY = option(extension_types=ExtensionTypes.GEOMETRY)
 PLANE = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": '{"crs": "OGC:CRS84"}'}

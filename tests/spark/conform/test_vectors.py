@@ -7,7 +7,7 @@ from conform_batches import conformed, option
 
 from spark_arrow_ipc.errors import SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
-from spark_arrow_ipc.spark.options.enums import Vectors
+from spark_arrow_ipc.spark.options.values import Vectors
 
 BINARY = option(vectors=Vectors.BINARY)
 VALUES = [[1, 2], None, [3, 4], [5, 6]]

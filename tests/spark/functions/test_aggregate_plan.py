@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import AggregateError, ColumnNotFoundError, OptionError
-from spark_arrow_ipc.spark.functions import aggregate_plan
-from spark_arrow_ipc.spark.functions.aggregate_plan import plan_aggregate
+from spark_arrow_ipc.spark.functions import aggregate
+from spark_arrow_ipc.spark.functions.aggregate import plan_aggregate
 
 SCHEMA = s.StructType([
     s.StructField("id", s.LongType()), s.StructField("score", s.DoubleType()), s.StructField("name", s.StringType()),
@@ -83,4 +83,4 @@ def fake_columns(monkeypatch):
         def __getattr__(self, _name):
             return lambda *_: Column()
 
-    monkeypatch.setattr(aggregate_plan, "f", Functions())
+    monkeypatch.setattr(aggregate, "f", Functions())

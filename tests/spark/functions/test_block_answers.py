@@ -21,9 +21,9 @@ from spark_arrow_ipc import aggregate, count, ipc
 from spark_arrow_ipc.errors import InvalidArrowError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
-from spark_arrow_ipc.spark.functions.mapped_source import MappedReader, Mapping
+from spark_arrow_ipc.spark.functions.map_in_arrow import FunctionMapping, MappedReader
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates
-from spark_arrow_ipc.spark.functions.shipped_function import ship
+from spark_arrow_ipc.spark.functions.user_function import ship
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
@@ -161,7 +161,7 @@ def run(path, parts, monkeypatch, **options):
     inner = ArrowIpcBatchReader(ASKED, ReadOptions.parse({"path": str(path), **options}))
     output = s.StructType([s.StructField(f"a{i}", type_of(part)) for i, part in enumerate(parts)])
     monkeypatch.setattr(inner, "_rows", lambda file, *asked: _noted(file, decoded, inner, *asked))
-    reader = MappedReader(inner, Mapping(ship(PartialAggregates((), tuple(parts))), output, "UTC", ASKED))
+    reader = MappedReader(inner, FunctionMapping(ship(PartialAggregates((), tuple(parts))), output, "UTC", ASKED))
     made = [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
     return made, sorted(decoded)
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkAttributeError, PySparkException
 from spark_arrow_ipc import count
 from spark_arrow_ipc.errors import OptionError
 
-counting = importlib.import_module("spark_arrow_ipc.spark.functions.count")
+counting = importlib.import_module("spark_arrow_ipc.spark.functions.aggregate")
 
 ROWS = 500
 TASKS = -1

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import map_in_arrow
 from spark_arrow_ipc.errors import FunctionError, OptionError, UnsupportedError
-from spark_arrow_ipc.spark.functions.mapped_source import MappedSource
+from spark_arrow_ipc.spark.functions.map_in_arrow import MappedSource
 
 # Workers cannot import a test: its functions go by value, as those of a notebook do.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

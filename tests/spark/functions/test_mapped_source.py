@@ -7,14 +7,14 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.spark.functions.mapped_source import MappedReader, Mapping, mapped_source
-from spark_arrow_ipc.spark.functions.shipped_function import ship
+from spark_arrow_ipc.spark.functions.map_in_arrow import FunctionMapping, MappedReader, mapped_source
+from spark_arrow_ipc.spark.functions.user_function import ship
 
 SCHEMA = s.StructType([s.StructField("a", s.LongType())])
 
 
 def mapping(function=lambda batches: batches, output=SCHEMA, zone="UTC", asked=None):
-    return Mapping(ship(function), output, zone, asked)
+    return FunctionMapping(ship(function), output, zone, asked)
 
 
 def test_the_name_is_that_of_all_that_matters():

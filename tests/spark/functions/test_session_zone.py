@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from spark_arrow_ipc.spark.functions.session_zone import in_zone
+from spark_arrow_ipc.spark.functions.user_function import in_zone
 
 UTC, TOKYO = pa.timestamp("us", "UTC"), pa.timestamp("us", "Asia/Tokyo")
 INSTANTS = pa.array([0, 3_600_000_000, None], UTC)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from spark_arrow_ipc.errors import OptionError
-from spark_arrow_ipc.spark.options.arguments import strings_of_read, strings_without_paths
+from spark_arrow_ipc.spark.options.typed import strings_of_read, strings_without_paths
 
 READS = [
     ("/a", {"path": "/a"}),

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import pytest
 
-from spark_arrow_ipc.spark.options import declare, parsers
+from spark_arrow_ipc.spark.options import declare, values
 from spark_arrow_ipc.spark.options.options import OPTIONS, ReadOptions, SparkWriteOptions
 
 
@@ -23,7 +23,7 @@ class Declared:
     zone: str | None = declare.string("a zone", "UTC", "A zone.")
     most_rows: int | None = declare.optional_count("9", "Rows.")
     most_bytes: int | None = declare.optional_byte_size("9k", "Bytes.")
-    level: int = declare.option(parsers.integer, "-1", "a whole number", "3", "A level.")
+    level: int = declare.option(values.integer, "-1", "a whole number", "3", "A level.")
     owner: tuple[tuple[str, str], ...] = declare.pairs("owner.*", "a string", "me", "Owners.")
 
 

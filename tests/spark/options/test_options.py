@@ -10,7 +10,8 @@ from spark_arrow_ipc.dataset.write.modes import IfExists
 from spark_arrow_ipc.ipc import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import Format, TensorRows, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-from spark_arrow_ipc.spark.options.enums import (
+from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.values import (
     DictionaryColumns,
     Durability,
     ExtensionTypes,
@@ -20,7 +21,6 @@ from spark_arrow_ipc.spark.options.enums import (
     SchemaCheck,
     Times,
 )
-from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
 
 READS = {
     "nothing": ({}, {}),

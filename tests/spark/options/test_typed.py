@@ -13,18 +13,18 @@ import pytest
 from spark_arrow_ipc import options
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.compacting import of_compactions
-from spark_arrow_ipc.spark.options.enums import Nanoseconds
 from spark_arrow_ipc.spark.options.make_keywords import FOR_BATCHES
 from spark_arrow_ipc.spark.options.options import OPTIONS, READING, WRITING
 from spark_arrow_ipc.spark.options.stream_options import STREAMING
 from spark_arrow_ipc.spark.options.streamed_writes import FOR_JOBS
+from spark_arrow_ipc.spark.options.values import Nanoseconds
 
 ROOT = Path(__file__).parents[3]
 OPTIONS_PACKAGE = ROOT / "spark_arrow_ipc" / "spark" / "options"
 HELPER = [str(OPTIONS_PACKAGE / name) for name in ("typed.py", "keywords.py")]
 CALLED = [
     str(OPTIONS_PACKAGE.parent / name)
-    for name in ("functions/aggregate.py", "functions/count.py", "functions/map_in_arrow.py", "rewrite/compact.py", "rewrite/rewrite.py")
+    for name in ("functions/aggregate.py", "functions/map_in_arrow.py", "rewrite/compact.py", "rewrite/rewrite.py")
 ]  # fmt: skip
 EAST = timezone(timedelta(hours=5, minutes=30))
 
@@ -212,7 +212,7 @@ FUNCTIONS = [
 SESSION = """
 from typing import Any
 from spark_arrow_ipc.spark.functions.aggregate import aggregate
-from spark_arrow_ipc.spark.functions.count import count
+from spark_arrow_ipc.spark.functions.aggregate import count
 from spark_arrow_ipc.spark.functions.map_in_arrow import map_in_arrow
 from spark_arrow_ipc.spark.rewrite.compact import compact
 from spark_arrow_ipc.spark.rewrite.rewrite import rewrite

@@ -10,13 +10,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.read.metadata_columns import (
-    METADATA_COLUMNS,
-    RowsOf,
-    check_clash,
-    metadata_schema,
-    metadata_table,
-)
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, check_clash, metadata_schema, metadata_table
 
 MODIFIED_NS = 1_767_323_045_123_456_789
 PART = FileRange("/lake/a.arrow", 4096, MODIFIED_NS, 3, 6)

@@ -10,8 +10,8 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
-from spark_arrow_ipc.spark.read.metadata_columns import METADATA_COLUMNS, RowsOf, metadata_schema
-from spark_arrow_ipc.spark.read.output import compile_output
+from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, metadata_schema
+from spark_arrow_ipc.spark.read.reader import compile_output
 from spark_arrow_ipc.spark.read.where import Where
 
 OWN = s.StructType([s.StructField("a", s.LongType()), s.StructField("b", s.StringType())])

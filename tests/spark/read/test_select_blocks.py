@@ -8,7 +8,7 @@ from statistics_cases import batch_of, write_described
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.predicate.prune import ANYTHING, FALSE, NULL, TRUE
-from spark_arrow_ipc.spark.read.select_blocks import select_blocks
+from spark_arrow_ipc.spark.read.reader import select_blocks
 
 TRUTHS = [TRUE, FALSE, TRUE | NULL, NULL, ANYTHING, TRUE]
 SELECTION = SimpleNamespace(of_blocks=(), block_truths=lambda *_: TRUTHS.__getitem__)

@@ -4,7 +4,7 @@ import pytest
 
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import READING, WRITING
-from spark_arrow_ipc.spark.rewrite.given_options import split_options
+from spark_arrow_ipc.spark.rewrite.rewrite import split_options
 
 CASES = [
     ({}, {}, {}),

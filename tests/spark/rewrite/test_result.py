@@ -1,7 +1,7 @@
 """The figures of a rewrite, in a line and in a notebook."""
 
 from spark_arrow_ipc.dataset.write.roll_forward import CommitSummary
-from spark_arrow_ipc.spark.rewrite.result import RewriteResult
+from spark_arrow_ipc.spark.rewrite.rewrite import RewriteResult
 
 
 def test_figures_are_those_of_the_commit_and_of_what_was_read():

@@ -9,7 +9,7 @@ from pyspark import cloudpickle
 from rewrite_jobs import Tasks
 
 from spark_arrow_ipc import rewrite
-from spark_arrow_ipc.spark.rewrite.task import RewriteTask
+from spark_arrow_ipc.spark.rewrite.job import RewriteTask
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

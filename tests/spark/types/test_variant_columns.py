@@ -4,7 +4,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.types.variant_columns import check_variant, is_shredded, is_variant
+from spark_arrow_ipc.spark.types.extension_columns import check_variant, is_shredded, is_variant
 
 US, NS, S = t.TimeUnit.MICROSECOND, t.TimeUnit.NANOSECOND, t.TimeUnit.SECOND
 META = ("metadata", t.binary)

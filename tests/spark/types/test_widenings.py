@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import types as s
 
-from spark_arrow_ipc.spark.types import widenings
-from spark_arrow_ipc.spark.types.widenings import widens
+from spark_arrow_ipc.spark.types import merge
+from spark_arrow_ipc.spark.types.merge import widens
 
 WIDENINGS = [
     (s.ByteType(), s.LongType(), True),
@@ -28,6 +28,6 @@ def test_what_widens(narrow, wide, expected):
 
 def test_widening_is_an_order():
     """What widens in two steps widens in one, and nothing widens back."""
-    pairs = set(widenings.WIDENINGS)
+    pairs = set(merge.WIDENINGS)
     assert pairs.isdisjoint((wide, narrow) for narrow, wide in pairs if narrow is not wide)
     assert pairs >= {(a, d) for a, b in pairs for c, d in pairs if b is c}

@@ -19,6 +19,7 @@ pytest.importorskip("obstore", reason="object stores need the extra 'cloud'")
 
 from commit_jobs import dying
 from fault_server import fault_server
+from pyspark import TaskContext
 from pyspark.sql import types as s
 from rewrite_jobs import Tasks
 
@@ -33,7 +34,6 @@ from spark_arrow_ipc.dataset.write.vacuum import give_up
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
-from spark_arrow_ipc.spark.write import stream_writer
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import relative
 
@@ -226,7 +226,7 @@ def batch(lake, ddl, value):
     properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"}
     context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: 0)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stream_writer.TaskContext, "get", lambda: context)
+        patched.setattr(TaskContext, "get", lambda: context)
         return writer, writer.write(iter([row(schema, [value])]))
 
 

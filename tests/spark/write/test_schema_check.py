@@ -8,8 +8,8 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
-from spark_arrow_ipc.spark.options.enums import SchemaCheck
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions
+from spark_arrow_ipc.spark.options.values import SchemaCheck
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.write.schema_check import check_names, check_schema
 from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
@@ -13,9 +14,7 @@ from spark_arrow_ipc.dataset.write.vacuum import vacuum
 from spark_arrow_ipc.errors import CommitError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.spark.conform.expected import expected_arrow_schema
 from spark_arrow_ipc.spark.options.options import SparkWriteOptions
-from spark_arrow_ipc.spark.write import stream_writer
-from spark_arrow_ipc.spark.write.stream_writer import ArrowIpcStreamWriter
-from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter
+from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter, ArrowIpcStreamWriter
 
 SCHEMA = s.StructType([s.StructField("n", s.LongType())])
 
@@ -34,7 +33,7 @@ def task(monkeypatch):
         properties = {"sql.streaming.queryId": query, "streaming.sql.batchId": None if batch is None else str(batch)}
         context = SimpleNamespace(getLocalProperty=properties.get, partitionId=lambda: partition)
         with monkeypatch.context() as patched:
-            patched.setattr(stream_writer.TaskContext, "get", lambda: context)
+            patched.setattr(TaskContext, "get", lambda: context)
             batches = [pa.record_batch([pa.array(values, pa.int64())], ["n"])] if values else []
             return own.write(iter(batches))
 

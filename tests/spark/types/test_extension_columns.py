@@ -9,8 +9,8 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
-from spark_arrow_ipc.spark.types import spatial_columns
-from spark_arrow_ipc.spark.types.spatial_columns import SpatialColumn, parse_spatial, spatial_of, written_pairs
+from spark_arrow_ipc.spark.types import extension_columns
+from spark_arrow_ipc.spark.types.extension_columns import SpatialColumn, parse_spatial, spatial_of, written_pairs
 
 GEOPANDAS = Path(__file__).parents[2] / "geo_data/geopandas.arrows"
 NAME, METADATA = "ARROW:extension:name", "ARROW:extension:metadata"
@@ -48,7 +48,7 @@ CRS = [
 
 @pytest.mark.parametrize(("crs", "srid"), [case[1:] for case in CRS], ids=[case[0] for case in CRS])
 def test_the_identifier_of_a_crs_is_an_srid(crs, srid, monkeypatch):
-    monkeypatch.setattr(spatial_columns, "_HAS_REGISTRY", True)
+    monkeypatch.setattr(extension_columns, "_HAS_REGISTRY", True)
     assert SpatialColumn(srid, is_geography=False) == parse_spatial(json.dumps({"crs": crs}), "c")
 
 
@@ -65,7 +65,7 @@ TYPES = [
 
 @pytest.mark.parametrize(("text", "type_"), [case[1:] for case in TYPES], ids=[case[0] for case in TYPES])
 def test_the_type_of_a_column(text, type_, monkeypatch):
-    monkeypatch.setattr(spatial_columns, "_HAS_REGISTRY", True)
+    monkeypatch.setattr(extension_columns, "_HAS_REGISTRY", True)
     assert type_ == parse_spatial(text, "c").spark_type
 
 
@@ -93,8 +93,8 @@ def test_what_spark_has_no_type_for_is_an_error_that_names_the_column(text, erro
 
 
 def test_a_release_without_the_srid_is_named(monkeypatch):
-    monkeypatch.setattr(spatial_columns, "_HAS_REGISTRY", False)
-    monkeypatch.setattr(spatial_columns.pyspark, "__version__", "4.1.4")
+    monkeypatch.setattr(extension_columns, "_HAS_REGISTRY", False)
+    monkeypatch.setattr(extension_columns.pyspark, "__version__", "4.1.4")
     assert 3857 == parse_spatial('{"crs": "EPSG:3857"}', "c").srid
     with pytest.raises(
         UnsupportedError, match=r"field c: .*no SRID 2154 in release 4\.1\.4; Spark 4\.2 and later have it"
@@ -120,7 +120,7 @@ def test_which_fields_are_geometries(name, storage, is_spatial):
 
 
 def test_what_geopandas_writes(monkeypatch):
-    monkeypatch.setattr(spatial_columns, "_HAS_REGISTRY", True)
+    monkeypatch.setattr(extension_columns, "_HAS_REGISTRY", True)
     with pa.ipc.open_stream(GEOPANDAS) as reader:
         texts = {field.name: field.metadata[METADATA.encode()].decode() for field in reader.schema}
     found = {name: parse_spatial(text, name).srid for name, text in texts.items()}
@@ -149,7 +149,7 @@ WRITTEN = [
     ("type_", "noted", "expected"), [case[1:] for case in WRITTEN], ids=[case[0] for case in WRITTEN]
 )
 def test_what_is_written(type_, noted, expected, monkeypatch):
-    monkeypatch.setattr(spatial_columns, "_HAS_REGISTRY", True)
+    monkeypatch.setattr(extension_columns, "_HAS_REGISTRY", True)
     metadata = {} if noted is None else {NAME: "geoarrow.wkb", METADATA: noted}
     pairs = dict(written_pairs(type_, metadata, "c"))
     assert "geoarrow.wkb" == pairs.pop(NAME)

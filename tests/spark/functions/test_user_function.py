@@ -9,7 +9,7 @@ from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator
 from pyspark.core.broadcast import Broadcast
 
 from spark_arrow_ipc.errors import FunctionError
-from spark_arrow_ipc.spark.functions.shipped_function import MOST_NBYTES, ShippedFunction, ship
+from spark_arrow_ipc.spark.functions.user_function import MOST_NBYTES, ShippedFunction, ship
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

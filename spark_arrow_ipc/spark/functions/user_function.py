@@ -13,14 +13,22 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.sql import types as s
 
-from spark_arrow_ipc.errors import FunctionError
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.errors import ArrowIpcError, FunctionError, SchemaMismatchError
+from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
+from spark_arrow_ipc.spark.conform import Conform, compile_conform
+from spark_arrow_ipc.spark.options.options import ReadOptions
+from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
 
 BatchFunction = Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]]
 """A function for ``mapInArrow``."""
@@ -160,3 +168,117 @@ def _name_of(value: object, function: BatchFunction) -> str:
     named = {**variables.globals, **variables.nonlocals}
     name = next((name for name, other in named.items() if other is value), None)
     return "" if name is None else f"{name}, "
+
+
+_OPTIONS: Final = ReadOptions(missing_columns=MissingColumns.ERROR)
+
+
+class OutputCheck:
+    """Converts the batches that a function yields.
+
+    Parameters
+    ----------
+    schema
+        That was promised to Spark.
+    name
+        Of the function, for errors.
+    nanoseconds
+        The option of the read.
+    """
+
+    def __init__(self, schema: s.StructType, name: str, nanoseconds: Nanoseconds = Nanoseconds.FLOOR) -> None:
+        self._options = replace(_OPTIONS, nanoseconds=nanoseconds)
+        self._schema = schema
+        self._name = name
+        self._of: pa.Schema | None = None
+        self._plan: Conform | None = None
+        self._number = -1
+
+    def not_iterable(self, made: object) -> FunctionError:
+        """Return the error for what a function returned instead of an iterator."""
+        return FunctionError(
+            f"the function {self._name} must return an iterator of pyarrow.RecordBatch, and returned {_described(made)}"
+        )
+
+    def convert(self, made: object) -> Iterator[pa.RecordBatch]:
+        """Yield a batch of the function in the promised schema, in pieces of about 64 MiB.
+
+        Raises
+        ------
+        FunctionError
+            It is no record batch.
+        SchemaMismatchError
+            A column is missing, is not promised, or has a type or nulls that do not fit.
+        """
+        self._number += 1
+        if not isinstance(made, pa.RecordBatch):
+            raise FunctionError(
+                f"the function {self._name} must yield pyarrow.RecordBatch, and yielded {_described(made)}"
+            )
+        try:
+            plan = self._plan_for(made.schema)
+            yield from plan.conform(bridge.batch_from_pyarrow(made))
+        except ArrowIpcError as error:
+            error.asked_by = f"batch {self._number} of the function {self._name}"
+            raise
+
+    def _plan_for(self, schema: pa.Schema) -> Conform:
+        if self._plan is None or not schema.equals(self._of):
+            promised = {name.casefold() for name in self._schema.names}
+            others = [name for name in schema.names if name.casefold() not in promised]
+            if others:
+                raise SchemaMismatchError(
+                    f"the schema that was given has no such column; it has {', '.join(self._schema.names)}",
+                    field_path=others[0],
+                )
+            self._plan = compile_conform(bridge.schema_from_pyarrow(schema), self._schema, self._options)
+            self._of = schema
+        return self._plan
+
+
+def _described(made: object) -> str:
+    kind = type(made)
+    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.").replace("pyarrow.lib.", "pyarrow.")
+    return f"{name}; yield each of its to_batches()" if isinstance(made, pa.Table) else name
+
+
+def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with all timestamps that have a zone in `zone`; those without one stay."""
+    was: Any = None
+    wanted: Any = None
+    changed: list[int] = []
+    for batch in batches:
+        if was is None or not batch.schema.equals(was, check_metadata=True):
+            was = batch.schema
+            wanted = pa.schema([field.with_type(_labelled(field.type, zone)) for field in was], was.metadata)
+            changed = [i for i, field in enumerate(was) if wanted.field(i).type != field.type]
+        if not changed:
+            yield batch
+            continue
+        columns = batch.columns
+        for i in changed:
+            type_ = bridge.type_from_pyarrow(wanted.field(i).type)
+            columns[i] = bridge.to_pyarrow(_retyped(bridge.from_pyarrow(columns[i]), type_))
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _retyped(array: Array, type_: t.DataType) -> Array:
+    children = tuple(_retyped(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
+    return replace(array, type=type_, children=children)
+
+
+def _labelled(type_: pa.DataType, zone: str) -> pa.DataType:
+    """Return a type of Spark's with the zone in its timestamps."""
+    if pa.types.is_timestamp(type_):
+        return type_ if type_.tz is None else pa.timestamp(type_.unit, zone)
+    if pa.types.is_list(type_):
+        return pa.list_(_field(type_.value_field, zone))
+    if pa.types.is_map(type_):
+        return pa.map_(_field(type_.key_field, zone), _field(type_.item_field, zone))
+    if pa.types.is_struct(type_):
+        return pa.struct([_field(field, zone) for field in type_])
+    return type_
+
+
+def _field(field: pa.Field, zone: str) -> pa.Field:
+    return field.with_type(_labelled(field.type, zone))

@@ -9,7 +9,7 @@ from conform_batches import DAY, DEFAULT, MS, NS, S, conformed, ints, option
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.spark.options.enums import Nanoseconds, Times
+from spark_arrow_ipc.spark.options.values import Nanoseconds, Times
 from spark_arrow_ipc.spark.types import arrow_to_spark
 
 BY_OPTIONS = {

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from spark_arrow_ipc.spark.options import parsers as values
+from spark_arrow_ipc.spark.options import values
 
 COLUMNS = {" All ": None, "a, b.c, #1": ("a", ("b", "c"), 1), "`all`": ("all",), "all, a": ("all", "a")}
 

@@ -6,7 +6,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.arrow import Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import ColumnNotFoundError
-from spark_arrow_ipc.spark.read.projection import partition_position, select_asked, select_needed, select_referenced
+from spark_arrow_ipc.spark.read.columns import partition_position, select_asked, select_needed, select_referenced
 
 POINT = t.Struct((t.field("x", t.int32), t.field("y", t.int32)))
 FILE = Schema.of([t.field("id", t.int64), t.field("p", POINT), t.field("name", t.utf8)])
