@@ -289,7 +289,7 @@ PUBLIC = {
     "spark_arrow_ipc.arrow": ["Array", "Endianness", "Field", "RecordBatch", "RecordBatchStream", "Schema", "types"],
     "spark_arrow_ipc.ipc": [
         "Block", "ConcatenatedStreams", "ConcatenatedStreamsWarning", "CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix",
-        "FileReader", "Follow", "FollowReader", "Format", "Limits", "SparseTensor", "StreamReader", "Tensor", "WriteOptions", "Writer",
+        "FileReader", "Follow", "FollowReader", "Format", "Limits", "ReadOptions", "SparseTensor", "StreamReader", "Tensor", "WriteOptions", "Writer",
         "connect", "create", "find_streams", "open", "open_file", "open_stream", "read_schema", "read_tensor", "read_tensors", "serve", "write",
         "write_tensor",
     ],

@@ -134,7 +134,7 @@ def run_tail(arguments: argparse.Namespace) -> int:
 def _last_rows(given: Input, chosen: Chosen, most: int) -> tuple[Schema, list[RecordBatch]]:
     """Return the schema of a file, and the batches of its last rows, the last one first."""
     with chosen.open_rows(given, _backward) as rows:
-        if isinstance(rows.reader, ipc.FileReader):
+        if rows.reader.is_numbered:
             return rows.schema, list(_from_the_end(rows.batches, most))
         held: deque[RecordBatch] = deque()
         count = 0
@@ -147,7 +147,7 @@ def _last_rows(given: Input, chosen: Chosen, most: int) -> tuple[Schema, list[Re
 
 
 def _backward(reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
-    if not isinstance(reader, ipc.FileReader):
+    if not reader.is_numbered:
         return reader
     return (reader.read_batch(i) for i in reversed(range(len(reader))))
 
@@ -217,7 +217,7 @@ class _Sampled:
 
     def batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
         """Return the record batches to read; a stream is read whole."""
-        if not isinstance(reader, ipc.FileReader):
+        if not reader.is_numbered:
             return reader
         lengths = np.array(reader.row_counts(range(len(reader))), np.int64)
         ends = np.cumsum(lengths)

@@ -115,11 +115,7 @@ def _count_rows(given: Input) -> Count:
             lengths = [batch.num_rows for batch in served.batches]
         return Count(given.path, sum(lengths), len(lengths))
     with ipc.open(given.openable(), columns=[]) as reader:
-        if isinstance(reader, ipc.FileReader):
-            headers = (reader.read_header(i).length for i in range(len(reader)))
-        else:
-            headers = (batch.rows for batch in reader.read_headers())
         rows = batches = 0
-        for length in headers:
-            rows, batches = rows + length, batches + 1
+        for batch in reader.read_headers():
+            rows, batches = rows + batch.rows, batches + 1
     return Count(given.path, rows, batches)

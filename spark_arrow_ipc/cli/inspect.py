@@ -32,7 +32,6 @@ from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
-from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Handle
 
 
@@ -78,7 +77,6 @@ def read_served(given: Input) -> ServedTable:
     location = parse_location(given.path)
     schema = read_served_schema(given.path, token=inputs.given_token())
     with Chosen(()).open_rows(given) as rows:
-        assert isinstance(rows.reader, DissociatedReader)
         metadata, batches = rows.reader.custom_metadata, tuple(rows.batches)
     return ServedTable(location.shown, _bodies(location), _parts(location), schema, metadata, batches)
 

@@ -15,7 +15,7 @@ from spark_arrow_ipc.cli.shared.inputs import STDIN
 from spark_arrow_ipc.cli.shared.layout_bytes import FILE, MEASURED, MEMORY, Group, Layout, read_layout
 from spark_arrow_ipc.errors import OptionError, printable
 from spark_arrow_ipc.ipc.columns.column_buffers import ROLES
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s
+from spark_arrow_ipc.ipc.constants import Int64s
 
 _WIDTH: Final = 1240
 _LEFT: Final = 200

@@ -116,14 +116,14 @@ def _print_losses(lost: list[Lost], found: Recovered) -> None:
 def salvage(source: Input, found: Recovered) -> Iterator[RecordBatch | Lost]:
     """Yield each record batch that can be read, and a `Lost` for each other one."""
     reader, index = found.reader, found.index
-    if isinstance(reader, ipc.FileReader):
+    assert reader is not None, "without a schema no batch is read"
+    if reader.is_numbered:
         for number in range(len(reader)):
             try:
                 yield reader.read_batch(number)
             except (InvalidArrowError, UnsupportedError) as error:
                 yield Lost(number, _rows(reader, number), error)
         return
-    assert reader is not None, "without a schema no batch is read"
     assert index is not None, "a stream has an index"
     number, end = 0, len(index.batches)
     while number < end:

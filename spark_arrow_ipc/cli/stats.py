@@ -35,8 +35,9 @@ from spark_arrow_ipc.dataset.statistics.which import Statistics
 from spark_arrow_ipc.errors import ArrowIpcError, SchemaMismatchError, error_context
 from spark_arrow_ipc.ipc.columns.column_buffers import ColumnBuffers
 from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _MOST_MEASURED: Final = 100_000
@@ -227,7 +228,7 @@ def _columns(schema: Schema) -> list[_Column]:
 def _add_file(given: Input, opened: Rows, columns: Sequence[_Column], *, scans: bool) -> int:
     """Add the rows of a file, by its statistics or by reading it; return their number."""
     by_path = {column.path: column for column in columns if column.leaf is not None}
-    if not scans and isinstance(opened.reader, ipc.FileReader):
+    if not scans and opened.reader.is_numbered:
         with ipc.open_file(given.openable(), columns=known_columns) as reader:
             stored = file_statistics(reader)
         known = set() if stored is None else {*stored.columns, *((f.name,) for f in given.fields)}

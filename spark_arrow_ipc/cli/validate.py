@@ -217,7 +217,7 @@ def examine(given: Input, *, values: bool = False) -> Verdict:
                 if values:
                     ranges.look(batch, batches)
                 batches, rows = batches + 1, rows + batch.num_rows
-            claims = _ignored_claims(reader) if isinstance(reader, ipc.FileReader) else ()
+            claims = _ignored_claims(reader) if reader.is_numbered else ()
         notes = (*_outline_notes(given), *claims, *ranges.notes())
     except (ArrowIpcError, OSError) as error:
         if isinstance(error, NoTableError) and tensors.holds_tensors(given):

@@ -11,6 +11,7 @@ from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.footer import Block
+from spark_arrow_ipc.ipc.options import ReadOptions, WriteOptions
 from spark_arrow_ipc.ipc.reader import open, open_file, open_stream, read_schema  # noqa: A004
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from spark_arrow_ipc.ipc.tensors.read import read_tensor, read_tensors
     from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
     from spark_arrow_ipc.ipc.tensors.write import write_tensor
-    from spark_arrow_ipc.ipc.write_options import WriteOptions
     from spark_arrow_ipc.ipc.writer import Writer, create, write
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "FollowReader",
     "Format",
     "Limits",
+    "ReadOptions",
     "SparseTensor",
     "StreamReader",
     "Tensor",
@@ -60,7 +61,7 @@ __all__ = [
 _LATE = {
     name: module
     for module, names in {
-        "writer": ("WriteOptions", "Writer", "create", "write"),
+        "writer": ("Writer", "create", "write"),
         "tensors.dense": ("Tensor",),
         "tensors.sparse": ("CooTensor", "CscMatrix", "CsfTensor", "CsrMatrix", "SparseTensor"),
         "tensors.read": ("read_tensor", "read_tensors"),

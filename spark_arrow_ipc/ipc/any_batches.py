@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.record_batch_stream import RecordBatchStream
@@ -19,6 +19,9 @@ AnyBatches: TypeAlias = "RecordBatch | ArrowStreamExportable | ArrowArrayExporta
 
 _Part: TypeAlias = BatchReader | RecordBatchStream | Iterable[RecordBatch]
 """The record batches of one of `AnyBatches`; a table or reader has a schema, even without a batch."""
+
+
+_OURS: Final = (BatchReader, RecordBatchStream)
 
 
 def record_batches(source: Iterable[AnyBatches] | AnyBatches) -> Iterator[RecordBatch]:
@@ -55,7 +58,7 @@ def _part(source: Any) -> _Part | None:
     """Return one of `AnyBatches` as its record batches, and anything else as None."""
     if isinstance(source, RecordBatch):
         return (source,)
-    if isinstance(source, BatchReader | RecordBatchStream):
+    if isinstance(source, _OURS):
         return source
     if hasattr(source, "__arrow_c_stream__"):
         stream = RecordBatchStream.from_arrow(source)
@@ -92,7 +95,7 @@ def with_schema(
         first = next(batches, None)
         if first is not None:
             return first.schema, chain((first,), batches, chain.from_iterable(parts))
-        if isinstance(part, BatchReader | RecordBatchStream):
+        if isinstance(part, _OURS):
             if schema is not None and schema != part.schema:
                 raise ValueError("expected tables of one schema, found only empty ones, whose schemas differ")
             schema = part.schema

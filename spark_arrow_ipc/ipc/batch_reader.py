@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol, Self
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
@@ -13,10 +13,23 @@ from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
+class NumberedBatches(Protocol):
+    """Record batches that are known by their numbers: those of a file's footer, or pieces of tensors."""
+
+    is_numbered: Literal[True]
+
+    def __len__(self) -> int: ...
+
+    def row_counts(self, numbers: Sequence[int]) -> list[int]:
+        """Return the rows of some of them, by their headers."""
+
+
 class BatchReader:
     """Base class of both readers: schema, path, and closing."""
 
     format: str
+    is_numbered: bool
+    """Whether the record batches are known by their numbers; of a stream the headers before tell where one is."""
 
     def __init__(self, source: ByteSource, columns: SelectedColumns) -> None:
         self._source = source

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
 MAGIC: Final = b"ARROW1"
 """First and last bytes of the file format."""

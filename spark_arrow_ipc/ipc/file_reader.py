@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import cached_property, partial
 from itertools import takewhile
+from typing import Literal
 from weakref import WeakSet
 
 import numpy as np
@@ -43,6 +44,7 @@ from spark_arrow_ipc.ipc.messages.footer import Block, Footer
 from spark_arrow_ipc.ipc.messages.framing import split_block
 from spark_arrow_ipc.ipc.messages.message import Message, expect, inside
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
+from spark_arrow_ipc.ipc.stream_index import IndexedBatch
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 
@@ -54,6 +56,7 @@ class FileReader(BatchReader):
     """
 
     format = Format.FILE.value
+    is_numbered: Literal[True] = True
 
     def __init__(
         self,
@@ -343,6 +346,14 @@ class FileReader(BatchReader):
         with self._at(i):
             message = self._read_message(self._source, self._block(i))
             return expect(message, MessageHeader.RecordBatch, RecordBatchHeader)
+
+    def read_headers(self) -> Iterator[IndexedBatch]:
+        """Yield all record batches by their headers. Reads no body."""
+        rows = 0
+        for i, block in enumerate(self.blocks):
+            header = self.read_header(i)
+            yield IndexedBatch(block, header.length, rows, 0, header.compression)
+            rows += header.length
 
     def _with_headers(self, numbers: Sequence[int]) -> ByteSource:
         """Return the source with the headers of record batches in memory, where reads wait and they are not large."""

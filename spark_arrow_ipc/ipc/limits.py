@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from spark_arrow_ipc.errors import LimitError
 
@@ -57,3 +58,6 @@ class Limits:
                 f"{what} asks for {needed:,}, the budget {name} is {budget:,}; "
                 f"raise it with Limits({name}=...) where this file is trusted"
             )
+
+
+DEFAULT_LIMITS: Final = Limits()

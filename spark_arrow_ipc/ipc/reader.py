@@ -12,7 +12,8 @@ anyway: what ends with the magic is a file, and its first bytes are looked at wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal, TypeAlias, overload
 
 from spark_arrow_ipc.arrow.schema import Schema
@@ -20,13 +21,13 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds, keep_ends
 from spark_arrow_ipc.ipc.bytes.source import ForwardSource, Openable, open_source
-from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
+from spark_arrow_ipc.ipc.columns.projection import Columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import MAGIC, Format, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.follow import Follow, FollowReader, GrowingStream, open_source_to_follow
-from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.block_coverage import check_covered
 from spark_arrow_ipc.ipc.messages.footer import Footer, decode_footer
 from spark_arrow_ipc.ipc.messages.framing import read_footer, read_stream_message
@@ -34,21 +35,22 @@ from spark_arrow_ipc.ipc.messages.message import decode_message, expect, inside
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage
 from spark_arrow_ipc.ipc.messages.schema_cache import decode_schema_once
 from spark_arrow_ipc.ipc.messages.sniff import read_head, sniff
+from spark_arrow_ipc.ipc.options import DEFAULT_READ, ReadOptions
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 _ValidationWord: TypeAlias = Literal["full", "structural"]
 _StreamsWord: TypeAlias = Literal["warn", "read", "error"]
-_DEFAULT_LIMITS = Limits()
 
 
 @overload
 def open(  # noqa: A001
     source: Openable,
+    options: ReadOptions | None = None,
     *,
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     verify_checksums: bool = True,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
@@ -60,20 +62,22 @@ def open(  # noqa: A001
 @overload
 def open(  # noqa: A001
     source: Openable,
+    options: ReadOptions | None = None,
     *,
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     follow: Literal[True] | Follow,
 ) -> FollowReader: ...
 
 
 def open(  # noqa: A001 - `ipc.open` is the public name
     source: Openable,
+    options: ReadOptions | None = None,
     *,
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     verify_checksums: bool = True,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
@@ -86,6 +90,8 @@ def open(  # noqa: A001 - `ipc.open` is the public name
     ----------
     source
         A path or the URL of an object store, bytes, or a binary file object, which for a stream may be unseekable.
+    options
+        How to read, instead of the next keywords, which are the fields of `ReadOptions`.
     columns
         Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
         A function is called with the file's schema and returns these.
@@ -121,27 +127,31 @@ def open(  # noqa: A001 - `ipc.open` is the public name
         The path cannot be opened.
     ValueError
         `validation` or `threads` is no value of these.
+    TypeError
+        There are options and keywords at once.
     """
-    streams = ConcatenatedStreams(concatenated_streams)
+    keywords = ReadOptions(columns, validation, limits, verify_checksums, concatenated_streams, threads)
+    if options is not None and keywords != DEFAULT_READ:
+        raise TypeError("expected options or keywords that say how to read, found both")
+    options = options or keywords
     if follow:
-        if threads > 1:
+        if options.threads > 1:
             raise ValueError("a stream that is followed is decoded by one thread")
-        if streams is not ConcatenatedStreams.WARN:
+        if options.concatenated_streams != ConcatenatedStreams.WARN:
             raise ValueError(
                 "a stream that is followed ends at its marker, and concatenated_streams has no meaning there"
             )
-        return _follow(source, columns, validation, limits, Follow() if follow is True else follow)
-    return _open(
-        source,
-        None,
-        columns,
-        validation,
-        limits,
-        verify_checksums=verify_checksums,
-        streams=streams,
-        storage=storage,
-        threads=threads,
-    )
+        return _follow(source, options, Follow() if follow is True else follow)
+    return open_with(options, source, storage)
+
+
+def open_with(
+    options: ReadOptions, source: Openable, storage: Mapping[str, str] | None = None
+) -> FileReader | StreamReader:
+    """Open a file or stream by options; as `open`."""
+    with _opened(source, storage) as opened:
+        actual, head = _format_of(opened)
+        return _stream(opened, options) if actual is Format.STREAM else _file(opened, head, options)
 
 
 def open_file(
@@ -149,24 +159,15 @@ def open_file(
     *,
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     verify_checksums: bool = True,
     storage: Mapping[str, str] | None = None,
     threads: int = 1,
 ) -> FileReader:
     """Open the file format; parameters and errors as for `open`."""
-    reader = _open(
-        source,
-        Format.FILE,
-        columns,
-        validation,
-        limits,
-        verify_checksums=verify_checksums,
-        storage=storage,
-        threads=threads,
-    )
-    assert isinstance(reader, FileReader)
-    return reader
+    options = ReadOptions(columns, validation, limits, verify_checksums, threads=threads)
+    with _opened(source, storage) as opened:
+        return _file(opened, _head_of(opened, Format.FILE), options)
 
 
 def open_stream(
@@ -174,83 +175,72 @@ def open_stream(
     *,
     columns: Columns | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     concatenated_streams: ConcatenatedStreams | _StreamsWord = ConcatenatedStreams.WARN,
     storage: Mapping[str, str] | None = None,
     threads: int = 1,
 ) -> StreamReader:
     """Open the stream format; parameters and errors as for `open`."""
-    streams = ConcatenatedStreams(concatenated_streams)
-    reader = _open(
-        source, Format.STREAM, columns, validation, limits, streams=streams, storage=storage, threads=threads
-    )
-    assert isinstance(reader, StreamReader)
-    return reader
+    options = ReadOptions(columns, validation, limits, concatenated_streams=concatenated_streams, threads=threads)
+    with _opened(source, storage) as opened:
+        _head_of(opened, Format.STREAM)
+        return _stream(opened, options)
 
 
 def read_schema(
-    source: Openable, *, limits: Limits = _DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
+    source: Openable, *, limits: Limits = DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
 ) -> Schema:
     """Read the schema of a file or stream: only its footer or first message."""
     with open(source, limits=limits, storage=storage) as reader:
         return reader.schema
 
 
-def _open(
-    openable: Openable,
-    demanded: Format | None,
-    columns: Columns | None,
-    validation: Validation | _ValidationWord,
-    limits: Limits,
-    *,
-    verify_checksums: bool = True,
-    streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
-    storage: Mapping[str, str] | None = None,
-    threads: int = 1,
-) -> FileReader | StreamReader:
-    _check_validation(validation)
-    if threads < 1:
-        raise ValueError(f"expected at least one thread, found {threads}")
+@contextmanager
+def _opened(openable: Openable, storage: Mapping[str, str] | None) -> Iterator[ByteSource]:
+    """Open a source for a reader, which closes it; after an error it is closed here."""
     source = keep_ends(open_source(openable, storage))
     try:
         with error_context(path=source.path):
-            actual, head = _format_of(source)
-            if demanded is not None and actual is not demanded:
-                raise InvalidFramingError(
-                    expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
-                )
-            if actual is Format.STREAM:
-                schema, byte_offset, custom_metadata = _read_stream_schema(source, limits)
-                selected = SelectedColumns(schema, columns, Validation(validation), limits)
-                return StreamReader(source, selected, byte_offset, custom_metadata, streams, threads=threads)
-            footer, message = _read_file_metadata(source, head, limits)
-            selected = SelectedColumns(message, columns, Validation(validation), limits)
-            checks = head is None
-            return FileReader(
-                source, selected, footer, verify_checksums=verify_checksums, checks_start=checks, threads=threads
-            )
+            yield source
     except BaseException:
         source.close()
         raise
 
 
-def _follow(
-    openable: Openable, columns: Columns | None, validation: Validation | _ValidationWord, limits: Limits, how: Follow
-) -> FollowReader:
-    _check_validation(validation)
+def _stream(source: ByteSource, options: ReadOptions) -> StreamReader:
+    schema, byte_offset, custom_metadata = _read_stream_schema(source, options.limits)
+    streams = ConcatenatedStreams(options.concatenated_streams)
+    return StreamReader(source, options.select(schema), byte_offset, custom_metadata, streams, threads=options.threads)
 
+
+def _file(source: ByteSource, head: memoryview | None, options: ReadOptions) -> FileReader:
+    footer, message = _read_file_metadata(source, head, options.limits)
+    return FileReader(
+        source,
+        options.select(message),
+        footer,
+        verify_checksums=options.verify_checksums,
+        checks_start=head is None,
+        threads=options.threads,
+    )
+
+
+def _follow(openable: Openable, options: ReadOptions, how: Follow) -> FollowReader:
     def make(source: ByteSource) -> GrowingStream:
-        schema, byte_offset, custom_metadata = _read_stream_schema(source, limits)
-        selected = SelectedColumns(schema, columns, Validation(validation), limits)
-        return GrowingStream(source, selected, byte_offset, custom_metadata)
+        schema, byte_offset, custom_metadata = _read_stream_schema(source, options.limits)
+        return GrowingStream(source, options.select(schema), byte_offset, custom_metadata)
 
     return FollowReader(open_source_to_follow(openable), make, how)
 
 
-def _check_validation(validation: str) -> None:
-    if validation not in tuple(Validation):
-        words = " or ".join(repr(known.value) for known in Validation)
-        raise ValueError(f"expected validation {words}, found {validation!r}")
+def _head_of(source: ByteSource, demanded: Format) -> memoryview | None:
+    """Return what `_format_of` returns beside the format, which is demanded."""
+    actual, head = _format_of(source)
+    if actual is not demanded:
+        raise InvalidFramingError(
+            expected=f"the Arrow IPC {demanded.value} format", found=f"the {actual.value} format", byte_offset=0
+        )
+    return head
 
 
 def _format_of(source: ByteSource) -> tuple[Format, memoryview | None]:

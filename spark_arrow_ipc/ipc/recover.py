@@ -21,25 +21,21 @@ from typing import Final
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidBodyError, InvalidDictionaryError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
-from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
-from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import CONTINUATION, FILE_HEADER, MAGIC, Validation
 from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.first_message import read_first_message
 from spark_arrow_ipc.ipc.messages.footer import Footer
 from spark_arrow_ipc.ipc.messages.message import expect
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, decode_schema
-from spark_arrow_ipc.ipc.reader import open as open_reader
+from spark_arrow_ipc.ipc.options import DEFAULT_READ, ReadOptions
+from spark_arrow_ipc.ipc.reader import open_with
 from spark_arrow_ipc.ipc.stream_index import StreamIndex, index_stream
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 BEYOND_RECOVERY: Final = (InvalidDictionaryError, InvalidBodyError)
 """Errors of reading a batch whose dictionary, or a delta of it, was lost."""
-
-_DEFAULT_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,25 +71,11 @@ class Recovered:
             self.reader.close()
 
 
-def open_recovered(
-    opens: Callable[[], Openable],
-    *,
-    columns: Columns | None = None,
-    validation: Validation = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
-    verify_checksums: bool = True,
-    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
-) -> Recovered:
-    """Open a file or stream, and recover its whole batches if it is truncated.
+def open_recovered(opens: Callable[[], Openable], options: ReadOptions = DEFAULT_READ) -> Recovered:
+    """Open a file or stream, and recover its whole batches if it is truncated; of these the rest is validated in full.
 
     A sound file costs what `ipc.open` costs; a stream or a broken file costs a small read more for each message.
-
-    Parameters
-    ----------
-    opens
-        Opens the source, or gives its path or bytes; called once or twice.
-    columns, validation, limits, verify_checksums, concatenated_streams
-        As for `ipc.open`. If something is lost, the rest is validated in full.
+    `opens` opens the source, or gives its path or bytes, and is called once or twice.
 
     Raises
     ------
@@ -102,39 +84,32 @@ def open_recovered(
     UnsupportedError, LimitError, ColumnNotFoundError, OSError
         As `ipc.open`.
     """
+    in_full = replace(options, validation=Validation.FULL)
     try:
-        reader = open_reader(
-            opens(),
-            columns=columns,
-            validation=validation,
-            limits=limits,
-            verify_checksums=verify_checksums,
-            concatenated_streams=concatenated_streams,
-        )
+        reader = open_with(options, opens())
     except InvalidArrowError as error:
-        return _without_end(open_source(opens()), error, columns, limits)
-    if isinstance(reader, FileReader):
+        return _without_end(open_source(opens()), error, in_full)
+    if reader.is_numbered:
         return Recovered(reader)
     try:
         index = reader.index(keeps_broken=True)
-        if index.broken is None or validation == Validation.FULL:
+        if index.broken is None or options == in_full:
             return Recovered(reader, index, index.broken)
         reader.close()
-        reader = open_reader(opens(), columns=columns, limits=limits, concatenated_streams=concatenated_streams)
-        return Recovered(reader, index, index.broken)
+        return Recovered(open_with(in_full, opens()), index, index.broken)
     except BaseException:
         reader.close()
         raise
 
 
-def _without_end(source: ByteSource, why: InvalidArrowError, columns: Columns | None, limits: Limits) -> Recovered:
+def _without_end(source: ByteSource, why: InvalidArrowError, options: ReadOptions) -> Recovered:
     """Recover a source that cannot be opened; raise `why` if it never was Arrow."""
     try:
         head = bytes(source.read_up_to(0, len(FILE_HEADER)))
         if not any(start.startswith(head[: len(start)]) for start in (MAGIC, CONTINUATION.to_bytes(4, "little"))):
             raise why
         with error_context(path=source.path):
-            recovered = _file_without_footer(source, columns, limits) if head.startswith(MAGIC) else None
+            recovered = _file_without_footer(source, options) if head.startswith(MAGIC) else None
     except BaseException:
         source.close()
         raise
@@ -146,22 +121,22 @@ def _without_end(source: ByteSource, why: InvalidArrowError, columns: Columns | 
     return replace(recovered, lost=index.broken or why)
 
 
-def _file_without_footer(source: ByteSource, columns: Columns | None, limits: Limits) -> Recovered | None:
+def _file_without_footer(source: ByteSource, options: ReadOptions) -> Recovered | None:
     """Return the whole batches of a file by its messages, or None if its schema is not whole."""
     first = schema = None
     with suppress(InvalidArrowError), error_context(path=source.path):
-        first = read_first_message(source, limits)
+        first = read_first_message(source, options.limits)
         if first is not None:
             message, byte_offset = first
             header = expect(message, MessageHeader.Schema, SchemaHeader)
-            schema = decode_schema(header.view, limits)
+            schema = decode_schema(header.view, options.limits)
     if first is None or schema is None:
         return None
-    index = index_stream(source, byte_offset, limits, keeps_broken=True)
+    index = index_stream(source, byte_offset, options.limits, keeps_broken=True)
     footer = Footer(
         header,
         tuple(dictionary.block for dictionary in index.dictionaries),
         tuple(batch.block for batch in index.batches),
         (),
     )
-    return Recovered(FileReader(source, SelectedColumns(schema, columns, Validation.FULL, limits), footer), index)
+    return Recovered(FileReader(source, options.select(schema), footer), index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class StreamReader(BatchReader):
     """The record batches of an Arrow IPC stream, in order and once. Made by `open`."""
 
     format = Format.STREAM.value
+    is_numbered: Literal[False] = False
 
     def __init__(
         self,
@@ -65,6 +66,10 @@ class StreamReader(BatchReader):
         self._ended = False
         self._decoded = DecodeAhead(self._jobs(), threads) if threads > 1 else None
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
+
+    def read_schema_metadata(self) -> CustomMetadata:
+        """Return `custom_metadata`, which for a file has to be read."""
+        return self.custom_metadata
 
     def __iter__(self) -> Iterator[RecordBatch]:
         return self

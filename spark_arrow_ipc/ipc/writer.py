@@ -40,7 +40,6 @@ from spark_arrow_ipc.ipc.columns.plan import Plan, compile_plan, nested_dictiona
 from spark_arrow_ipc.ipc.columns.swap import NATIVE
 from spark_arrow_ipc.ipc.columns.unify_dictionaries import DueDictionary, ReplacedDictionaries, UnifiedDictionaries
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, EOS, FILE_HEADER, LEGACY_EOS, MAGIC, Format
-from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import builder, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.messages.checksums import (
@@ -54,8 +53,8 @@ from spark_arrow_ipc.ipc.messages.checksums import (
 from spark_arrow_ipc.ipc.messages.custom_metadata import encode_custom_metadata
 from spark_arrow_ipc.ipc.messages.footer import Block
 from spark_arrow_ipc.ipc.messages.schema import encode_schema, number_dictionaries
+from spark_arrow_ipc.ipc.options import WriteOptions, check_message_metadata, check_version
 from spark_arrow_ipc.ipc.reader import open as open_any
-from spark_arrow_ipc.ipc.write_options import WriteOptions, check_message_metadata, check_version
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
 Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
@@ -207,8 +206,8 @@ class Writer:
     def _prove(self, written: ByteSource) -> None:
         """Compare the schema and blocks of a written file with those intended."""
         with open_any(written) as reader:
-            blocks = reader.blocks if isinstance(reader, FileReader) else tuple(self._blocks[tables.RECORD_BATCH])
-            if reader.schema != self.schema or blocks != tuple(self._blocks[tables.RECORD_BATCH]):
+            blocks = tuple(self._blocks[tables.RECORD_BATCH])
+            if reader.schema != self.schema or (reader.is_numbered and reader.blocks != blocks):
                 raise OSError(
                     f"{written.path}: what was written is not what is there; the disk or its file system is at fault"
                 )

@@ -336,7 +336,7 @@ def read(content, *, is_file):
     except ArrowIpcError:
         sound = False
     try:
-        with open_recovered(lambda: content, limits=targets.LIMITS).reader or ipc.open(b"") as opened:
+        with open_recovered(lambda: content, ipc.ReadOptions(limits=targets.LIMITS)).reader or ipc.open(b"") as opened:
             list(opened)
     except ArrowIpcError:
         pass

@@ -41,7 +41,7 @@ def a_file(random_):
 
 
 def recovered(data, **options):
-    found = open_recovered(lambda: data, **options)
+    found = open_recovered(lambda: data, ipc.ReadOptions(**options))
     return [batch.to_pylist() for batch in found], found.lost
 
 
@@ -117,7 +117,7 @@ def test_a_batch_whose_dictionary_is_lost_says_so():
     assert 2 <= len(found.reader)
     with pytest.raises(InvalidDictionaryError):
         found.reader.read_batch(0)
-    found = open_recovered(lambda: without[:-200], columns=["a"])
+    found = open_recovered(lambda: without[:-200], ipc.ReadOptions(columns=["a"]))
     assert [[{"a": i}] for i in range(len(found.reader))] == [batch.to_pylist() for batch in found]
 
 
@@ -149,7 +149,7 @@ def test_what_is_recovered_is_checked_in_full():
     data = bytearray(sink.getvalue()[:-3])
     at = data.index(b"texttext")
     data[at] = 0xFF
-    found = open_recovered(lambda: bytes(data), validation="structural")
+    found = open_recovered(lambda: bytes(data), ipc.ReadOptions(validation="structural"))
     with pytest.raises(ArrowIpcError, match="UTF-8"):
         list(found)
 
@@ -161,7 +161,7 @@ def test_columns_and_files_are_handled_as_by_open(tmp_path):
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=10)
     path.write_bytes(sink.getvalue()[:-5])
-    found = open_recovered(lambda: str(path), columns=["b"])
+    found = open_recovered(lambda: str(path), ipc.ReadOptions(columns=["b"]))
     assert ("b",) == found.reader.schema.names
     assert [str(i) for i in range(30)] == [value for batch in found for value in batch.to_pydict()["b"]]
     assert str(path) in str(found.lost)
@@ -184,7 +184,7 @@ def test_a_cut_stream_is_checked_in_full():
     assert [[{"s": "first"}]] == rows
     assert isinstance(lost, InvalidArrowError)
     damaged = data.replace(b"first", b"\xffirst")
-    opened = open_recovered(lambda: damaged, validation="structural")
+    opened = open_recovered(lambda: damaged, ipc.ReadOptions(validation="structural"))
     with pytest.raises(InvalidArrowError, match="UTF-8"):
         list(opened)
 

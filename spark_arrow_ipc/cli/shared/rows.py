@@ -179,7 +179,7 @@ class ChosenColumns:
 
     def matching_batches(self, reader: ipc.FileReader | ipc.StreamReader) -> Iterable[RecordBatch]:
         """Return the record batches of an open file, without those that statistics exclude."""
-        if self._matching is None or not isinstance(reader, ipc.FileReader):
+        if self._matching is None or not reader.is_numbered:
             return reader
         of_path = {field.name: value for field, value in zip(self._given.fields, self._given.values, strict=True)}
         keeps = self._matching.select_blocks(reader, of_path)

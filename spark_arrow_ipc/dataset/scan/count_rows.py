@@ -68,7 +68,7 @@ def count_rows(
     def count(file: DataFile) -> None:
         nonlocal headers_left, nbytes_left
         with ipc.open(file.open(storage), limits=limits, verify_checksums=verify_checksums) as reader:
-            if isinstance(reader, ipc.StreamReader):
+            if not reader.is_numbered:
                 raise _NotCountedError
             headers_left -= len(reader)
             nbytes_left -= sum(block.metadata_nbytes for block in reader.blocks)

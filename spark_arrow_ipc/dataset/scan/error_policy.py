@@ -9,11 +9,10 @@ the path, what is skipped, the number of rows if the headers can be read, and th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc import ipc
 from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
@@ -24,6 +23,7 @@ from spark_arrow_ipc.errors import (
     NoTensorError,
     printable,
 )
+from spark_arrow_ipc.ipc.batch_reader import NumberedBatches
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -156,10 +156,10 @@ def report_rest(path: str, blocks: range, rows: int | None, error: BaseException
     _LOG.warning("%s: skipped %s, as %s asks: %s", printable(path), what, why, _message(error))
 
 
-def rows_of(reader: ipc.FileReader, blocks: Iterable[int]) -> int | None:
+def rows_of(reader: NumberedBatches, blocks: Sequence[int]) -> int | None:
     """Sum up the rows in the headers of record batches; None if one is unreadable."""
     try:
-        return sum(reader.read_header(i).length for i in blocks)
+        return sum(reader.row_counts(blocks))
     except (ArrowIpcError, OSError):
         return None
 

@@ -32,14 +32,13 @@ from spark_arrow_ipc.ipc.bytes.kept_ends import keep_ends
 from spark_arrow_ipc.ipc.columns.projection import Columns, known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.recover import open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamIndex
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.storage import Storage
-
-_DEFAULT_LIMITS: Final = ipc.Limits()
 
 _UNREADABLE: Final = (ArrowIpcError, OSError)
 """Errors of a file. Where the plan does not raise them, the task that reads the file does."""
@@ -103,7 +102,7 @@ class OutlineOptions:
     """
 
     columns: Columns | None = None
-    limits: ipc.Limits = _DEFAULT_LIMITS
+    limits: ipc.Limits = DEFAULT_LIMITS
     with_statistics: bool = False
     recover: bool = False
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN
@@ -231,7 +230,7 @@ def _outline(source: ByteSource, file: DataFile, options: OutlineOptions) -> Out
         )
     except InvalidArrowError as error:
         return Outline(_recovered_schema(source, options) if options.recover else None, error=error)
-    if isinstance(reader, ipc.StreamReader):
+    if not reader.is_numbered:
         return _outline_stream(reader) if file.nbytes > options.cut_above else Outline(reader.file_schema)
     nbytes = tuple(block.nbytes for block in reader.blocks)
     wants_share = file.nbytes > options.share_above and bool(nbytes)
@@ -281,6 +280,6 @@ def _wanted(
 
 def _recovered_schema(source: ByteSource, options: OutlineOptions) -> Schema | None:
     with suppress(InvalidArrowError):
-        recovered = open_recovered(lambda: source, limits=options.limits)
+        recovered = open_recovered(lambda: source, ipc.ReadOptions(limits=options.limits))
         return None if recovered.reader is None else recovered.reader.schema
     return None

@@ -48,6 +48,7 @@ from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.projection import Columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows, Validation
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.recover import BEYOND_RECOVERY, Recovered, open_recovered
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 from spark_arrow_ipc.storage.local import LOCAL
@@ -56,7 +57,6 @@ from spark_arrow_ipc.storage.storage import Status, Storage
 if TYPE_CHECKING:
     from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader
 
-_DEFAULT_LIMITS: Final = ipc.Limits()
 
 PLANNED_ONCE: Final = "a DataFrame or view keeps the files that it was planned with: read the path again, or CREATE OR REPLACE TEMPORARY VIEW"
 """What to do about a file of a batch read that changed."""
@@ -99,7 +99,7 @@ class ScanOptions:
     """
 
     validation: Validation = Validation.FULL
-    limits: ipc.Limits = _DEFAULT_LIMITS
+    limits: ipc.Limits = DEFAULT_LIMITS
     joined_rows: int = JOINED_ROWS
     memory_map: bool = False
     error_policy: ErrorPolicy = STRICT
@@ -254,24 +254,12 @@ def _open_at(place: str, status: Status, columns: Columns | None, options: ScanO
         from spark_arrow_ipc.dataset.scan.tensor_reader import TensorReader  # tables start faster without it
 
         return _Opened(TensorReader(opens(), options.tensors, columns, options.limits), status, None)
-    if not options.error_policy.recover:
-        reader = ipc.open(
-            opens(),
-            columns=columns,
-            validation=options.validation,
-            limits=options.limits,
-            verify_checksums=options.verify_checksums,
-            concatenated_streams=options.concatenated_streams,
-        )
-        return _Opened(reader, status, None)
-    recovered = open_recovered(
-        opens,
-        columns=columns,
-        validation=options.validation,
-        limits=options.limits,
-        verify_checksums=options.verify_checksums,
-        concatenated_streams=options.concatenated_streams,
+    reading = ipc.ReadOptions(
+        columns, options.validation, options.limits, options.verify_checksums, options.concatenated_streams
     )
+    if not options.error_policy.recover:
+        return _Opened(ipc.open(opens(), reading), status, None)
+    recovered = open_recovered(opens, reading)
     if recovered.reader is None:
         assert recovered.lost is not None
         report_skipped(place, recovered.lost, "recover")
@@ -338,13 +326,14 @@ def _read(opened: _Opened, part: FileRange, number: int, options: ScanOptions) -
     if not isinstance(reader, _Tables):
         return reader.read(range(number, len(reader) if part.stop is None else part.stop))
     if part.start is None or part.stop is None:
-        if isinstance(reader, ipc.FileReader):
+        if reader.is_numbered:
             return _read_blocks(reader, part, range(number, len(reader)), options)
         most = None if opened.recovered is None else opened.recovered.batches
         return whole_batches(reader.read_joined(below_rows=below_rows, most=most))
-    if isinstance(reader, ipc.FileReader) and part.stream_start is None and part.stop <= len(reader):
-        return _read_blocks(reader, part, range(number, part.stop), options)
-    if isinstance(reader, ipc.StreamReader) and part.stream_start is not None:
+    if reader.is_numbered:
+        if part.stream_start is None and part.stop <= len(reader):
+            return _read_blocks(reader, part, range(number, part.stop), options)
+    elif part.stream_start is not None:
         return _read_from(reader, part.stream_start, part.stop - part.start, below_rows)
     if part.start == part.stop:
         return iter(())
@@ -380,7 +369,7 @@ def _go_on(opened: _Opened, part: FileRange, number: int, error: Exception, opti
     """
     reader, recovered = opened.reader, opened.recovered
     is_lost = recovered is not None and isinstance(error, BEYOND_RECOVERY)
-    if is_lost and isinstance(reader, ipc.FileReader):
+    if is_lost and reader.is_numbered:
         # The dictionary of this batch was lost with the file's end; the next batch may not need it.
         report_rest(part.path, range(number, number + 1), rows_of(reader, [number]), error, "recover")
         return number + 1
@@ -397,9 +386,9 @@ def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | N
 
     The rows are None if a header cannot be read.
     """
-    if not isinstance(reader, ipc.StreamReader):
+    if reader.is_numbered:
         blocks = range(number, len(reader) if part.stop is None else part.stop)
-        return blocks, rows_of(reader, blocks) if isinstance(reader, ipc.FileReader) else sum(reader.row_counts(blocks))
+        return blocks, rows_of(reader, blocks)
     try:
         index = reader.index(keeps_broken=True)
     except (ArrowIpcError, OSError):
@@ -412,7 +401,7 @@ def _rest(reader: _Reader, part: FileRange, number: int) -> tuple[range, int | N
 def _rows_before(reader: _Reader, part: FileRange) -> int:
     if part.stream_start is not None:
         return part.stream_start.rows_before
-    if not isinstance(reader, ipc.StreamReader):
+    if reader.is_numbered:
         of_batch = 0 if part.rows is None else part.rows[0]
         return of_batch + sum(reader.row_counts(range(part.start or 0)))
     return 0

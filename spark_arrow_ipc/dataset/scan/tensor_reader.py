@@ -6,6 +6,7 @@ A block is a piece of a tensor (`ipc.tensors.rows.slabs`): the pieces of the fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.schema import Schema
@@ -42,6 +43,8 @@ class TensorReader:
     ArrowIpcError
         As `ipc.read_tensor`.
     """
+
+    is_numbered: Literal[True] = True
 
     def __init__(self, source: Openable, rows: TensorRows, columns: Columns | None, limits: ipc.Limits) -> None:
         self._source = open_source(source)

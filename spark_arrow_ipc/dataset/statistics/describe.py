@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -21,9 +20,8 @@ from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
 from spark_arrow_ipc.ipc.messages.footer import Block
-
-_DEFAULT_LIMITS: Final = ipc.Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class FileBlock:
 def file_blocks(
     source: Openable,
     *,
-    limits: ipc.Limits = _DEFAULT_LIMITS,
+    limits: ipc.Limits = DEFAULT_LIMITS,
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
 ) -> Iterator[FileBlock]:
     """Yield the record batches of a file or stream, in order.
@@ -83,24 +81,11 @@ def file_blocks(
     """
     reader = ipc.open(source, columns=known_columns, limits=limits, concatenated_streams=concatenated_streams)
     with reader, error_context(path=reader.path):
-        if isinstance(reader, ipc.FileReader):
-            yield from _of_file(reader)
-        else:
-            yield from _of_stream(reader)
-
-
-def _of_file(reader: ipc.FileReader) -> Iterator[FileBlock]:
-    statistics = file_statistics(reader)
-    summaries = None if statistics is None else _summaries(statistics)
-    for i, place in enumerate(reader.blocks):
-        header = reader.read_header(i)
-        of_columns = None if summaries is None else {path: column[i] for path, column in summaries.items()}
-        yield FileBlock(reader.format, i, place, header.length, _word(header.compression), of_columns)
-
-
-def _of_stream(reader: ipc.StreamReader) -> Iterator[FileBlock]:
-    for i, batch in enumerate(reader.read_headers()):
-        yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), None)
+        statistics = file_statistics(reader) if reader.is_numbered else None
+        summaries = None if statistics is None else _summaries(statistics)
+        for i, batch in enumerate(reader.read_headers()):
+            of_columns = None if summaries is None else {path: column[i] for path, column in summaries.items()}
+            yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), of_columns)
 
 
 def _word(compression: CompressionType | None) -> str:

@@ -267,6 +267,4 @@ def _count_rows(existing: ExistingFile, dataset: DatasetDirectory) -> int:
         return existing.rows
     with error_context(path=existing.file.path), closing(existing.file.open(dataset.storage)) as source:
         reader = ipc.open(source, columns=[])
-        if isinstance(reader, ipc.FileReader):
-            return sum(reader.read_header(i).length for i in range(len(reader)))
-        return sum(batch.rows for batch in reader.index().batches)
+        return sum(batch.rows for batch in reader.read_headers())

@@ -188,7 +188,7 @@ def _verify(source: ByteSource, path: str, nbytes: int, blocks: int, rows: int |
     if source.nbytes != nbytes:
         raise CommitError(expected=f"a finished file of {nbytes:,} bytes", found=f"{source.nbytes:,} bytes", path=path)
     with error_context(path=path), ipc.open(source) as reader:
-        if not isinstance(reader, ipc.FileReader):
+        if not reader.is_numbered:
             return
         read = None if rows is None else sum(reader.read_header(i).length for i in range(len(reader)))
         if (len(reader), read) != (blocks, rows):

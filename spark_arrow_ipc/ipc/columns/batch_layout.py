@@ -16,9 +16,9 @@ import numpy as np
 
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Int64s
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 
 _MANY_BUFFERS: Final = 200
 """From this many buffers on, vectorised checks are faster than a Python loop."""

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import ArrowIpcError
@@ -28,7 +27,7 @@ from spark_arrow_ipc.ipc.columns.decode import FindDictionary
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.columns.walker import SlotWalk, can_walk_slots
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, NO_BYTES, Int64s
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.messages.header_template import Headers, MessageShape, learn
@@ -36,8 +35,6 @@ from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 
 _MOST_NBYTES: Final = 64 << 20
 """Bytes that batches are joined to: their messages are in memory, and take a megabyte at most."""
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

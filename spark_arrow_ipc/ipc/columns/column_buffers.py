@@ -11,8 +11,9 @@ from spark_arrow_ipc.arrow.layout import Role
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidMetadataError
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
+from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s, RecordBatchHeader
+from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 
 ROLES: Final = tuple(Role)

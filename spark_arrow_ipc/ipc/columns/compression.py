@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 import lz4.frame
 import numpy as np
-import numpy.typing as npt
 import zstandard
 
 from spark_arrow_ipc.errors import InvalidBodyError, LimitError
 from spark_arrow_ipc.ipc.columns import lz4_frame
-from spark_arrow_ipc.ipc.constants import RAW_BUFFER
+from spark_arrow_ipc.ipc.constants import RAW_BUFFER, Int64s
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 
 PREFIX_NBYTES: Final = 8
@@ -40,7 +39,6 @@ _ZSTD_CHECKSUM_NBYTES: Final = 4
 _ZSTD_RLE_BLOCK: Final = 1
 """Type of a block of one repeated byte, whose size is that of its output (RFC 8878, 3.1.1.2.2)."""
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")

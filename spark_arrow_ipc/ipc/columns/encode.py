@@ -20,10 +20,10 @@ from spark_arrow_ipc.ipc.columns.compression import Compressor
 from spark_arrow_ipc.ipc.columns.plan import Plan, Step
 from spark_arrow_ipc.ipc.columns.swap import SWAPS_FROM_NATIVE
 from spark_arrow_ipc.ipc.columns.walker import walk_arrays
+from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 from spark_arrow_ipc.ipc.messages.checksums import checksum_of_pieces
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s
 
 BytesLike: TypeAlias = bytes | memoryview
 

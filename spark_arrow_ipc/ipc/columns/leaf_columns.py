@@ -30,7 +30,7 @@ from spark_arrow_ipc.arrow.validate import many
 from spark_arrow_ipc.ipc.bytes.body import Body, BodyRanges
 from spark_arrow_ipc.ipc.columns.batch_layout import BatchLayout
 from spark_arrow_ipc.ipc.columns.plan import BufferStep, Plan, Step, buffer_steps
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s
+from spark_arrow_ipc.ipc.constants import Int64s
 
 _LEAST_COLUMNS: Final = 32
 """Below this many plain columns the loop over the steps is faster (measured)."""

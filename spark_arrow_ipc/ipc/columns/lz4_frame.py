@@ -13,15 +13,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
 import lz4.frame
 import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.errors import InvalidBodyError
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
+from spark_arrow_ipc.ipc.constants import Int64s
 
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _API_VERSION: Final = 100

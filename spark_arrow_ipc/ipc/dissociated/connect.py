@@ -15,12 +15,11 @@ from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
 from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
 from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader, Stream
 from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, WHOLE, Selection
-from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
 
 _ValidationWord: TypeAlias = Literal["full", "structural"]
-_DEFAULT_LIMITS: Final = Limits()
 _MAX_TICKET_NBYTES: Final = 64 << 10
 """The longest ticket, and the longest request for a part."""
 
@@ -32,7 +31,7 @@ def connect(
     columns: Columns | None = None,
     part: tuple[int, int] | None = None,
     validation: Validation | _ValidationWord = Validation.FULL,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     timeout: float = 30.0,
     token: str | None = None,
     lenient: bool = False,
@@ -96,7 +95,7 @@ def connect(
 
 
 def read_served_schema(
-    uri: str, *, limits: Limits = _DEFAULT_LIMITS, timeout: float = 30.0, token: str | None = None
+    uri: str, *, limits: Limits = DEFAULT_LIMITS, timeout: float = 30.0, token: str | None = None
 ) -> Schema:
     """Return the schema of a server's table. A server that can sends nothing else.
 

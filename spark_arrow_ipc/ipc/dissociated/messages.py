@@ -13,6 +13,7 @@ from spark_arrow_ipc.errors import UnsupportedError
 from spark_arrow_ipc.ipc.bytes.sinks import FileSink
 from spark_arrow_ipc.ipc.columns.encode import BytesLike, EncodedBatch
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
+from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.dissociated.kept import Kept
 from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter
@@ -22,9 +23,8 @@ from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.messages.message import decode_message
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
-from spark_arrow_ipc.ipc.write_options import WriteOptions
+from spark_arrow_ipc.ipc.options import WriteOptions
 from spark_arrow_ipc.ipc.writer import Writer
 
 _OWN: Final = Limits()

@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, Int64s
 
 _METADATA_SPEC: Final = 'Dissociated IPC, "Metadata Stream Sequence"'
 _DATA_SPEC: Final = 'Dissociated IPC, "Data Stream Sequence"'

@@ -6,7 +6,7 @@ import os
 import select
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, Literal
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
@@ -200,6 +200,7 @@ class DissociatedReader(BatchReader):
     """
 
     format = "dissociated"
+    is_numbered: Literal[False] = False
 
     def __init__(self, stream: Stream, columns: SelectedColumns, custom_metadata: CustomMetadata) -> None:
         source = BufferSource(memoryview(b""))

@@ -34,7 +34,7 @@ from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session, Toke
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
 from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable, FunctionTable, OpenTable, TableSource
 from spark_arrow_ipc.ipc.limits import Limits
-from spark_arrow_ipc.ipc.write_options import WriteOptions
+from spark_arrow_ipc.ipc.options import WriteOptions
 
 _LOG: Final = logging.getLogger(__name__)
 _STREAM: Final = WriteOptions(format="stream")

@@ -25,8 +25,7 @@ import numpy as np
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidFramingError, UnsupportedError
 from spark_arrow_ipc.ipc.columns.encode import BytesLike
-from spark_arrow_ipc.ipc.constants import NO_BYTES
-from spark_arrow_ipc.ipc.messages.record_batch import Int64s
+from spark_arrow_ipc.ipc.constants import NO_BYTES, Int64s
 
 _FOLDER: Final = "/dev/shm"  # noqa: S108 - shared memory, and no temporary file
 _PREFIX: Final = "arrowipc-"

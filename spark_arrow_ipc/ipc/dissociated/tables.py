@@ -144,7 +144,7 @@ def selected_batches(reader: FileReader | StreamReader, selection: Selection) ->
     """
     if selection.of == 1:
         return reader
-    if isinstance(reader, FileReader):
+    if reader.is_numbered:
         cut = selection.cut(len(reader))
         return (batch for batch, _ in reader.read_joined(cut.start, cut.stop, below_rows=0))
     if selection.is_schema_alone:
@@ -158,8 +158,6 @@ def selected_batches(reader: FileReader | StreamReader, selection: Selection) ->
 
 
 def _message_metadata(reader: FileReader | StreamReader) -> CustomMetadata:
-    if isinstance(reader, StreamReader):
-        return reader.custom_metadata
     try:
         return reader.read_schema_metadata()
     except InvalidArrowError:

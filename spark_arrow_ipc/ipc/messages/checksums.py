@@ -28,6 +28,7 @@ from xxhash import xxh3_64, xxh3_64_digest, xxh3_64_intdigest
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidBodyError, InvalidMetadataError
+from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.messages.footer import Block
 
 CHECKSUMS_KEY: Final = "spark_arrow_ipc.checksums"
@@ -42,7 +43,6 @@ _HEAD: Final = struct.Struct("<4sQQII")
 _TAG: Final = b"XXH3"
 
 Blocks: TypeAlias = Sequence[Block]
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _CHANGED: Final = (
     "the file was changed after it was written; copy or write it again, or read it with verifyChecksums=false "

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER
+from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT, FILE_HEADER, Int64s
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.messages.custom_metadata import decode_custom_metadata
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 LEAST_MESSAGE_NBYTES: Final = 48
 """Fewer bytes cannot be the message of a batch that has rows: prefix, root, two tables and their vtables."""

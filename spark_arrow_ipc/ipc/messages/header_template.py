@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.ipc.constants import Int64s
 from spark_arrow_ipc.ipc.flatbuf import reader, tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
@@ -27,7 +28,6 @@ from spark_arrow_ipc.ipc.messages.framing import decode_prefix
 from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 from spark_arrow_ipc.ipc.messages.record_batch import RecordBatchHeader
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _STRUCT_WIDTH = 2

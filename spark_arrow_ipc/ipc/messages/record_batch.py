@@ -6,18 +6,15 @@ The vectors stay numpy arrays: ten thousand columns take no Python loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidMetadataError, UnsupportedError
-from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY
+from spark_arrow_ipc.ipc.constants import EXPERIMENTAL_COMPRESSION_KEY, Int64s
 from spark_arrow_ipc.ipc.flatbuf import reader
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _NO_COUNTS: Final = np.zeros(0, np.int64)
 

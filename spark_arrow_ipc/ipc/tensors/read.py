@@ -19,7 +19,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, NoTensorE
 from spark_arrow_ipc.ipc.bytes.source import Openable, open_source
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
-from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.first_message import message_kind
 from spark_arrow_ipc.ipc.messages.framing import read_message_or_end
 from spark_arrow_ipc.ipc.messages.message import inside
@@ -38,7 +38,6 @@ from spark_arrow_ipc.ipc.tensors.dense import NDArray, Tensor, little_endian, st
 from spark_arrow_ipc.ipc.tensors.sparse import CooTensor, CscMatrix, CsfTensor, CsrMatrix, SparseTensor
 from spark_arrow_ipc.storage.byte_source import ByteSource
 
-_DEFAULT_LIMITS: Final = Limits()
 _TENSORS: Final = (MessageHeader.Tensor, MessageHeader.SparseTensor)
 
 
@@ -109,7 +108,7 @@ class StoredTensor:
 
 
 def read_tensor(
-    source: Openable, *, limits: Limits = _DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
+    source: Openable, *, limits: Limits = DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
 ) -> Tensor | SparseTensor:
     """Read the first tensor of a source.
 
@@ -151,7 +150,7 @@ def read_tensor(
 
 
 def read_tensors(
-    source: Openable, *, limits: Limits = _DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
+    source: Openable, *, limits: Limits = DEFAULT_LIMITS, storage: Mapping[str, str] | None = None
 ) -> Iterator[Tensor | SparseTensor]:
     """Return an iterator over the tensors of a source; parameters and errors as for `read_tensor`."""
     opened = open_source(source, storage)
@@ -166,7 +165,7 @@ def read_tensors(
     return tensors()
 
 
-def holds_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> bool:
+def holds_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> bool:
     """Return whether the first message of a source is a tensor. Reads that message; broken ones are none."""
     try:
         if sniff(read_head(source), source.nbytes) is Format.FILE:
@@ -177,7 +176,7 @@ def holds_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> bool:
     return not isinstance(found, int) and message_kind(found[0]) in _TENSORS
 
 
-def iterate_tensors(source: ByteSource, limits: Limits = _DEFAULT_LIMITS) -> Iterator[StoredTensor]:
+def iterate_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> Iterator[StoredTensor]:
     """Yield the tensors of a source that is open; only their headers are read. Errors as for `read_tensor`."""
     byte_offset = 0
     number = 0

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.errors import InvalidBodyError
-from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.tensor import ValueType
 from spark_arrow_ipc.ipc.tensors.dense import NDArray, full_dim_names, read_only_values, shape_text, value_type
 from spark_arrow_ipc.ipc.tensors.index_checks import (
@@ -31,8 +31,6 @@ from spark_arrow_ipc.ipc.tensors.index_checks import (
     integer_type,
     narrowed,
 )
-
-_DEFAULT_LIMITS: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -115,7 +113,7 @@ class SparseTensor:
     ) -> Self:
         raise NotImplementedError
 
-    def coordinates(self, *, limits: Limits = _DEFAULT_LIMITS) -> NDArray:
+    def coordinates(self, *, limits: Limits = DEFAULT_LIMITS) -> NDArray:
         """Return the coordinates of each value: int64, shape (values, dimensions), in the order of the values.
 
         Raises
@@ -129,7 +127,7 @@ class SparseTensor:
     def _coordinates(self) -> NDArray:
         raise NotImplementedError
 
-    def to_dense_numpy(self, *, limits: Limits = _DEFAULT_LIMITS) -> NDArray:
+    def to_dense_numpy(self, *, limits: Limits = DEFAULT_LIMITS) -> NDArray:
         """Return all cells as a new array, zero where the index names none. O(cells).
 
         Raises

@@ -13,7 +13,7 @@ from spark_arrow_ipc.ipc.dissociated.messages import SharedTable, StreamedTable
 from spark_arrow_ipc.ipc.dissociated.server import _source
 from spark_arrow_ipc.ipc.dissociated.shared_memory import RegionWriter, SharedMemory
 from spark_arrow_ipc.ipc.dissociated.tables import Table
-from spark_arrow_ipc.ipc.write_options import WriteOptions
+from spark_arrow_ipc.ipc.options import WriteOptions
 
 FILES = small_files()
 OPTIONS = WriteOptions(format="stream")

@@ -1,4 +1,4 @@
-"""How a file or stream is written: `WriteOptions`, and what a metadata version cannot hold."""
+"""How a file or stream is read and written, and what a metadata version cannot hold."""
 
 from __future__ import annotations
 
@@ -10,10 +10,62 @@ from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import RunEndEncoded
 from spark_arrow_ipc.ipc.columns.compression import check_level
-from spark_arrow_ipc.ipc.constants import Format
+from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.ipc.constants import Format, Validation
 from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType, MetadataVersion
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
+from spark_arrow_ipc.ipc.messages.schema import SchemaMessage
 
 _CODECS: Final = {compression.word: compression for compression in CompressionType}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a file or stream is read: the keywords of `ipc.open` as one value.
+
+    Parameters
+    ----------
+    columns
+        Names, positions, or tuples of names into structs; None for all. Buffers of other columns are not read.
+        A function is called with the file's schema and returns these.
+    validation
+        ``full`` checks values too (offsets, UTF-8, indices ...), ``structural`` only sizes and bounds. Neither checks
+        the digits of decimals and the ranges of dates and times, which Arrow's own golden files exceed.
+    limits
+        Budgets of memory and nesting.
+    verify_checksums
+        Whether all that is read is compared with the checksums in the file's footer, if it has any.
+    concatenated_streams
+        What to do where another stream begins after the end of a stream: ``warn`` and read the first one, ``read`` all
+        of them, if their schemas agree, or an ``error``. Of a pipe, ``warn`` reads nothing after the end.
+    threads
+        The most threads that decode record batches: they decompress and check them, and iterating yields them in their
+        order, an error with its batch. Takes memory for as many batches more, and reads bodies of a stream whole,
+        whatever `columns`. A `ByteSource` of your own must then be safe for threads.
+    """
+
+    columns: Columns | None = None
+    validation: Validation | Literal["full", "structural"] = Validation.FULL
+    limits: Limits = DEFAULT_LIMITS
+    verify_checksums: bool = True
+    concatenated_streams: ConcatenatedStreams | Literal["warn", "read", "error"] = ConcatenatedStreams.WARN
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.validation not in tuple(Validation):
+            words = " or ".join(repr(validation.value) for validation in Validation)
+            raise ValueError(f"expected validation {words}, found {self.validation!r}")
+        ConcatenatedStreams(self.concatenated_streams)  # a ValueError of any other word
+        if self.threads < 1:
+            raise ValueError(f"expected at least one thread, found {self.threads}")
+
+    def select(self, message: SchemaMessage) -> SelectedColumns:
+        """Return the selected columns of a file or stream of this schema."""
+        return SelectedColumns(message, self.columns, Validation(self.validation), self.limits)
+
+
+DEFAULT_READ: Final = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True)

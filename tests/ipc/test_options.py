@@ -8,7 +8,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
-from spark_arrow_ipc.ipc.write_options import check_message_metadata, check_version
+from spark_arrow_ipc.ipc.options import check_message_metadata, check_version
 
 WRONG_OPTIONS = [
     ({"format": "feather"}, "format: expected one of 'file', 'stream', found 'feather'"),
@@ -65,3 +65,25 @@ def test_v4_has_no_metadata_of_batches(form, on_dictionaries):
 
 def test_v5_has_metadata_of_batches():
     check_message_metadata((("k", "v"),), MetadataVersion.V5)
+
+
+OF_READS = [
+    ("validation", {"validation": "none"}, "expected validation 'full' or 'structural', found 'none'"),
+    ("streams", {"concatenated_streams": "all"}, "'all' is not a valid ConcatenatedStreams"),
+    ("threads", {"threads": 0}, "expected at least one thread, found 0"),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), [c[1:] for c in OF_READS], ids=[c[0] for c in OF_READS])
+def test_a_wrong_option_of_a_read_is_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        ipc.ReadOptions(**options)
+
+
+def test_options_of_a_read_are_the_keywords_of_open():
+    sink = io.BytesIO()
+    ipc.write(sink, RecordBatch.from_pylist([{"a": 1, "b": 2}], Schema((t.field("a", t.int8), t.field("b", t.int8)))))
+    with ipc.open(sink.getvalue(), ipc.ReadOptions(columns=["b"])) as reader:
+        assert ["b"] == [field.name for field in reader.schema.fields]
+    with pytest.raises(TypeError, match="found both"):
+        ipc.open(sink.getvalue(), ipc.ReadOptions(), columns=["b"])
