@@ -78,18 +78,8 @@ class FileReader(BatchReader):
         self._ahead: WeakSet[BatchesAhead | DecodeAhead[RecordBatch]] = WeakSet()
 
     def check_start(self) -> None:
-        """Check that the file begins as one, and that the footer names all its batches, if `ipc.open` did not.
-
-        That would be another wait there, so the first read of a batch does it. Reads the first bytes.
-
-        Raises
-        ------
-        InvalidFramingError
-            The first bytes are those of something else, or bytes of batches belong to no block.
-        LimitError
-            The schema message exceeds the limits.
-        """
-        if self._checks_start:
+        """Check that the file begins as one, and that the footer names all its batches, if `ipc.open` did not."""
+        if self._checks_start:  # where reads wait: it would be another wait there, so the first read of a batch does it
             with error_context(path=self.path):
                 check_start(self._source, self._footer, self._columns.limits)
             self._checks_start = False
