@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.storage.paths import join
-from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
 STAGING_DIRECTORY: Final = "_ipc_stage"
 """Directory inside a dataset where a write keeps its files until it commits."""
@@ -66,16 +67,24 @@ class DatasetDirectory:
         CommitError
             The error has the path. A link could lead out of the dataset, where nothing may be written or removed.
         """
-        if not self.storage.traits.directories:  # neither links nor anything else can stand in their place
-            return
-        for path in (self.commits, self.all_staging):
-            status = self.storage.status(path, follow_links=False)
-            if status is not None and status.kind is not Kind.DIRECTORY:
-                what = "a link" if status.is_link else "a file, a pipe or a device"
-                raise CommitError(
-                    f"expected a directory, found {what}: nothing is read, written or removed through it; remove it",
-                    path=path,
-                )
+        for status in self.not_directories((self.commits, self.all_staging)):
+            what = "a link" if status.is_link else "a file, a pipe or a device"
+            raise CommitError(
+                f"expected a directory, found {what}: nothing is read, written or removed through it; remove it",
+                path=status.path,
+            )
+
+    def not_directories(self, paths: Iterable[str]) -> Iterator[Status]:
+        """Yield what stands in the place of directories; nothing can where these are prefixes."""
+        if self.storage.traits.directories:
+            for path in paths:
+                status = self.storage.status(path, follow_links=False)
+                if status is not None and status.kind is not Kind.DIRECTORY:
+                    yield status
+
+    def may_be_there(self, path: str) -> bool:
+        """Return whether a directory is there; always where directories are prefixes, which nobody makes or deletes."""
+        return not self.storage.traits.directories or self.storage.status(path) is not None
 
     def path(self, relative: str) -> str:
         """Return an absolute path; an empty string stands for the dataset itself."""

@@ -70,9 +70,9 @@ def kept_path(directory: str, path: str, version: str = "") -> str:
     return join(directory, f"{digest[:32]}{TEMPORARY_SUFFIX}")
 
 
-def kept_version(storage: Storage, path: str, version: str) -> str:
-    """Return the part of a file's version that its kept name has; empty where nothing needs to tell versions apart."""
-    return "" if storage.traits.renames or has_own_name(path) else version
+def kept_version(path: str, version: str) -> str:
+    """Return the part of a file's version that its kept name has: none where the name is of one file for ever."""
+    return "" if has_own_name(path) else version
 
 
 def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]:
@@ -95,7 +95,7 @@ def kept_places(storage: Storage, path: str, version: str = "") -> Iterator[str]
     with suppress(OSError):
         names = [name_of(status.path) for status in storage.list(directory) if not status.is_link]
         for name in sorted(filter(_NAME.fullmatch, names), reverse=True):
-            yield kept_path(join(directory, name), relative(path, dataset), kept_version(storage, path, version))
+            yield kept_path(join(directory, name), relative(path, dataset), kept_version(path, version))
 
 
 def expired(dataset: DatasetDirectory, now: float) -> list[str]:

@@ -54,7 +54,7 @@ from spark_arrow_ipc.dataset.write.existing_files import existing_file, is_empty
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
-from spark_arrow_ipc.dataset.write.publisher import check_copied, present
+from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.record_chain import append_record
 from spark_arrow_ipc.dataset.write.roll_forward import (
     CommitSummary,
@@ -222,12 +222,9 @@ def _checked_files(staging: Staging, files: Sequence[StagedFile]) -> tuple[Stage
 
 def _check_absent(staging: Staging, finals: Sequence[str]) -> None:
     """Raise if a file has the name of a new one."""
-    storage, dataset = staging.storage, staging.dataset
-    if storage.traits.renames:
-        there = [final for final in finals if storage.status(dataset.path(final), follow_links=False) is not None]
-    else:
-        statuses = present(storage, map(dataset.path, finals))
-        there = [final for final in finals if dataset.path(final) in statuses]
+    dataset = staging.dataset
+    taken = set(publisher_of(dataset).there([dataset.path(final) for final in finals]))
+    there = [final for final in finals if dataset.path(final) in taken]
     if there:
         raise CommitError(f"{there[0]} exists already and is not replaced; nothing is published", path=staging.root)
 
@@ -262,8 +259,7 @@ def _check_staged(staging: Staging, file: StagedFile, nbytes: int | None) -> Non
             found=f"{nbytes:,}; nothing is published",
             path=staging.path(file.staged),
         )
-    if not staging.storage.traits.renames:
-        check_copied(file.final, nbytes, staging.root)
+    publisher_of(staging.dataset).check([(file.final, nbytes)])
 
 
 def _is_left_empty(job: JobPlan) -> bool:

@@ -35,7 +35,7 @@ from spark_arrow_ipc.dataset.write.existing_files import (
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.live_files import LiveFile, live_files, shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
-from spark_arrow_ipc.dataset.write.publisher import check_copied
+from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 
@@ -145,9 +145,8 @@ def check_removes(job: JobPlan, removes: Sequence[LiveFile]) -> None:
     """Raise if old files cannot be deleted or, where that is asked for, kept elsewhere."""
     staging = job.staging
     staging.storage.check_delete([staging.dataset.path(file.path) for file in removes])
-    if job.intent.keep_replaced and not staging.storage.traits.renames:
-        for file in removes:
-            check_copied(file.path, file.nbytes, staging.root)
+    if job.intent.keep_replaced:
+        publisher_of(staging.dataset).check((file.path, file.nbytes) for file in removes)
 
 
 def look_beside(

@@ -47,7 +47,7 @@ from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.modes import IfExists, WriteMode
 from spark_arrow_ipc.dataset.write.nested import check_alone
-from spark_arrow_ipc.dataset.write.publisher import check_copied
+from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import delete_staging, latest
 from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError, OptionError, error_context
@@ -348,7 +348,4 @@ def _check_files(target: DatasetDirectory, files: Sequence[DataFile], root: str)
     finals = [(relative(file.path, root), file.nbytes) for file in files]
     with error_context(path=target.root):
         check_names(StagedFile(f"0{STAGED_SUFFIX}", final, nbytes, 0, 0) for final, nbytes in finals)
-    if not target.storage.traits.renames:
-        for final, nbytes in finals:
-            target.storage.resolve(target.path(final))  # an object store takes no control characters
-            check_copied(final, nbytes, target.root)
+    publisher_of(target).check(finals)

@@ -33,6 +33,7 @@ from spark_arrow_ipc.dataset.write.copied_files import noted_source
 from spark_arrow_ipc.dataset.write.inventory import Inventory, State, states, take_inventory
 from spark_arrow_ipc.dataset.write.live_files import shown
 from spark_arrow_ipc.dataset.write.nested import dataset_above
+from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import latest
 from spark_arrow_ipc.dataset.write.vacuum import staged_job_ids, vacuum
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, LimitError, UnsupportedError
@@ -161,7 +162,7 @@ def go_back(path: str, record: int, storage: Storage) -> FsckReport:
         raise ConcurrentWriteError("a job was committed meanwhile; nothing is changed", path=dataset.root)
     done = _set_aside(dataset, whole[record].others)
     if record != inventory.head.seq:  # its state is there: it is not to be applied once more, where its mark was lost
-        storage.put(dataset.done_mark(record), whole[record].record.to_bytes(), durable=True)
+        dataset.storage.put(dataset.done_mark(record), whole[record].record.to_bytes(), durable=True)
     done += _set_aside(dataset, _paths_of(dataset, lambda number: number > record))
     latest(dataset)
     return replace(_report(take_inventory(dataset)), done=tuple(done))
@@ -443,8 +444,6 @@ def _set_aside(dataset: DatasetDirectory, paths: Iterable[str]) -> list[Finding]
         aside = _free_place(dataset, path)
         storage.make_directory(parent(aside))
         with suppress(FileNotFoundError):  # another process took it
-            storage.publish(dataset.path(path), aside)
-            if not storage.traits.renames:
-                storage.delete(dataset.path(path))
+            publisher_of(dataset).move(dataset.path(path), aside)
             done.append(Finding(dataset.path(path), f"moved to {aside}"))
     return done

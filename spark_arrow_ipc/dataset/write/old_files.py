@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from math import ceil
@@ -21,7 +22,6 @@ from spark_arrow_ipc.dataset.commit_log.log import check_is_there
 from spark_arrow_ipc.dataset.commit_log.record import Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, has_own_name
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_directory, kept_path, kept_version
-from spark_arrow_ipc.dataset.write.publisher import present
 from spark_arrow_ipc.errors import printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
@@ -36,25 +36,21 @@ _DELETED_AT_ONCE: Final = 1000
 _log = logging.getLogger(__name__)
 
 
-def delete_old_files(dataset: DatasetDirectory, record: Record) -> None:
-    """Delete the files that a record removes, or move them to where they are kept until its time.
+def delete_one_by_one(dataset: DatasetDirectory, record: Record) -> None:
+    """Delete the files that a record removes, or move them to where they are kept until its time; of a storage that renames."""
+    replaced = _replaced(dataset, record)
+    if any(_may_be_replaced(file) for file in record.removes):
+        dataset.storage.make_directory(dataset.staging(record.jobid))
+    each(partial(_delete, dataset, record, replaced), record.removes)
 
-    Raises
-    ------
-    CommitError
-        The dataset was removed, or made anew, meanwhile.
-    OSError
-        A call of the storage fails.
-    """
-    replaced = None if not record.kept_until else kept_directory(dataset, record.kept_until, record.jobid)
-    if replaced is not None:
-        dataset.storage.make_directory(replaced)
-    if dataset.storage.traits.renames:
-        if any(_may_be_replaced(file) for file in record.removes):
-            dataset.storage.make_directory(dataset.staging(record.jobid))
-        each(partial(_delete, dataset, record, replaced), record.removes)
-    else:
-        _delete_many(dataset, record, replaced)
+
+def _replaced(dataset: DatasetDirectory, record: Record) -> str | None:
+    """Make the directory where removed files are kept until the record's time; None if they are not."""
+    if not record.kept_until:
+        return None
+    replaced = kept_directory(dataset, record.kept_until, record.jobid)
+    dataset.storage.make_directory(replaced)
+    return replaced
 
 
 def _delete(dataset: DatasetDirectory, record: Record, replaced: str | None, file: RemovedFile) -> None:
@@ -133,24 +129,22 @@ def _is_due(file: RemovedFile, status: Status) -> bool:
     return False
 
 
-def _delete_many(dataset: DatasetDirectory, record: Record, replaced: str | None) -> None:
-    """Do as `_delete` for all files, in as few requests as that takes."""
-    storage, files = dataset.storage, record.removes
-    there = present(storage, [dataset.path(file.path) for file in files])
-    states = [(file, there.get(dataset.path(file.path))) for file in files]
+def delete_listed(dataset: DatasetDirectory, record: Record, there: Mapping[str, Status]) -> None:
+    """Delete or keep the files that a record removes in as few requests as that takes, by their states."""
+    storage, replaced = dataset.storage, _replaced(dataset, record)
+    states = [(file, there.get(dataset.path(file.path))) for file in record.removes]
     versions = {file.path: status.version for file, status in states if status is not None and _is_due(file, status)}
     due = list(versions)
-
-    def keep(path: str) -> None:
-        assert replaced is not None
-        with suppress(FileNotFoundError):  # another process has moved it
-            kept = kept_path(replaced, path, kept_version(storage, path, versions[path]))
-            storage.publish(dataset.path(path), kept)
-
     if replaced is not None:
-        each(keep, due, waits=storage.traits.waits)
-    for first in range(0, len(due), _DELETED_AT_ONCE):
+        each(partial(_keep, dataset, replaced, versions), due, waits=storage.traits.waits)
+    for start in range(0, len(due), _DELETED_AT_ONCE):
         if not check_is_there(dataset, record):
             return
-        storage.delete_all([dataset.path(path) for path in due[first : first + _DELETED_AT_ONCE]])
+        storage.delete_all([dataset.path(path) for path in due[start : start + _DELETED_AT_ONCE]])
         failpoint.hit("C5.unlinked")
+
+
+def _keep(dataset: DatasetDirectory, replaced: str, versions: Mapping[str, str], path: str) -> None:
+    with suppress(FileNotFoundError):  # another process has moved it
+        kept = kept_path(replaced, path, kept_version(path, versions[path]))
+        dataset.storage.publish(dataset.path(path), kept)

@@ -8,14 +8,15 @@ back. Therefore, where a storage copies:
    first copy a helper leaves a mark in the directory of the records;
 2. every file is copied, and a listing proves that all are there with their sizes;
 3. the staged files are deleted, so that no copy can begin any more;
-4. if anybody else may have copies under way (a helper left a mark, this process is a helper, or an earlier attempt of its
-   own failed), they are waited for. Only then may the record be marked as done, and another job remove these files.
+4. if anybody else may have copies under way, they are waited for. Only then may the record be marked as done, and another
+   job remove these files.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from spark_arrow_ipc.dataset.commit_log.log import Pending, is_applied
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
+from spark_arrow_ipc.dataset.write.old_files import delete_listed, delete_one_by_one
 from spark_arrow_ipc.errors import CommitError, OptionError, cut_repr
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
@@ -34,10 +36,30 @@ from spark_arrow_ipc.storage.paths import name_of, parent
 from spark_arrow_ipc.storage.storage import Status, Storage, Traits
 from spark_arrow_ipc.storage.url import split_url
 
+_ATTEMPTS: Final = 5
+"""How often a file is published, where other processes interfere each time."""
+
+_SAMPLE: Final = 32
+"""Files of a kind that are looked at to see whether a job goes on."""
+
+_NAMES: Final = 10_000
+"""Most names of a directory that are listed; in a larger one the files are asked for one by one."""
+
+MAX_COPIED_NBYTES: Final = 5_000_000_000
+"""Largest object that S3 copies in one request."""
+
+DEFAULT_COPIED_NBYTES: Final = 1 << 30
+"""Largest file where a storage copies and nothing else is asked for: a copy of it takes seconds."""
+
+_MAX_KEY_NBYTES: Final = 1024
+"""Longest name of an object, its directories included, in S3, Azure and Google Cloud Storage."""
+
 
 @dataclass(slots=True)
 class Timing:
-    """Waiting times, and the clock by which they pass. Nothing waits unless a process died or stands still.
+    """How long writers wait for each other where a storage copies, and the clock for it; the one place of these numbers.
+
+    Nothing waits unless a process died or stands still.
 
     Parameters
     ----------
@@ -70,271 +92,13 @@ TIMING: Final = Timing()
 """What every writer of this process uses."""
 
 
-_SAMPLE: Final = 32
-"""Files of a kind that are looked at to see whether a job goes on."""
-
-_Progress: TypeAlias = tuple[frozenset[str], frozenset[str]]
-"""The files of a sample that are there, and the marks of helpers."""
-
-
-def may_help(dataset: DatasetDirectory, record: Record, ended: Collection[str] = ()) -> bool:
-    """Return whether this process shall apply the pending record of another one, or False if it is applied now.
-
-    Waits up to `Timing.patience_seconds` without progress, but not for the jobs `ended`, and then leaves a mark.
-
-    Raises
-    ------
-    OSError
-        A call of the storage fails.
-    """
-    if dataset.storage.traits.renames or not record.adds:
-        return True
-    if record.jobid in ended:
-        return _announced(dataset, record)
-    seen: _Progress | None = None
-    moved = looked = TIMING.clock()
-    while not is_applied(dataset, record):
-        now = TIMING.clock()
-        if now - looked >= TIMING.patience_seconds / 2:
-            looked, before, seen = now, seen, _progress(dataset, record)
-            if before is not None and seen != before:
-                moved = now
-            elif before is not None and now - moved >= TIMING.patience_seconds:
-                return _announced(dataset, record)
-        TIMING.sleep(min(TIMING.poll_seconds, TIMING.patience_seconds / 10))
-    return False
-
-
-def _announced(dataset: DatasetDirectory, record: Record) -> bool:
-    """Leave a helper's mark, and return True."""
-    dataset.storage.put(dataset.help_mark(record.seq, uuid.uuid4().hex), b"")
-    failpoint.hit("H.announced")
-    return True
-
-
-def help_marks(dataset: DatasetDirectory, seq: int) -> frozenset[str]:
-    """Return the names of the marks that helpers of a record left.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
-    names = (name_of(status.path) for status in dataset.storage.list(dataset.commits))
-    return frozenset(name for name in names if parse_name(name) == (seq, NameKind.HELP))
-
-
-def _progress(dataset: DatasetDirectory, record: Record) -> _Progress:
-    pending = Pending(dataset, record)
-    adds = record.adds[:: len(record.adds) // _SAMPLE + 1]
-    removes = record.removes[:: len(record.removes) // _SAMPLE + 1]
-    paths = [path for add in adds for path in (pending.staged(add), dataset.path(add.final))]
-    paths += [dataset.path(file.path) for file in removes]
-    there: set[str] = set()
-
-    def look(path: str) -> None:
-        if dataset.storage.status(path, follow_links=False) is not None:
-            there.add(path)
-
-    each(look, paths, waits=dataset.storage.traits.waits)
-    return frozenset(there), help_marks(dataset, record.seq)
-
-
-_NAMES: Final = 10_000
-"""Most names of a directory that are listed; in a larger one the files are asked for one by one."""
-
-
-def present(storage: Storage, paths: Iterable[str]) -> dict[str, Status]:
-    """Return the states of those of some paths that are there.
-
-    One listing for each directory; one call for each file that is alone in its directory, or lies in a large one.
-
-    Raises
-    ------
-    OSError
-        The storage cannot be read.
-    """
-    directories: dict[str, set[str]] = {}
-    for path in paths:
-        directories.setdefault(parent(path), set()).add(path)
-    found: dict[str, Status] = {}
-    unknown: list[str] = []
-
-    def look(directory: str) -> None:
-        wanted = directories[directory]
-        if len(wanted) == 1 or not _listed(storage, directory, wanted, found):
-            unknown.extend(wanted - found.keys())
-
-    def ask(path: str) -> None:
-        status = storage.status(path, follow_links=False)
-        if status is not None:
-            found[path] = status
-
-    waits = storage.traits.waits
-    each(look, sorted(directories), waits=waits)
-    each(ask, unknown, waits=waits)
-    return found
-
-
-def _listed(storage: Storage, directory: str, wanted: set[str], found: dict[str, Status]) -> bool:
-    """Look for files in the listing of their directory; return whether it is known now which of them are there."""
-    left = len(wanted)
-    with suppress(FileNotFoundError):
-        for number, status in enumerate(storage.list(directory)):
-            if number == _NAMES:
-                return False
-            if status.path in wanted:
-                found[status.path] = status
-                left -= 1
-                if not left:
-                    break
-    return True
-
-
-_ATTEMPTS: Final = 5
-"""How often a file is published, where other processes interfere each time."""
-
-
-def publish_files(dataset: DatasetDirectory, record: Record, *, alone: bool) -> None:
-    """Give all files of a record their final names; what is done already is left.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    record
-        The pending record, or one that was pending until a moment ago.
-    alone
-        Whether this is the first attempt of the job's own process: all copies have ended by then, unless the storage says
-        of one that it may be under way.
-
-    Raises
-    ------
-    CommitError
-        A committed file is missing.
-    OSError
-        A call of the storage fails.
-    """
-    if dataset.storage.traits.renames:
-        each(partial(_publish, dataset, record), record.adds)
-        return
-    if not record.adds:
-        return
-    waiting = record.adds if alone else _missing(dataset, record.adds)
-    under_way: list[bool] = []
-
-    def copy(file: StagedFile) -> None:
-        under_way.append(_publish(dataset, record, file))
-
-    each(copy, waiting, waits=dataset.storage.traits.waits)
-    gone = _missing(dataset, record.adds)
-    if is_applied(dataset, record):  # by others; later jobs may have removed these files
-        return
-    if gone:
-        raise _lost(dataset, gone[0])
-    failpoint.hit("C4.proven")
-    pending = Pending(dataset, record)
-    dataset.storage.delete_all([pending.staged(add) for add in record.adds])
-    failpoint.hit("C4.sources")
-    if not alone or any(under_way) or help_marks(dataset, record.seq):
-        wait_for_copies(dataset, record)
-
-
-def wait_for_copies(dataset: DatasetDirectory, record: Record) -> None:
-    """Wait until copies of a job's files that another process may have begun are ended; their sources are deleted."""
-    if dataset.storage.traits.renames:
-        return
-    if record.mode == TAKEN_BACK:
-        with suppress(CommitError, FileNotFoundError):
-            record = read_record(dataset, record.seq - 1)
-    TIMING.sleep(TIMING.grace(max((add.nbytes for add in record.adds), default=0)))
-    failpoint.hit("C4.waited")
-
-
-def check_published(dataset: DatasetDirectory, record: Record) -> None:
-    """Raise if a file of a record that is to be marked as done has not its final name.
-
-    Raises
-    ------
-    CommitError
-        It was published, and a backup of the directory was put back since.
-    OSError
-        The storage cannot be read.
-    """
-    gone = _missing(dataset, record.adds)
-    if gone and not is_applied(dataset, record):  # later jobs may have removed files of an applied one
-        raise CommitError(
-            f"the file {gone[0].final} was published, and is not there any more: the directory was put back from a copy, "
-            "or somebody removed the file",
-            path=dataset.root,
-        )
-
-
-def _missing(dataset: DatasetDirectory, adds: Sequence[StagedFile]) -> list[StagedFile]:
-    """Return the files that are not there with their sizes."""
-    there = present(dataset.storage, [dataset.path(add.final) for add in adds])
-    return [
-        add for add in adds if (status := there.get(dataset.path(add.final))) is None or status.nbytes != add.nbytes
-    ]
-
-
-def _publish(dataset: DatasetDirectory, record: Record, file: StagedFile) -> bool:
-    """Give a file its final name; return whether a copy of it may still be under way."""
-    under_way = False
-    staged = Pending(dataset, record).staged(file)
-    try:
-        under_way = dataset.storage.publish(staged, dataset.path(file.final))
-    except FileNotFoundError:
-        _publish_again(dataset, record, file, staged)
-    failpoint.hit("C4.renamed")
-    return under_way
-
-
-def _publish_again(dataset: DatasetDirectory, record: Record, file: StagedFile, staged: str) -> None:
-    """Publish a file again, unless another process has published it."""
-    storage, final = dataset.storage, dataset.path(file.final)
-    for _ in range(_ATTEMPTS):
-        # Staged first: if it is renamed between the two calls, the second one finds it.
-        is_staged = storage.status(staged, follow_links=False) is not None
-        status = storage.status(final)
-        if (status is not None and status.nbytes == file.nbytes) or is_applied(dataset, record):
-            return
-        if not is_staged:
-            break
-        # A late process of the job before may have deleted a partition's directory that it emptied.
-        storage.make_directory(parent(final))
-        with suppress(FileNotFoundError):  # another process renames it at the same time
-            storage.publish(staged, final)
-            return
-    raise _lost(dataset, file)
-
-
-def _lost(dataset: DatasetDirectory, file: StagedFile) -> CommitError:
-    return CommitError(
-        f"the file {file.final} is committed, and is neither there nor staged: somebody removed it; restore it",
-        path=dataset.root,
-    )
-
-
-MAX_COPIED_NBYTES: Final = 5_000_000_000
-"""Largest object that S3 copies in one request."""
-
-DEFAULT_COPIED_NBYTES: Final = 1 << 30
-"""Largest file where a storage copies and nothing else is asked for: a copy of it takes seconds."""
-
-_MAX_KEY_NBYTES: Final = 1024
-"""Longest name of an object, its directories included, in S3, Azure and Google Cloud Storage."""
+def publisher_of(dataset: DatasetDirectory) -> Publisher:
+    """Return the way in which a dataset's storage publishes files."""
+    return RenamePublisher(dataset) if dataset.storage.traits.renames else CopyPublisher(dataset)
 
 
 def max_file_nbytes(traits: Traits, asked: int | None) -> int | None:
-    """Return the largest size of a file, or None for no limit.
-
-    Parameters
-    ----------
-    traits
-        Of the storage that it is written to.
-    asked
-        The option maxFileBytes, if it is given.
+    """Return the largest size of a file that a job writes, None for no limit; `asked` is the option maxFileBytes.
 
     Raises
     ------
@@ -351,32 +115,301 @@ def max_file_nbytes(traits: Traits, asked: int | None) -> int | None:
     return DEFAULT_COPIED_NBYTES if asked is None else asked
 
 
-def check_copied(path: str, nbytes: int, root: str) -> None:
-    """Raise if a file cannot be copied by one request: it is too large, or its name is too long.
+def may_come_late(storage: Storage) -> bool:
+    """Return whether a request may be carried out although its reply is lost, and even later."""
+    return storage.traits.waits or not storage.traits.renames
 
-    Parameters
-    ----------
-    path
-        Of the file, relative to the dataset's directory.
-    nbytes
-        Its size.
-    root
-        The dataset's directory, for the error.
 
-    Raises
-    ------
-    CommitError
-        Nothing is published.
+@dataclass(frozen=True, slots=True)
+class Publisher(ABC):
+    """Publishes the files of a dataset's records, and removes old ones; a step that is done already does nothing."""
+
+    dataset: DatasetDirectory
+
+    @property
+    def storage(self) -> Storage:
+        """The storage that holds the dataset."""
+        return self.dataset.storage
+
+    @abstractmethod
+    def may_help(self, record: Record, ended: Collection[str] = ()) -> bool:
+        """Return whether this process shall apply the pending record of another one, or False if it is applied now.
+
+        Nobody is waited for to apply the jobs `ended`.
+        """
+
+    @abstractmethod
+    def publish(self, record: Record, *, alone: bool) -> None:
+        """Give all files of a record their final names; `CommitError` if a committed file is missing.
+
+        With `alone` this is the first attempt of the job's own process: all copies have ended by then, unless the storage
+        says of one that it may be under way.
+        """
+
+    @abstractmethod
+    def wait_for_copies(self, record: Record) -> None:
+        """Wait until copies that another process may have begun are ended; their sources are deleted."""
+
+    @abstractmethod
+    def delete_old(self, record: Record) -> None:
+        """Delete the files that a record removes, or move them to where they are kept until its time."""
+
+    @abstractmethod
+    def there(self, paths: Sequence[str]) -> list[str]:
+        """Return those of some paths that have a file."""
+
+    @abstractmethod
+    def check(self, files: Iterable[tuple[str, int]]) -> None:
+        """Raise a `CommitError` if a file can never be published here, by its path in the dataset and its size."""
+
+    @abstractmethod
+    def move(self, path: str, other: str) -> None:
+        """Give a file another path."""
+
+    def check_published(self, record: Record) -> None:
+        """Raise if a file of a record that is to be marked as done does not have its final name."""
+        gone = self._missing(record.adds)
+        if gone and not is_applied(self.dataset, record):  # later jobs may have removed files of an applied one
+            raise CommitError(
+                f"the file {gone[0].final} was published, and is not there any more: the directory was put back from a copy, "
+                "or somebody removed the file",
+                path=self.dataset.root,
+            )
+
+    def _missing(self, adds: Sequence[StagedFile]) -> list[StagedFile]:
+        """Return the files that are not there with their sizes."""
+        paths = [self.dataset.path(add.final) for add in adds]
+        statuses = map(present(self.storage, paths).get, paths)
+        return [
+            add for add, status in zip(adds, statuses, strict=True) if status is None or status.nbytes != add.nbytes
+        ]
+
+    def _publish(self, record: Record, file: StagedFile) -> bool:
+        """Give a file its final name; return whether a copy of it may still be under way."""
+        under_way = False
+        staged = Pending(self.dataset, record).staged(file)
+        try:
+            under_way = self.storage.publish(staged, self.dataset.path(file.final))
+        except FileNotFoundError:
+            self._publish_again(record, file, staged)
+        failpoint.hit("C4.renamed")
+        return under_way
+
+    def _publish_again(self, record: Record, file: StagedFile, staged: str) -> None:
+        """Publish a file again, unless another process has published it."""
+        storage, final = self.storage, self.dataset.path(file.final)
+        for _ in range(_ATTEMPTS):
+            # Staged first: if it is renamed between the two calls, the second one finds it.
+            is_staged = storage.status(staged, follow_links=False) is not None
+            status = storage.status(final)
+            if (status is not None and status.nbytes == file.nbytes) or is_applied(self.dataset, record):
+                return
+            if not is_staged:
+                break
+            # A late process of the job before may have deleted a partition's directory that it emptied.
+            storage.make_directory(parent(final))
+            with suppress(FileNotFoundError):  # another process renames it at the same time
+                storage.publish(staged, final)
+                return
+        raise self._lost(file)
+
+    def _lost(self, file: StagedFile) -> CommitError:
+        return CommitError(
+            f"the file {file.final} is committed, and is neither there nor staged: somebody removed it; restore it",
+            path=self.dataset.root,
+        )
+
+
+class RenamePublisher(Publisher):
+    """Publishes by renames: a file can be moved only once, so that everybody helps at once."""
+
+    __slots__ = ()
+
+    def may_help(self, record: Record, ended: Collection[str] = ()) -> bool:  # noqa: ARG002 - for copies
+        """Return True."""
+        return True
+
+    def publish(self, record: Record, *, alone: bool) -> None:  # noqa: ARG002 - for copies
+        """Move the staged files."""
+        each(partial(self._publish, record), record.adds)
+
+    def wait_for_copies(self, record: Record) -> None:
+        """Do nothing: a file can be moved only once."""
+
+    def delete_old(self, record: Record) -> None:
+        """Look at each file and remove it."""
+        delete_one_by_one(self.dataset, record)
+
+    def there(self, paths: Sequence[str]) -> list[str]:
+        """Return those of some paths that have a file: one call for each."""
+        return [path for path in paths if self.storage.status(path, follow_links=False) is not None]
+
+    def check(self, files: Iterable[tuple[str, int]]) -> None:
+        """Do nothing: there is no limit."""
+
+    def move(self, path: str, other: str) -> None:
+        """Rename a file."""
+        self.storage.publish(path, other)
+
+
+class CopyPublisher(Publisher):
+    """Publishes by copies, in as few requests as that takes, and waits for those of others."""
+
+    __slots__ = ()
+
+    def may_help(self, record: Record, ended: Collection[str] = ()) -> bool:
+        """Wait up to `Timing.patience_seconds` without progress for the process that publishes, then leave a mark."""
+        dataset = self.dataset
+        if not record.adds:
+            return True
+        if record.jobid in ended:
+            return self._announced(record)
+        seen: _Progress | None = None
+        moved = looked = TIMING.clock()
+        while not is_applied(dataset, record):
+            now = TIMING.clock()
+            if now - looked >= TIMING.patience_seconds / 2:
+                looked, before, seen = now, seen, self._progress(record)
+                if before is not None and seen != before:
+                    moved = now
+                elif before is not None and now - moved >= TIMING.patience_seconds:
+                    return self._announced(record)
+            TIMING.sleep(min(TIMING.poll_seconds, TIMING.patience_seconds / 10))
+        return False
+
+    def _announced(self, record: Record) -> bool:
+        """Leave a helper's mark, and return True."""
+        self.storage.put(self.dataset.help_mark(record.seq, uuid.uuid4().hex), b"")
+        failpoint.hit("H.announced")
+        return True
+
+    def _progress(self, record: Record) -> _Progress:
+        dataset, pending = self.dataset, Pending(self.dataset, record)
+        adds = record.adds[:: len(record.adds) // _SAMPLE + 1]
+        removes = record.removes[:: len(record.removes) // _SAMPLE + 1]
+        paths = [path for add in adds for path in (pending.staged(add), dataset.path(add.final))]
+        paths += [dataset.path(file.path) for file in removes]
+        there: set[str] = set()
+
+        def look(path: str) -> None:
+            if self.storage.status(path, follow_links=False) is not None:
+                there.add(path)
+
+        each(look, paths, waits=self.storage.traits.waits)
+        return frozenset(there), help_marks(dataset, record.seq)
+
+    def publish(self, record: Record, *, alone: bool) -> None:
+        """Copy the files, prove that all are there, delete the staged ones, and wait for copies that may be under way."""
+        if not record.adds:
+            return
+        waiting = record.adds if alone else self._missing(record.adds)
+        under_way: list[bool] = []
+
+        def copy(file: StagedFile) -> None:
+            under_way.append(self._publish(record, file))
+
+        each(copy, waiting, waits=self.storage.traits.waits)
+        gone = self._missing(record.adds)
+        if is_applied(self.dataset, record):  # by others; later jobs may have removed these files
+            return
+        if gone:
+            raise self._lost(gone[0])
+        failpoint.hit("C4.proven")
+        pending = Pending(self.dataset, record)
+        self.storage.delete_all([pending.staged(add) for add in record.adds])
+        failpoint.hit("C4.sources")
+        # A helper left a mark, this process is one, or an earlier attempt of its own failed.
+        if not alone or any(under_way) or help_marks(self.dataset, record.seq):
+            self.wait_for_copies(record)
+
+    def wait_for_copies(self, record: Record) -> None:
+        """Wait as long as a copy of the largest file takes; of a record that takes a job back, of that job's files."""
+        if record.mode == TAKEN_BACK:
+            with suppress(CommitError, FileNotFoundError):
+                record = read_record(self.dataset, record.seq - 1)
+        TIMING.sleep(TIMING.grace(max((add.nbytes for add in record.adds), default=0)))
+        failpoint.hit("C4.waited")
+
+    def delete_old(self, record: Record) -> None:
+        """Remove all that one listing of each directory shows."""
+        delete_listed(self.dataset, record, present(self.storage, [self.dataset.path(f.path) for f in record.removes]))
+
+    def there(self, paths: Sequence[str]) -> list[str]:
+        """Return those of some paths that have a file: one listing for each directory."""
+        statuses = present(self.storage, paths)
+        return [path for path in paths if path in statuses]
+
+    def check(self, files: Iterable[tuple[str, int]]) -> None:
+        """Raise if a file cannot be copied by one request: it is too large, or its name is none of an object."""
+        root = self.dataset.root
+        for path, nbytes in files:
+            self.storage.resolve(self.dataset.path(path))  # an object store takes no control characters
+            if nbytes > MAX_COPIED_NBYTES:
+                raise CommitError(
+                    f"{path} has {nbytes:,} bytes, and an object store copies at most {MAX_COPIED_NBYTES:,} at once; nothing "
+                    "is published. Write smaller files (maxFileBytes, recordBatchBytes), and large ones without keepReplaced",
+                    path=root,
+                )
+            if "://" in root and len(split_url(f"{root}/{path}")[1].encode(errors="surrogatepass")) > _MAX_KEY_NBYTES:
+                raise CommitError(
+                    f"the name {cut_repr(path, 300)} is too long here: an object store takes names of {_MAX_KEY_NBYTES:,} "
+                    "bytes at most, with all directories; nothing is published",
+                    path=root,
+                )
+
+    def move(self, path: str, other: str) -> None:
+        """Copy a file and delete the old one."""
+        self.storage.publish(path, other)
+        self.storage.delete(path)
+
+
+_Progress: TypeAlias = tuple[frozenset[str], frozenset[str]]
+"""The files of a sample that are there, and the marks of helpers."""
+
+
+def help_marks(dataset: DatasetDirectory, seq: int) -> frozenset[str]:
+    """Return the names of the marks that helpers of a record left."""
+    names = (name_of(status.path) for status in dataset.storage.list(dataset.commits))
+    return frozenset(name for name in names if parse_name(name) == (seq, NameKind.HELP))
+
+
+def present(storage: Storage, paths: Iterable[str]) -> dict[str, Status]:
+    """Return the states of those of some paths that are there.
+
+    One listing for each directory; one call for each file that is alone in its directory, or lies in a large one.
     """
-    if nbytes > MAX_COPIED_NBYTES:
-        raise CommitError(
-            f"{path} has {nbytes:,} bytes, and an object store copies at most {MAX_COPIED_NBYTES:,} at once; nothing is "
-            "published. Write smaller files (maxFileBytes, recordBatchBytes), and large ones without keepReplaced",
-            path=root,
-        )
-    if "://" in root and len(split_url(f"{root}/{path}")[1].encode(errors="surrogatepass")) > _MAX_KEY_NBYTES:
-        raise CommitError(
-            f"the name {cut_repr(path, 300)} is too long here: an object store takes names of {_MAX_KEY_NBYTES:,} bytes at "
-            "most, with all directories; nothing is published",
-            path=root,
-        )
+    directories: dict[str, set[str]] = {}
+    for path in paths:
+        directories.setdefault(parent(path), set()).add(path)
+    statuses: dict[str, Status] = {}
+    unlisted: list[str] = []
+
+    def look(directory: str) -> None:
+        wanted = directories[directory]
+        if len(wanted) == 1 or not _listed(storage, directory, wanted, statuses):
+            unlisted.extend(wanted - statuses.keys())
+
+    def ask(path: str) -> None:
+        status = storage.status(path, follow_links=False)
+        if status is not None:
+            statuses[path] = status
+
+    waits = storage.traits.waits
+    each(look, sorted(directories), waits=waits)
+    each(ask, unlisted, waits=waits)
+    return statuses
+
+
+def _listed(storage: Storage, directory: str, wanted: set[str], statuses: dict[str, Status]) -> bool:
+    """Look for files in the listing of their directory; return False if that is too long to tell."""
+    left = len(wanted)
+    with suppress(FileNotFoundError):
+        for number, status in enumerate(storage.list(directory)):
+            if number == _NAMES:
+                return False
+            if status.path in wanted:
+                statuses[status.path] = status
+                left -= 1
+                if not left:
+                    break
+    return True

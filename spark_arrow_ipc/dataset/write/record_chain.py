@@ -21,7 +21,7 @@ from spark_arrow_ipc.dataset.commit_log.record import MAX_RECORD_NBYTES, REMEMBE
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile
 from spark_arrow_ipc.dataset.commit_log.stored_record import follows_its_previous, is_there, read_record
 from spark_arrow_ipc.dataset.write.live_files import shown
-from spark_arrow_ipc.dataset.write.publisher import TIMING
+from spark_arrow_ipc.dataset.write.publisher import TIMING, may_come_late
 from spark_arrow_ipc.errors import (
     CommitError,
     ConcurrentWriteError,
@@ -78,14 +78,13 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
     """
     storage = dataset.storage
     data = _encoded(dataset, record)
-    if storage.traits.directories and storage.status(dataset.commits) is None:
+    if not dataset.may_be_there(dataset.commits):
         storage.make_directory(dataset.commits)
         if record.durable:
             storage.sync(dataset.root)
     _delete_marks(dataset, record.seq)
     # Over a network a request may be carried out although its reply is lost, and even later: only the chain, or another
     # record of that number, tells what became of it. A local call has its effect before it returns.
-    is_local = storage.traits.renames and not storage.traits.waits
     for attempt in range(_ATTEMPTS):
         try:
             return _put(dataset, record, data)
@@ -94,7 +93,7 @@ def append_record(dataset: DatasetDirectory, record: Record) -> bool:
                 return True
             if isinstance(error, FileNotFoundError):  # vacuum deleted the temporary file of a job that it withdrew
                 return False
-            if is_local:
+            if not may_come_late(storage):
                 raise
             if attempt == _ATTEMPTS - 1:
                 raise _unknown(dataset, record, error) from error

@@ -41,15 +41,13 @@ from spark_arrow_ipc.dataset.commit_log.log import (
 from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there
-from spark_arrow_ipc.dataset.write.old_files import delete_old_files
-from spark_arrow_ipc.dataset.write.publisher import check_published, may_help, publish_files, wait_for_copies
+from spark_arrow_ipc.dataset.write.publisher import publisher_of
 from spark_arrow_ipc.dataset.write.record_chain import Claim, append_record, check_decides, claim, forgotten, take_back
 from spark_arrow_ipc.dataset.write.staging import is_full, keeps_room, with_room
 from spark_arrow_ipc.errors import CommitError, printable
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import parent
-from spark_arrow_ipc.storage.storage import Kind
 
 SUCCESS_FILE: Final = "_SUCCESS"
 """Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""
@@ -131,7 +129,7 @@ def _newest_done(dataset: DatasetDirectory, ended: Collection[str] = ()) -> tupl
             raise CommitError("the record is applied, and its mark does not stay", path=dataset.done_mark(head.seq))
         applied[head.seq] += 1
         try:
-            if may_help(dataset, record, ended):
+            if publisher_of(dataset).may_help(record, ended):
                 with_room(dataset, record.staged_jobs, partial(roll_forward, dataset, record))
         except (OSError, CommitError) as error:
             raise _cannot_finish(dataset, record, error) from error
@@ -160,7 +158,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     record
         Its newest record, or one that was that until a moment ago.
     alone
-        As in `publish_files`.
+        As in `Publisher.publish`.
 
     Raises
     ------
@@ -178,7 +176,8 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     for directory in sorted(directories):
         storage.make_directory(dataset.path(directory))
     failpoint.hit("C4.directories")
-    publish_files(dataset, record, alone=alone)
+    publisher = publisher_of(dataset)
+    publisher.publish(record, alone=alone)
     _sync(dataset, record, directories)
     failpoint.hit("C4.synced")
     head = read_head(dataset)
@@ -190,7 +189,7 @@ def roll_forward(dataset: DatasetDirectory, record: Record, *, alone: bool = Fal
     if record.mode == TAKEN_BACK:
         for jobid in record.withdraws:  # a process that still applies the job can publish nothing more
             storage.delete_tree(dataset.staging(jobid))
-        wait_for_copies(dataset, record)
+        publisher.wait_for_copies(record)
     elif record.removes and not _may_delete(dataset, record):
         return
     _delete_old(dataset, record, directories)
@@ -216,7 +215,7 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
     if keeps:  # what is there: of two withdrawals of one job the first is in the chain, and speaks for both
         keep_record(dataset, record)
         failpoint.hit("C6.kept")
-    check_published(dataset, record)
+    publisher_of(dataset).check_published(record)
     try:
         dataset.storage.put(dataset.done_mark(record.seq), record.to_bytes())
     except OSError as error:
@@ -256,17 +255,13 @@ def check_directories(dataset: DatasetDirectory, directories: Iterable[str]) -> 
     CommitError
         The error has the path.
     """
-    if not dataset.storage.traits.directories:
-        return
-    for directory in sorted(_with_parents(directories) - {""}):
-        path = dataset.path(directory)
-        status = dataset.storage.status(path, follow_links=False)
-        if status is not None and status.kind is not Kind.DIRECTORY:
-            raise CommitError(
-                "a partition's directory must be a directory, and this is a link or a file: nothing is written to "
-                "or removed from it",
-                path=path,
-            )
+    paths = map(dataset.path, sorted(_with_parents(directories) - {""}))
+    for status in dataset.not_directories(paths):
+        raise CommitError(
+            "a partition's directory must be a directory, and this is a link or a file: nothing is written to or removed "
+            "from it",
+            path=status.path,
+        )
 
 
 def _mark_success(dataset: DatasetDirectory, record: Record) -> None:
@@ -295,7 +290,7 @@ def _delete_old(dataset: DatasetDirectory, record: Record, kept: set[str]) -> No
     """Delete removed files, and partitions' directories that are empty then (C5)."""
     if not record.removes:
         return
-    delete_old_files(dataset, record)
+    publisher_of(dataset).delete_old(record)
     directories = {parent(file.path) for file in record.removes}
     _sync(dataset, record, directories)
     failpoint.hit("C5.synced")
@@ -367,7 +362,8 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
         committed = frozenset() if before is None else frozenset(before.jobs)
         known = frozenset() if before is None else frozenset(before.withdrawn)
         others = [jobid for jobid in jobids if jobid not in committed]
-        due = tuple(jobid for jobid in others if jobid not in known and _may_commit(dataset, jobid))
+        # A job cannot commit any more after its staging directory is deleted, if the storage has directories.
+        due = tuple(job for job in others if job not in known and dataset.may_be_there(dataset.staging(job)))
         failpoint.hit("A.looked")
         if due:
             check_decides(dataset, head, due[0])
@@ -383,14 +379,6 @@ def _withdraw(dataset: DatasetDirectory, jobids: Collection[str], *, durable: bo
         delete_staging(dataset, jobids)
         failpoint.hit("A.removed")
         return others
-
-
-def _may_commit(dataset: DatasetDirectory, jobid: str) -> bool:
-    """Return whether a job may still commit.
-
-    It cannot after its staging directory is deleted, if the storage has directories.
-    """
-    return not dataset.storage.traits.directories or dataset.storage.status(dataset.staging(jobid)) is not None
 
 
 def was_taken_back(dataset: DatasetDirectory, record: Record) -> bool:

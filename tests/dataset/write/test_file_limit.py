@@ -2,13 +2,16 @@
 
 import pytest
 
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.write.publisher import (
     DEFAULT_COPIED_NBYTES,
     MAX_COPIED_NBYTES,
-    check_copied,
+    CopyPublisher,
+    RenamePublisher,
     max_file_nbytes,
 )
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.memory import MemoryStorage
 from spark_arrow_ipc.storage.storage import Traits
 
 CASES = [
@@ -22,16 +25,22 @@ def test_the_limit_of_a_storage(renames, asked, expected):
     assert expected == max_file_nbytes(Traits(directories=False, renames=renames), asked)
 
 
+def check(root, path, nbytes):
+    CopyPublisher(DatasetDirectory(MemoryStorage(renames=False), root)).check([(path, nbytes)])
+
+
 def test_a_file_that_became_too_large_is_not_committed():
-    check_copied("part-0.arrow", MAX_COPIED_NBYTES, "memory:/data")
+    check("memory:/data", "part-0.arrow", MAX_COPIED_NBYTES)
     with pytest.raises(CommitError, match=r"part-0.arrow has 5,000,000,001 bytes.*nothing is published"):
-        check_copied("part-0.arrow", MAX_COPIED_NBYTES + 1, "memory:/data")
+        check("memory:/data", "part-0.arrow", MAX_COPIED_NBYTES + 1)
+    RenamePublisher(DatasetDirectory(MemoryStorage(), "memory:/data")).check([("0.arrow", MAX_COPIED_NBYTES + 1)])
 
 
-def test_a_name_that_no_object_can_have_is_not_committed():
+def test_a_name_that_no_object_can_have_is_not_committed(monkeypatch):
+    monkeypatch.setattr(MemoryStorage, "resolve", lambda _, path: path)
     root = "s3://bucket/a"
-    check_copied("k" * 1022, 1, root)
-    check_copied("k" * 1023, 1, "/data/a")
+    check(root, "k" * 1022, 1)
+    check("/data/a", "k" * 1023, 1)
     for path in ("k" * 1023, "k=\u00e9/" * 205):
         with pytest.raises(CommitError, match=r"is too long here.*1,024 bytes.*nothing is published"):
-            check_copied(path, 1, root)
+            check(root, path, 1)

@@ -9,7 +9,7 @@ from spark_arrow_ipc.dataset.commit_log.log import read_head
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record
 from spark_arrow_ipc.dataset.write.commit import abort, commit
 from spark_arrow_ipc.dataset.write.modes import WriteMode
-from spark_arrow_ipc.dataset.write.publisher import TIMING, help_marks, may_help
+from spark_arrow_ipc.dataset.write.publisher import TIMING, help_marks, publisher_of
 from spark_arrow_ipc.dataset.write.roll_forward import finish, roll_forward, withdraw
 from spark_arrow_ipc.dataset.write.staging import Staging
 from spark_arrow_ipc.storage.memory import MemoryStorage
@@ -25,7 +25,7 @@ def pending(storage, *names, point="C3.synced"):
 
 def test_where_a_storage_renames_everybody_helps_at_once(clock):
     dataset, record = pending(MemoryStorage(), "a")
-    assert may_help(dataset, record)
+    assert publisher_of(dataset).may_help(record)
     assert ([], frozenset()) == (clock[0], help_marks(dataset, record.seq))
 
 
@@ -68,7 +68,7 @@ def test_a_job_that_goes_on_is_not_helped(clock):
     for number, add in enumerate(record.adds):
         clock[1][50 * number + 40] = lambda add=add: put(storage, f"{ROOT}/{add.final}", "x")
     clock[1][230] = lambda: roll_forward(dataset, record, alone=True)
-    assert not may_help(dataset, record)
+    assert not publisher_of(dataset).may_help(record)
     assert 230 <= sum(clock[0]) <= 232
     assert frozenset() == help_marks(dataset, record.seq)
 
