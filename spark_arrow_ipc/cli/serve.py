@@ -16,12 +16,11 @@ from spark_arrow_ipc.cli.shared import inputs
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.rows import Chosen
 from spark_arrow_ipc.errors import OptionError, printable
-from spark_arrow_ipc.ipc.dissociated.location import parse_address
+from spark_arrow_ipc.ipc.dissociated.location import Selection, parse_address
+from spark_arrow_ipc.ipc.dissociated.messages import Table, TableSource, file_version, selected_batches
 from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
-from spark_arrow_ipc.ipc.dissociated.selection import Selection
 from spark_arrow_ipc.ipc.dissociated.server import KEEP_NBYTES
 from spark_arrow_ipc.ipc.dissociated.shared_memory import SharedMemory
-from spark_arrow_ipc.ipc.dissociated.tables import Table, TableSource, file_version, selected_batches
 from spark_arrow_ipc.storage.local import LOCAL
 
 _NONE: Final = "none"

@@ -15,8 +15,7 @@ from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.projection import Columns
-from spark_arrow_ipc.ipc.dissociated.location import parse_location
-from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
+from spark_arrow_ipc.ipc.dissociated.location import MAX_PARTS, parse_location
 
 
 @dataclass(frozen=True, slots=True)

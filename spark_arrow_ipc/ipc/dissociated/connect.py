@@ -12,9 +12,8 @@ from spark_arrow_ipc.errors import InvalidMetadataError, OptionError, error_cont
 from spark_arrow_ipc.ipc.columns.projection import Columns, SelectedColumns
 from spark_arrow_ipc.ipc.constants import Validation
 from spark_arrow_ipc.ipc.dissociated.flight import find_streams, is_flight
-from spark_arrow_ipc.ipc.dissociated.location import Location, parse_location
+from spark_arrow_ipc.ipc.dissociated.location import SCHEMA_ALONE, WHOLE, Location, Selection, parse_location
 from spark_arrow_ipc.ipc.dissociated.reader import DissociatedReader, Stream
-from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, WHOLE, Selection
 from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS, Limits
 from spark_arrow_ipc.ipc.messages.message import Message
 from spark_arrow_ipc.ipc.messages.schema import SchemaHeader, SchemaMessage, decode_schema
@@ -97,13 +96,7 @@ def connect(
 def read_served_schema(
     uri: str, *, limits: Limits = DEFAULT_LIMITS, timeout: float = 30.0, token: str | None = None
 ) -> Schema:
-    """Return the schema of a server's table. A server that can sends nothing else.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `connect`.
-    """
+    """Return the schema of a server's table; a server that knows parts sends nothing else."""
     request = _request(uri, None, limits, timeout, token, lenient=False)
     with error_context(path=request.locations[0].address):
         return request.read_schema().schema
@@ -122,22 +115,16 @@ class _Request:
 
     @property
     def knows_parts(self) -> bool:
-        """Whether the server knows requests for parts."""
+        """True if the server knows requests for parts."""
         return len(self.locations) == 1 and self.locations[0].want_part is not None
 
     @property
     def selects_columns(self) -> bool:
-        """Whether the server sends some columns without the others; in shared memory nothing is sent at all."""
+        """True if the server sends some columns without the others; in shared memory nothing is sent at all."""
         return self.knows_parts and self.locations[0].remote_handle is None
 
     def selection(self, part: tuple[int, int] | None) -> Selection:
-        """Return the part that is asked for.
-
-        Raises
-        ------
-        OptionError
-            The server knows no parts, or there is no such part.
-        """
+        """Return the part that is asked for."""
         location = self.locations[0]
         if part is None:
             if location.part is None:
@@ -204,7 +191,7 @@ def _select(
         return selection, paths, None
     place = {position: i for i, position in enumerate(positions)}
     fields = tuple(whole.fields[position] for position in positions)
-    among_sent = [(place[first], *below) for first, *below in paths]
+    among_sent = [(place[top], *below) for top, *below in paths]
     return selected, among_sent, Schema(fields, whole.custom_metadata, whole.endianness)
 
 
@@ -221,8 +208,8 @@ def _find_stream(uri: str, command: str | bytes | None, timeout: float) -> tuple
     return streams[0].uris, streams[0].ticket
 
 
-def _ticket_of(locations: Sequence[Location], given: str | bytes | None) -> bytes:
-    ticket = given.encode() if isinstance(given, str) else given
+def _ticket_of(locations: Sequence[Location], ticket: str | bytes | None) -> bytes:
+    ticket = ticket.encode() if isinstance(ticket, str) else ticket
     if ticket is None:
         ticket = next((location.ticket for location in locations if location.ticket is not None), None)
     if ticket is None:

@@ -1,4 +1,8 @@
-"""A client's connection: whole frames from a socket, in bounded time."""
+"""A client's side of a stream: whole frames from a socket in bounded time, and messages in the order of their numbers.
+
+Metadata and bodies may arrive in any order, on one connection or two. Every length is checked against the limits before
+memory is taken for it.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,30 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
-from spark_arrow_ipc.errors import InvalidFramingError, printable
-from spark_arrow_ipc.ipc.dissociated.frames import (
+from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, printable
+from spark_arrow_ipc.ipc.dissociated.location import Location
+from spark_arrow_ipc.ipc.dissociated.protocol import (
     HEAD_NBYTES,
     MAX_REASON_NBYTES,
+    MAX_UINT32,
     PROGRESS_NBYTES,
+    BodyType,
+    EndOfStream,
     Frame,
     FrameHead,
     FrameKind,
+    decode_body_tag,
     decode_head,
+    decode_untagged,
     encode_head,
 )
-from spark_arrow_ipc.ipc.dissociated.location import Location
 from spark_arrow_ipc.ipc.dissociated.schemes import UNIX
+from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
+from spark_arrow_ipc.ipc.limits import Limits
+from spark_arrow_ipc.ipc.messages.message import Message, decode_message
 from spark_arrow_ipc.storage.byte_source import new_buffer
 
 _AHEAD_NBYTES: Final = 64 << 10
@@ -35,21 +48,13 @@ _MAX_DESCRIPTORS: Final = 4
 
 
 class Connection:
-    """One socket to a server. Made by `open`.
-
-    Parameters
-    ----------
-    opened
-        The connected socket.
-    address
-        For errors.
-    timeout
-        Seconds that the server may be silent.
-    """
+    """One socket to a server. Made by `open`."""
 
     def __init__(self, opened: socket.socket, address: str, timeout: float) -> None:
+        # The connected socket
         self._socket = opened
         self.address = address
+        # Seconds that the server may be silent
         self._timeout = timeout
         self._ahead = memoryview(b"")
         self._descriptors: list[int] = []
@@ -59,13 +64,7 @@ class Connection:
 
     @classmethod
     def open(cls, location: Location, timeout: float) -> Connection:
-        """Connect to a server.
-
-        Raises
-        ------
-        OSError
-            There is none, or it does not answer in `timeout` seconds.
-        """
+        """Connect to a server."""
         try:
             if location.scheme == UNIX:
                 opened = socket.socket(socket.AF_UNIX)
@@ -86,7 +85,7 @@ class Connection:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether bytes were read that belong to the next frame."""
+        """True if bytes were read that belong to the next frame."""
         return bool(self._ahead)
 
     def fileno(self) -> int:
@@ -94,13 +93,7 @@ class Connection:
         return self._socket.fileno()
 
     def send(self, kind: FrameKind, data: bytes, tag: int = 0) -> None:
-        """Send a frame; wait until it is gone.
-
-        Raises
-        ------
-        OSError
-            The connection is lost, or the time-out is over.
-        """
+        """Send a frame; wait until it is gone."""
         with self._sending:
             self._socket.settimeout(self._timeout)
             self._socket.sendall(encode_head(kind, len(data), tag) + data)
@@ -123,19 +116,7 @@ class Connection:
     def receive(self, check: Callable[[FrameHead], None]) -> Frame | None:
         """Return the next frame, or None where the server has closed the connection between two.
 
-        Parameters
-        ----------
-        check
-            Is called with the head, and refuses what is too long, before memory is taken for it.
-
-        Raises
-        ------
-        InvalidFramingError, UnsupportedError
-            The frame is broken, or the connection ends in it.
-        ConnectionError
-            The server says why it closes the connection.
-        OSError
-            The connection is lost, or the time-out is over.
+        `check` refuses a head whose length is too long, before memory is taken for it. An error frame is raised.
         """
         data = memoryview(bytearray(HEAD_NBYTES))
         if not self._fill(data, may_end=True):
@@ -149,13 +130,7 @@ class Connection:
         return Frame(head.kind, head.tag, content.toreadonly())
 
     def take_descriptor(self) -> int | None:
-        """Return the descriptor that came with the frames, which the caller closes; None if none came.
-
-        Raises
-        ------
-        InvalidFramingError
-            Several came.
-        """
+        """Return the descriptor that came with the frames, which the caller closes; None if none came."""
         if len(self._descriptors) > 1:
             raise InvalidFramingError(expected="one descriptor", found=f"{len(self._descriptors)}")
         return self._descriptors.pop() if self._descriptors else None
@@ -228,3 +203,171 @@ class Connection:
             f"{self.address}: the server sent less than {PROGRESS_NBYTES:,} bytes of what is due in {self._timeout:g} "
             "s; see whether it is stuck, or give more time (timeout=...)"
         )
+
+
+_WINDOW: Final = 1 << 31
+"""Numbers less than this ahead are to come; others are behind, as numbers roll over."""
+
+_SPEC: Final = 'Dissociated IPC, "Client Sequence"'
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedBody:
+    """A body as it arrived."""
+
+    body_type: BodyType
+    data: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The next message of the stream; `body` is None for a schema."""
+
+    sequence: int
+    message: Message
+    body: TaggedBody | None
+
+
+class Arrivals:
+    """The messages of a stream that arrived and were not taken yet."""
+
+    def __init__(self, limits: Limits, *, lenient: bool = False, first: int = 0) -> None:
+        # ``max_metadata_bytes`` and ``max_blocks`` bound the metadata that waits, ``max_batch_bytes`` and
+        # ``max_blocks`` the bodies
+        self._limits = limits
+        self._lenient = lenient
+        # The number of the first message, which the protocol says is 0
+        self._first = first
+        self._next = first
+        self._end: int | None = None
+        self._headers: dict[int, memoryview] = {}
+        self._bodies: dict[int, TaggedBody] = {}
+        self._headers_nbytes = 0
+        self._bodies_nbytes = 0
+        self._message: Message | None = None
+        """The next message, decoded while its body is still to come."""
+        self._began = False
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the end of the stream arrived, and every message before it was taken."""
+        return self._end == self._next
+
+    @property
+    def bodies_nbytes(self) -> int:
+        """The bytes of the bodies that wait."""
+        return self._bodies_nbytes
+
+    @property
+    def needs_metadata(self) -> bool:
+        """True if the next message's metadata, or the end of the stream, is still to come."""
+        return self._message is None and self._next not in self._headers and not self.is_finished
+
+    def add_untagged(self, data: memoryview) -> None:
+        """Take metadata, or the end of the stream."""
+        message = decode_untagged(data)
+        sequence = message.sequence
+        if isinstance(message, EndOfStream):
+            self._add_end(sequence)
+            return
+        self._check_new(sequence, self._headers, "metadata")
+        if self._message is not None and sequence == self._next:
+            raise _twice("metadata", sequence)
+        self._headers_nbytes += len(message.flatbuffer)
+        self._limits.check("max_metadata_bytes", self._headers_nbytes, "the sum of metadata that waits")
+        self._limits.check("max_blocks", len(self._headers) + 1, "metadata that waits for earlier messages")
+        self._headers[sequence] = message.flatbuffer
+
+    def add_tagged(self, tag: int, data: memoryview) -> None:
+        """Take a body."""
+        body = decode_body_tag(tag, lenient=self._lenient)
+        self._check_new(body.sequence, self._bodies, "body")
+        self._bodies_nbytes += len(data)
+        self._limits.check("max_blocks", len(self._bodies) + 1, "bodies that wait for earlier messages")
+        if body.sequence != self._next:
+            self._limits.check("max_batch_bytes", self._bodies_nbytes, "the sum of bodies that wait")
+        self._bodies[body.sequence] = TaggedBody(body.body_type, data)
+
+    def take(self) -> Arrived | None:
+        """Return the next message with its body, or None while one of them is still to come."""
+        sequence = self._next
+        if self._message is None:
+            flatbuffer = self._headers.pop(sequence, None)
+            if flatbuffer is None:
+                return None
+            self._headers_nbytes -= len(flatbuffer)
+            self._message = decode_message(flatbuffer, self._limits)
+            self._check_place(self._message)
+        body = None
+        if self._message.kind is not MessageHeader.Schema:
+            body = self._bodies.pop(sequence, None)
+            if body is None:
+                return None
+            self._bodies_nbytes -= len(body.data)
+        elif sequence in self._bodies:
+            raise InvalidFramingError(expected="no body for the schema", found="one", spec=_SPEC)
+        message, self._message = self._message, None
+        self._began = True
+        self._next = (sequence + 1) & MAX_UINT32
+        return Arrived(sequence, message, body)
+
+    def truncated(self) -> InvalidFramingError:
+        """Return the error of a connection that ends before the stream does."""
+        if self._end is None:
+            ending = f"the connection ends, without an end of stream, while message {self._next:,} is still to come"
+        else:
+            ending = f"the connection ends while {self._missing():,} messages from number {self._next:,} on are missing"
+        return InvalidFramingError(expected="all messages of the stream", found=f"{ending}; read it again", spec=_SPEC)
+
+    def _check_place(self, message: Message) -> None:
+        is_first = not self._began
+        if (message.kind is MessageHeader.Schema) != is_first:
+            expected = "a schema as the first message" if is_first else "one schema, at the beginning"
+            raise InvalidMetadataError(
+                expected=expected, found=f"a {message.kind.noun} as message {self._next:,}", spec=_SPEC
+            )
+        if is_first and message.body_nbytes:
+            raise InvalidMetadataError(
+                expected="a schema without a body", found=f"one of {message.body_nbytes:,} bytes", spec=_SPEC
+            )
+
+    def _add_end(self, sequence: int) -> None:
+        if self._end is not None:
+            raise InvalidFramingError(expected="one end of stream", found="a second one", spec=_SPEC)
+        latest = max((self._ahead(number) for number in (*self._headers, *self._bodies)), default=-1)
+        if not self._began and self._message is None and self._ahead(sequence) == 0:
+            raise InvalidFramingError(expected="a schema", found="the end of the stream", spec=_SPEC)
+        if not latest < self._ahead(sequence) < _WINDOW:
+            raise InvalidFramingError(
+                expected="the end of the stream after its last message",
+                found=f"number {sequence:,}, where message {(self._next + latest) & MAX_UINT32:,} is known",
+                spec=_SPEC,
+            )
+        if self._message is not None and self._ahead(sequence) == 0:
+            raise InvalidFramingError(
+                expected=f"the end of the stream after message {self._next:,}", found=f"{sequence:,}", spec=_SPEC
+            )
+        self._end = sequence
+
+    def _check_new(self, sequence: int, waiting: dict[int, memoryview] | dict[int, TaggedBody], what: str) -> None:
+        if sequence in waiting:
+            raise _twice(what, sequence)
+        end = _WINDOW if self._end is None else self._ahead(self._end)
+        if not self._ahead(sequence) < end:
+            raise InvalidFramingError(
+                expected=f"numbers from {self._next:,} on" + ("" if self._end is None else f", before {self._end:,}"),
+                found=f"{what} of number {sequence:,}",
+                spec=_SPEC,
+            )
+
+    def _ahead(self, sequence: int) -> int:
+        return (sequence - self._next) & MAX_UINT32
+
+    def _missing(self) -> int:
+        assert self._end is not None
+        decoded = self._message is not None
+        return self._ahead(self._end) - len(self._headers) - decoded
+
+
+def _twice(what: str, sequence: int) -> InvalidFramingError:
+    return InvalidFramingError(expected=f"one {what} of number {sequence:,}", found="a second one", spec=_SPEC)

@@ -96,17 +96,17 @@ def _choose(number: int, uris: Sequence[str]) -> tuple[str, ...]:
     """
     if not uris:
         raise InvalidMetadataError(expected=f"a location in endpoint {number}", found="none", spec=_SPEC)
-    found, errors = [], []
+    located, errors = [], []
     for uri in uris:
         try:
-            found.append((uri, parse_location(uri)))
+            located.append((uri, parse_location(uri)))
         except ArrowIpcError as error:
             errors.append(error)
-    if not found:
+    if not located:
         raise errors[0]
-    if len(found) == 2 == len(uris) and found[0][1].want_data != found[1][1].want_data:
-        return tuple(uri for uri, _ in found)
-    return (found[0][0],)
+    if len(located) == 2 == len(uris) and located[0][1].want_data != located[1][1].want_data:
+        return tuple(uri for uri, _ in located)
+    return (located[0][0],)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,17 +1,97 @@
-"""The URIs of Dissociated IPC: where a server listens, and the numbers that its messages are tagged with."""
+"""A table of a server as a client asks for it: the URI of the server, and the `Selection` of a part and columns.
+
+The document knows whole tables only. A server that can do more says so by a tag of its own in its URIs (``want_part``);
+a message of this tag is a request, and its bytes are these, little-endian, before the ticket:
+
+==========  ====================================================================
+uint32      number of the part, from 0
+uint32      number of parts; 0: the schema alone, and then the end of the stream
+uint32      number of columns; 2**32 - 1: all
+uint32 each position of a column in the schema, rising
+==========  ====================================================================
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import struct
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
-from spark_arrow_ipc.errors import OptionError, UnsupportedError
+import numpy as np
+
+from spark_arrow_ipc.errors import InvalidFramingError, OptionError, UnsupportedError
 from spark_arrow_ipc.ipc.dissociated.protocol import MAX_UINT64
 from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
-from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
+
+MAX_PARTS: Final = 100_000
+"""The most parts of a table."""
+
+_HEAD: Final = struct.Struct("<III")
+_ALL: Final = 2**32 - 1
+_PARTS_SPEC: Final = 'docs/dissociated.md, "Parts and columns"'
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A part of a table, and columns of it."""
+
+    # Number of the part and of all parts; `of` is 0 for the schema alone
+    part: int = 0
+    of: int = 1
+    # Positions of columns, rising; None for all
+    columns: tuple[int, ...] | None = None
+
+    @property
+    def is_schema_alone(self) -> bool:
+        """True if no record batch is wanted."""
+        return not self.of
+
+    def cut(self, count: int) -> range:
+        """Return the numbers of the record batches that are wanted, of a table with `count` of them.
+
+        Parts follow each other, in the order of the table, and differ by one record batch at most.
+        """
+        if self.is_schema_alone:
+            return range(0)
+        return range(count * self.part // self.of, count * (self.part + 1) // self.of)
+
+    def encode(self, ticket: bytes) -> bytes:
+        """Return a request for this part of the table of a ticket."""
+        positions = () if self.columns is None else self.columns
+        count = _ALL if self.columns is None else len(positions)
+        return _HEAD.pack(self.part, self.of, count) + np.array(positions, "<u4").tobytes() + ticket
+
+    @classmethod
+    def decode(cls, data: memoryview) -> tuple[Selection, bytes]:
+        """Return the selection of a request, and its ticket."""
+        if len(data) < _HEAD.size:
+            raise _invalid(f"a request of at least {_HEAD.size} bytes", f"{len(data)}")
+        part, of, count = _HEAD.unpack_from(data)
+        if of > MAX_PARTS or part >= max(of, 1):
+            raise _invalid(f"a part of at most {MAX_PARTS:,} parts, counted from 0", f"{part:,} of {of:,}")
+        if count == _ALL:
+            return cls(part, of), bytes(data[_HEAD.size :])
+        end = _HEAD.size + 4 * count
+        if end > len(data):
+            raise _invalid(f"{count:,} positions of columns", f"{len(data) - _HEAD.size:,} bytes")
+        positions = np.frombuffer(data[_HEAD.size : end], "<u4")
+        if (positions[1:] <= positions[:-1]).any():
+            raise _invalid("positions of columns that rise", "others")
+        return cls(part, of, tuple(positions.tolist())), bytes(data[end:])
+
+
+WHOLE: Final = Selection()
+"""All of a table, which needs no request of its own kind."""
+
+SCHEMA_ALONE: Final = Selection(of=0)
+
+
+def _invalid(expected: str, found: str) -> InvalidFramingError:
+    return InvalidFramingError(expected=expected, found=found, spec=_PARTS_SPEC)
+
 
 _SCHEMES: Final = (TCP, UNIX)
 _SPEC: Final = 'Dissociated IPC, "URI Specification"'
@@ -22,37 +102,22 @@ _MAX_NBYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A URI in parts.
+    """A URI in parts."""
 
-    Parameters
-    ----------
-    scheme
-        `TCP` or `UNIX`.
-    host, port
-        Of TCP.
-    path
-        Of the unix socket.
-    want_data, free_data
-        The tags of a request and of what may be freed; None if there is none.
-    remote_handle
-        What the shared memory is reached by.
-    ticket
-        The name of the data set, where the URI has it.
-    want_part
-        The tag of a request for a part of a table (`Selection`), where the server knows such requests.
-    part, of
-        The part of the table that the URI stands for; without `part`, the number of parts that it may be read in.
-    """
-
+    # `TCP` or `UNIX`
     scheme: str
     host: str = ""
     port: int = 0
     path: str = ""
+    # The tags of a request and of what may be freed; None if there is none
     want_data: int | None = None
     free_data: int | None = None
+    # Encoded `Handle` of the shared memory
     remote_handle: bytes | None = None
     ticket: bytes | None = None
+    # The tag of a request for a part of a table (`Selection`), where the server knows such requests
     want_part: int | None = None
+    # The part of the table that the URI stands for; without `part`, the number of parts that it may be read in
     part: int | None = None
     of: int | None = None
 
@@ -96,15 +161,7 @@ class Location:
 
 
 def parse_address(uri: str) -> Location:
-    """Return the location of a URI that may lack the query, as a server's ``listen`` does.
-
-    Raises
-    ------
-    OptionError
-        It has no host, port or path, or a parameter is wrong.
-    UnsupportedError
-        The scheme is not one of ours.
-    """
+    """Return the location of a URI that may lack the query, as a server's ``listen`` does."""
     if len(uri) > _MAX_NBYTES:
         raise OptionError(expected=f"a URI of at most {_MAX_NBYTES:,} characters", found=f"{len(uri):,}")
     try:
@@ -132,13 +189,7 @@ def parse_address(uri: str) -> Location:
 
 
 def parse_location(uri: str) -> Location:
-    """Return the location of a URI, which must say what a request is tagged with.
-
-    Raises
-    ------
-    OptionError, UnsupportedError
-        As `parse_address`; or there is no ``want_data``.
-    """
+    """Return the location of a URI, which must say what a request is tagged with."""
     location = parse_address(uri)
     if location.want_data is None:
         raise OptionError(

@@ -1,23 +1,33 @@
-"""A table as the messages that a server sends: metadata and body apart."""
+"""The tables that a server offers, and their messages: read, encoded and kept, or stored once in shared memory.
+
+A table that is read for each client shares one budget of kept messages with all others: what was not asked for the
+longest time goes first. Clients that are being sent messages hold them, whatever becomes of them here.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from itertools import islice
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import CustomMetadata
-from spark_arrow_ipc.errors import UnsupportedError
+from spark_arrow_ipc.errors import InvalidArrowError, UnsupportedError
 from spark_arrow_ipc.ipc.bytes.sinks import FileSink
+from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.encode import BytesLike, EncodedBatch
 from spark_arrow_ipc.ipc.columns.plan import compile_plan
 from spark_arrow_ipc.ipc.constants import Int64s
-from spark_arrow_ipc.ipc.dissociated.kept import Kept
-from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
+from spark_arrow_ipc.ipc.dissociated.location import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter
-from spark_arrow_ipc.ipc.dissociated.tables import Table, TableSource
+from spark_arrow_ipc.ipc.file_reader import FileReader
 from spark_arrow_ipc.ipc.flatbuf import tables
 from spark_arrow_ipc.ipc.flatbuf.tables import MetadataVersion
 from spark_arrow_ipc.ipc.limits import Limits
@@ -25,7 +35,232 @@ from spark_arrow_ipc.ipc.messages.dictionary_batch import DictionaryBatchHeader
 from spark_arrow_ipc.ipc.messages.message import decode_message
 from spark_arrow_ipc.ipc.messages.schema import number_dictionaries
 from spark_arrow_ipc.ipc.options import WriteOptions
+from spark_arrow_ipc.ipc.reader import open as open_any
+from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.ipc.writer import Writer
+
+
+class Table(NamedTuple):
+    """Record batches of one schema, and the custom metadata of the schema's message."""
+
+    schema: Schema
+    batches: Iterable[RecordBatch]
+    message_metadata: CustomMetadata = ()
+
+
+OpenTable: TypeAlias = Callable[[], AbstractContextManager[Table]]
+"""Opens a table; called for each client, or once where it goes into shared memory."""
+
+
+class TableSource(Protocol):
+    """A table that can be opened any number of times, by several threads."""
+
+    @property
+    def selects(self) -> bool:
+        """True if it gives parts and columns, and not only the whole table."""
+
+    def open(self, selection: Selection) -> AbstractContextManager[Table]:
+        """Open what is selected."""
+
+    def version(self) -> Hashable | None:
+        """Return a value that changes whenever the rows do; None if nothing says so, and nothing may be kept."""
+
+
+class FileTable:
+    """A table that `ipc.open` opens."""
+
+    def __init__(self, openable: Openable, limits: Limits) -> None:
+        self._openable = openable
+        self._limits = limits
+
+    @property
+    def selects(self) -> bool:
+        """Return True: files have places to begin at."""
+        return True
+
+    @contextmanager
+    def open(self, selection: Selection) -> Iterator[Table]:
+        """Open the file."""
+        with open_any(self._openable, columns=selection.columns, limits=self._limits) as reader:
+            yield Table(reader.schema, selected_batches(reader, selection), _message_metadata(reader))
+
+    def version(self) -> Hashable | None:
+        """Return identity, size and times of a path, or a constant for bytes, which do not change."""
+        if isinstance(self._openable, bytes):
+            return "bytes"
+        return file_version(self._openable) if isinstance(self._openable, str | os.PathLike) else None
+
+
+def file_version(path: str | os.PathLike[str]) -> Hashable | None:
+    """Return identity, size and times of a local file; None if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path as it was given
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+class BatchesTable:
+    """Record batches in memory, at least one."""
+
+    def __init__(self, batches: tuple[RecordBatch, ...]) -> None:
+        self._batches = batches
+
+    @property
+    def selects(self) -> bool:
+        """Return True."""
+        return True
+
+    @contextmanager
+    def open(self, selection: Selection) -> Iterator[Table]:
+        """Select batches and columns, without a copy."""
+        cut = selection.cut(len(self._batches))
+        batches = [self._batches[0], *self._batches[cut.start : cut.stop]]
+        if selection.columns is not None:
+            batches = [batch.select(selection.columns) for batch in batches]
+        yield Table(batches[0].schema, batches[1:])
+
+    def version(self) -> Hashable | None:
+        """Return a constant: batches do not change."""
+        return "batches"
+
+
+class FunctionTable:
+    """A function that opens a table: whole, and maybe another one each time."""
+
+    def __init__(self, opens: OpenTable) -> None:
+        self._opens = opens
+
+    @property
+    def selects(self) -> bool:
+        """Return False."""
+        return False
+
+    def open(self, selection: Selection) -> AbstractContextManager[Table]:
+        """Call the function."""
+        assert selection == Selection(), "a session refuses others"
+        return self._opens()
+
+    def version(self) -> Hashable | None:
+        """Return None: only the function knows."""
+        return None
+
+
+def selected_batches(reader: FileReader | StreamReader, selection: Selection) -> Iterable[RecordBatch]:
+    """Return the record batches of a part; a stream that cannot seek has none. Reads the headers before it."""
+    if selection.of == 1:
+        return reader
+    if reader.is_numbered:
+        cut = selection.cut(len(reader))
+        return (batch for batch, _ in reader.read_joined(cut.start, cut.stop, below_rows=0))
+    if selection.is_schema_alone:
+        return ()
+    index = reader.index()
+    cut = selection.cut(len(index.batches))
+    if not cut:
+        return ()
+    reader.start_at(index.start(cut.start))
+    return islice(reader, len(cut))
+
+
+def _message_metadata(reader: FileReader | StreamReader) -> CustomMetadata:
+    try:
+        return reader.read_schema_metadata()
+    except InvalidArrowError:
+        # Some writers of files leave the message of the schema out: the footer has it.
+        return ()
+
+
+_MOST_TOO_LARGE: Final = 1_000
+"""Tables that are remembered as too large, so that they do not displace others with each client."""
+
+
+class _Sized(Protocol):
+    @property
+    def held_nbytes(self) -> int:
+        """The bytes of memory that it takes."""
+
+
+_S = TypeVar("_S", bound=_Sized)
+
+
+class Kept(Generic[_S]):
+    """Sequences of messages by key, in bounded memory. Any thread may call it."""
+
+    def __init__(self, max_nbytes: int) -> None:
+        # The budget; 0 keeps nothing
+        self._max_nbytes = max_nbytes
+        self._lock = threading.Lock()
+        self._messages: OrderedDict[Hashable, tuple[tuple[_S, ...], int]] = OrderedDict()
+        self._recording: set[Hashable] = set()
+        self._too_large: set[Hashable] = set()
+        self._nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are kept, or being recorded; never more than the budget."""
+        return self._nbytes
+
+    def find(self, key: Hashable) -> tuple[_S, ...] | None:
+        """Return the messages of a key, if they are kept."""
+        with self._lock:
+            entry = self._messages.get(key)
+            if entry is None:
+                return None
+            self._messages.move_to_end(key)
+            return entry[0]
+
+    def record(self, key: Hashable, messages: Iterator[_S]) -> Iterator[_S]:
+        """Yield the messages, and keep them once all were yielded.
+
+        They are not kept if another thread is recording them, or they do not fit.
+        """
+        with self._lock:
+            records = self._max_nbytes > 0 and key not in self._recording and key not in self._too_large
+            if records:
+                self._recording.add(key)
+        if not records:
+            yield from messages
+            return
+        recorded: list[_S] | None = []
+        nbytes = 0
+        is_whole = False
+        try:
+            for message in messages:
+                if recorded is not None:
+                    if self._reserve(key, nbytes, message.held_nbytes):
+                        nbytes += message.held_nbytes
+                        recorded.append(message)
+                    else:
+                        nbytes, recorded = 0, None
+                yield message
+            is_whole = True
+        finally:
+            with self._lock:
+                self._recording.discard(key)
+                if is_whole and recorded is not None:
+                    self._messages[key] = tuple(recorded), nbytes
+                else:
+                    self._nbytes -= nbytes
+
+    def _reserve(self, key: Hashable, reserved: int, nbytes: int) -> bool:
+        """Take bytes of the budget for a recording; else give back what it had reserved, and return False."""
+        with self._lock:
+            if reserved + nbytes > self._max_nbytes:
+                if len(self._too_large) >= _MOST_TOO_LARGE:
+                    self._too_large.clear()
+                self._too_large.add(key)
+                self._nbytes -= reserved
+                return False
+            while self._nbytes + nbytes > self._max_nbytes and self._messages:
+                _, (_, freed) = self._messages.popitem(last=False)
+                self._nbytes -= freed
+            if self._nbytes + nbytes > self._max_nbytes:  # other recordings have the rest
+                self._nbytes -= reserved
+                return False
+            self._nbytes += nbytes
+            return True
+
 
 _OWN: Final = Limits()
 """For messages that this process has made."""
@@ -33,23 +268,14 @@ _OWN: Final = Limits()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
-    """A message to send.
-
-    Parameters
-    ----------
-    flatbuffer
-        Its metadata.
-    nbytes
-        The bytes of its body.
-    pieces
-        The body; None for a schema, which has none.
-    pairs
-        Offset and bytes of each buffer in shared memory; None if it is not there.
-    """
+    """A message to send."""
 
     flatbuffer: bytes
+    # The bytes of its body
     nbytes: int
+    # The body; None for a schema, which has none
     pieces: tuple[BytesLike, ...] | None
+    # Offset and bytes of each buffer in shared memory; None if it is not there
     pairs: Int64s | None = None
 
     @property
@@ -63,7 +289,7 @@ class OutgoingTable(Protocol):
 
     @property
     def selects(self) -> bool:
-        """Whether it has parts."""
+        """True if it has parts."""
 
     def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
         """Yield the schema, and each dictionary before the first batch that needs it."""
@@ -73,22 +299,22 @@ class _Encoder(Writer):
     """A writer of streams whose messages are taken apart instead of written."""
 
     def __init__(self, schema: Schema, options: WriteOptions, schema_metadata: CustomMetadata) -> None:
-        self._made: list[tuple[Outgoing, Int64s | None]] = []
+        self._encoded: list[tuple[Outgoing, Int64s | None]] = []
         # Compressed pieces are valid until the compressor is used again, for the next dictionary.
         self._copies = options.codec is not None
         super().__init__(FileSink(io.BytesIO()), schema, options, schema_metadata)
 
     def _put_flatbuffer(self, table: Any, flatbuffer: bytes, encoded: EncodedBatch) -> None:
         if table is tables.SCHEMA:
-            self._made.append((Outgoing(flatbuffer, 0, None), None))
+            self._encoded.append((Outgoing(flatbuffer, 0, None), None))
             return
         pieces = (b"".join(encoded.pieces),) if self._copies else encoded.pieces
-        self._made.append((Outgoing(flatbuffer, encoded.nbytes, pieces), encoded.header["buffers"]))
+        self._encoded.append((Outgoing(flatbuffer, encoded.nbytes, pieces), encoded.header["buffers"]))
 
     def take(self) -> list[tuple[Outgoing, Int64s | None]]:
         """Return the messages since the last call, each with the places of its buffers in its body."""
-        made, self._made = self._made, []
-        return made
+        encoded, self._encoded = self._encoded, []
+        return encoded
 
 
 def _encode(table: Table, options: WriteOptions) -> Iterator[tuple[Outgoing, Int64s | None]]:
@@ -100,43 +326,29 @@ def _encode(table: Table, options: WriteOptions) -> Iterator[tuple[Outgoing, Int
 
 
 class StreamedTable:
-    """A table that is read and encoded for a client, a record batch at a time, and kept for the next ones if it fits.
-
-    Parameters
-    ----------
-    source
-        The table.
-    options
-        How it is encoded.
-    kept
-        Where messages are kept.
-    """
+    """A table that is read and encoded for a client, a record batch at a time, and kept for the next ones if it fits."""
 
     def __init__(self, source: TableSource, options: WriteOptions, kept: Kept[Outgoing]) -> None:
         self._source = source
+        # How it is encoded
         self._options = options
+        # Where messages are kept
         self._kept = kept
 
     @property
     def selects(self) -> bool:
-        """Whether it has parts, and columns travel alone."""
+        """True if it has parts, and columns travel alone."""
         return self._source.selects
 
     def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
-        """Yield the messages.
-
-        Raises
-        ------
-        ArrowIpcError, OSError
-            The table cannot be read.
-        """
+        """Yield the messages."""
         version = self._source.version()
         if version is None:
             yield from self._read(selection)
             return
         key = id(self), selection, version
-        found = self._kept.find(key)
-        yield from self._kept.record(key, self._read(selection)) if found is None else found
+        messages = self._kept.find(key)
+        yield from self._kept.record(key, self._read(selection)) if messages is None else messages
 
     def _read(self, selection: Selection) -> Iterator[Outgoing]:
         with self._source.open(selection) as table:
@@ -153,13 +365,7 @@ class _Stored:
 
 
 class SharedTable:
-    """A table whose bodies were put into shared memory, uncompressed, when it was made.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        The table cannot be read, or the shared memory is full.
-    """
+    """A table whose bodies were put into shared memory, uncompressed, when it was made."""
 
     selects = True
 
@@ -194,13 +400,7 @@ class SharedTable:
         self._region = region
 
     def messages(self, selection: Selection = WHOLE) -> Iterator[Outgoing]:
-        """Yield the messages; their pieces are views of the region. Columns are for the client to select.
-
-        Raises
-        ------
-        UnsupportedError
-            Columns are selected.
-        """
+        """Yield the messages; their pieces are views of the region. Columns are for the client to select."""
         assert self._region is not None
         if selection.columns is not None:
             raise UnsupportedError("columns of a table in shared memory: a client selects them, without a copy")
@@ -216,13 +416,13 @@ class SharedTable:
         numbers = selection.cut(len(self._batches))
         if not numbers:
             return (0,)
-        first, last = self._batches[numbers[0]], self._batches[numbers[-1]]
-        before = [place for place in self._dictionaries if place < first]
+        begin, end = self._batches[numbers[0]], self._batches[numbers[-1]] + 1
+        before = [place for place in self._dictionaries if place < begin]
         if not self._nests:
             # As `StreamIndex.start`: of nested ones an outer value refers to the inner dictionary in force when it came.
             begins = {self._dictionaries[place][0]: place for place in before if not self._dictionaries[place][1]}
             before = [place for place in before if place >= begins.get(self._dictionaries[place][0], 0)]
-        return [0, *before, *range(first, last + 1)]
+        return [0, *before, *range(begin, end)]
 
 
 def _has_nested_dictionaries(schema: Schema) -> bool:

@@ -2,12 +2,15 @@
 
 Untagged messages carry metadata: a type, a sequence number, a flatbuffer. Tagged messages carry a request, a body, or
 addresses that may be freed; the tag says which. Sections named here are those of the document "Dissociated IPC Protocol".
+
+A socket has no messages, and the document leaves their framing open; this one is ours: a head of 20 bytes (kind, three
+zero bytes, tag and length, little-endian), and as many bytes as the length says.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -40,7 +43,7 @@ _END, _METADATA = 0, 1
 
 
 class BodyType(IntEnum):
-    """What the body of a tagged message is."""
+    """The form of the body of a tagged message."""
 
     PACKED = 0
     """The bytes, as a stream has them."""
@@ -82,15 +85,7 @@ def encode_end(sequence: int) -> bytes:
 
 
 def decode_untagged(data: memoryview) -> Metadata | EndOfStream:
-    """Return an untagged message.
-
-    Raises
-    ------
-    InvalidFramingError
-        It is shorter than its prefix, an end of stream is longer, or a metadata message is empty.
-    UnsupportedError
-        The type is neither metadata nor the end of the stream.
-    """
+    """Return an untagged message."""
     if len(data) < PREFIX_NBYTES:
         raise InvalidFramingError(
             expected=f"a message of at least {PREFIX_NBYTES} bytes", found=f"{len(data)}", spec=_METADATA_SPEC
@@ -117,22 +112,7 @@ def encode_body_tag(sequence: int, body_type: BodyType) -> int:
 
 
 def decode_body_tag(tag: int, *, lenient: bool = False) -> BodyTag:
-    """Return what the tag of a body says.
-
-    Parameters
-    ----------
-    tag
-        An unsigned integer of 64 bits.
-    lenient
-        Whether a type that is shifted by 55 bits, as in the document's diagrams, is read as well.
-
-    Raises
-    ------
-    InvalidFramingError
-        A reserved bit is set.
-    UnsupportedError
-        The type of the body is unknown.
-    """
+    """Decode the tag of a body; `lenient` also reads a type that is shifted by 55 bits."""
     sequence, reserved, number = tag & MAX_UINT32, tag & ~(0xFF << _TYPE_SHIFT | MAX_UINT32), tag >> _TYPE_SHIFT
     if reserved == _SHIFT_55 and number == 0 and lenient:
         reserved, number = 0, 1
@@ -147,37 +127,14 @@ def decode_body_tag(tag: int, *, lenient: bool = False) -> BodyTag:
 
 
 def encode_pairs(pairs: Int64s) -> bytes:
-    """Return a body of type 1.
-
-    Parameters
-    ----------
-    pairs
-        int64, shape (buffers, 2): offset and bytes of each buffer.
-    """
+    """Return a body of type 1, from offset and bytes of each buffer: int64, shape (buffers, 2)."""
     return _PAIRS_HEAD.pack(int(pairs[:, 1].sum()), len(pairs)) + pairs.astype("<u8").tobytes()
 
 
 def decode_pairs(data: memoryview, expected: Sequence[int], region_nbytes: int) -> Int64s:
-    """Return offset and bytes of each buffer of a body of type 1. O(buffers).
+    """Return offset and bytes of each buffer of a body of type 1: int64, shape (buffers, 2). O(buffers).
 
-    Parameters
-    ----------
-    data
-        The body.
-    expected
-        The bytes of each buffer, as the metadata has them: a pair may have more, for padding.
-    region_nbytes
-        The size of the memory that the offsets are in.
-
-    Returns
-    -------
-    Int64s
-        int64, shape (buffers, 2). An empty buffer is (0, 0), whatever its pair.
-
-    Raises
-    ------
-    InvalidBodyError
-        The number of pairs, their sum or a length is wrong, or a buffer is not at a multiple of 8 inside the memory.
+    `expected` has the bytes of each buffer by the metadata: a pair may have more, for padding. An empty buffer is (0, 0).
     """
     if len(data) < PAIRS_HEAD_NBYTES:
         raise InvalidBodyError(
@@ -221,16 +178,106 @@ def encode_freed(offsets: Iterable[int]) -> bytes:
 
 
 def decode_freed(data: memoryview) -> list[int]:
-    """Return the offsets that a free_data message gives back.
-
-    Raises
-    ------
-    InvalidFramingError
-        It is empty, or no list of numbers of 64 bits.
-    """
+    """Return the offsets that a free_data message gives back."""
     if not data or len(data) % 8:
         raise InvalidFramingError(
             expected="one or more numbers of 8 bytes to free", found=f"{len(data):,} bytes", spec=_CLIENT_SPEC
         )
     offsets: list[int] = np.frombuffer(data, "<u8").tolist()
     return offsets
+
+
+_HEAD: Final = struct.Struct("<B3xQQ")
+_RESERVED: Final = slice(1, 4)
+HEAD_NBYTES: Final = _HEAD.size
+
+MAX_REASON_NBYTES: Final = 4096
+"""The longest text of an error frame."""
+
+PROGRESS_NBYTES: Final = 64 << 10
+"""A peer that sends or takes less than this of what is due in a time-out has timed out."""
+
+_FRAMES_SPEC: Final = 'docs/dissociated.md, "Frames"'
+
+
+class FrameKind(IntEnum):
+    """The content of a frame."""
+
+    UNTAGGED = 0
+    """Metadata, or the end of the stream."""
+    TAGGED = 1
+    """A request, a body, or offsets that may be freed."""
+    ERROR = 2
+    """Why the server closes the connection, in UTF-8."""
+    MEMORY = 3
+    """No bytes, but the descriptor of the shared memory beside them (unix sockets)."""
+    TOKEN = 4
+    """A client's token, before its request."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHead:
+    """Kind, tag and length of a frame; the tag is 0 where the kind has none."""
+
+    kind: FrameKind
+    tag: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame with its bytes."""
+
+    kind: FrameKind
+    tag: int
+    data: memoryview
+
+
+def encode_head(kind: FrameKind, nbytes: int, tag: int = 0) -> bytes:
+    """Return the head of a frame."""
+    return _HEAD.pack(kind, tag, nbytes)
+
+
+def decode_head(data: bytes | bytearray | memoryview) -> FrameHead:
+    """Return the head in the first `HEAD_NBYTES` bytes. The caller checks its length against what it allows."""
+    number, tag, nbytes = _HEAD.unpack_from(data)
+    if number not in tuple(FrameKind):
+        raise UnsupportedError(
+            f"frames of kind {number}: this release knows {', '.join(str(int(k)) for k in FrameKind)}; "
+            "is the peer a server of Dissociated IPC?"
+        )
+    kind = FrameKind(number)
+    if any(data[_RESERVED]) or (tag and kind is not FrameKind.TAGGED):
+        raise InvalidFramingError(
+            expected="zeros where a frame's head has no meaning",
+            found=bytes(data[:HEAD_NBYTES]).hex(),
+            spec=_FRAMES_SPEC,
+        )
+    return FrameHead(kind, tag, nbytes)
+
+
+class Inbox:
+    """Collects the bytes that arrive until frames are whole: for a server, whose clients send little."""
+
+    def __init__(self, max_nbytes: int) -> None:
+        # The longest frame
+        self._max_nbytes = max_nbytes
+        self._data = bytearray()
+
+    def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
+        """Yield the frames that are whole with these bytes."""
+        self._data += data
+        while len(self._data) >= HEAD_NBYTES:
+            head = decode_head(self._data)
+            if head.nbytes > self._max_nbytes:
+                raise InvalidFramingError(
+                    expected=f"a frame of at most {self._max_nbytes:,} bytes",
+                    found=f"{head.nbytes:,}",
+                    spec=_FRAMES_SPEC,
+                )
+            end = HEAD_NBYTES + head.nbytes
+            if len(self._data) < end:
+                return
+            content = bytes(self._data[HEAD_NBYTES:end])
+            del self._data[:end]
+            yield Frame(head.kind, head.tag, memoryview(content))

@@ -16,12 +16,9 @@ from spark_arrow_ipc.ipc.bytes.body import AnyPlace, BodyPlace, BufferList
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.constants import BODY_ALIGNMENT
 from spark_arrow_ipc.ipc.dissociated import protocol
-from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals, Arrived, TaggedBody
-from spark_arrow_ipc.ipc.dissociated.connection import Connection
-from spark_arrow_ipc.ipc.dissociated.frames import Frame, FrameHead, FrameKind
-from spark_arrow_ipc.ipc.dissociated.location import Location
-from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
-from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
+from spark_arrow_ipc.ipc.dissociated.connection import Arrivals, Arrived, Connection, TaggedBody
+from spark_arrow_ipc.ipc.dissociated.location import WHOLE, Location, Selection
+from spark_arrow_ipc.ipc.dissociated.protocol import BodyType, Frame, FrameHead, FrameKind
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Attached, Handle, SharedMemory, attach
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.limits import Limits
@@ -70,15 +67,7 @@ class Stream:
             connection.send(FrameKind.TAGGED, data, tag)
 
     def next(self) -> Arrived | None:
-        """Return the next message with its body, or None at the end of the stream.
-
-        Raises
-        ------
-        ArrowIpcError
-            A message is broken, or the connection ends before the stream.
-        OSError
-            The connection is lost, or the server silent for too long.
-        """
+        """Return the next message with its body, or None at the end of the stream."""
         while True:
             arrived = self._arrivals.take()
             if arrived is not None:
@@ -88,18 +77,12 @@ class Stream:
             self._receive()
 
     def place(self, message: Message, body: TaggedBody) -> AnyPlace:
-        """Return where the buffers of a body are.
-
-        Raises
-        ------
-        InvalidBodyError
-            It has another length than the metadata says, or buffers outside the shared memory.
-        """
+        """Return where the buffers of a body are."""
         if body.body_type is BodyType.BUFFERS:
             return self._listed(message, body.data)
-        nbytes, found = message.body_nbytes, len(body.data)
-        if found not in (nbytes, nbytes + -nbytes % BODY_ALIGNMENT):
-            raise InvalidBodyError(expected=f"a body of {nbytes:,} bytes", found=f"{found:,}")
+        nbytes = message.body_nbytes
+        if len(body.data) not in (nbytes, nbytes + -nbytes % BODY_ALIGNMENT):
+            raise InvalidBodyError(expected=f"a body of {nbytes:,} bytes", found=f"{len(body.data):,}")
         return BodyPlace(BufferSource(body.data[:nbytes]), 0, nbytes)
 
     def close(self) -> None:

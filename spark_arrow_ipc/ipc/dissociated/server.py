@@ -1,10 +1,4 @@
-"""Serve tables by Dissociated IPC: `serve` and `Server`.
-
-Strategy
---------
-One thread accepts, one serves each client. A client's thread is the only one that touches its socket: while it sends, it
-takes in what arrives, so that a client which sends in the middle of a body is never waited for in vain.
-"""
+"""Serve tables by Dissociated IPC: `serve` and `Server`. One thread accepts, and one serves each client."""
 
 from __future__ import annotations
 
@@ -25,14 +19,22 @@ from typing import Final, Literal, Self, TypeAlias, cast
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.ipc.bytes.source import Openable
-from spark_arrow_ipc.ipc.dissociated.kept import Kept
-from spark_arrow_ipc.ipc.dissociated.location import Location, parse_address
-from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable, SharedTable, StreamedTable
+from spark_arrow_ipc.ipc.dissociated.location import MAX_PARTS, Location, parse_address
+from spark_arrow_ipc.ipc.dissociated.messages import (
+    BatchesTable,
+    FileTable,
+    FunctionTable,
+    Kept,
+    OpenTable,
+    Outgoing,
+    OutgoingTable,
+    SharedTable,
+    StreamedTable,
+    TableSource,
+)
 from spark_arrow_ipc.ipc.dissociated.schemes import TCP, UNIX
-from spark_arrow_ipc.ipc.dissociated.selection import MAX_PARTS
 from spark_arrow_ipc.ipc.dissociated.session import TAGS, Service, Session, TokenCheck
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, RegionWriter, SharedMemory
-from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable, FunctionTable, OpenTable, TableSource
 from spark_arrow_ipc.ipc.limits import Limits
 from spark_arrow_ipc.ipc.options import WriteOptions
 
@@ -43,7 +45,7 @@ _REST_SECONDS: Final = 0.1
 """Between two attempts to accept where descriptors are used up."""
 
 Servable: TypeAlias = "Openable | Iterable[RecordBatch] | OpenTable | TableSource"
-"""What `ipc.open` opens, record batches, or a function that opens a table for each client."""
+"""Anything that `ipc.open` opens, record batches, or a function that opens a table for each client."""
 
 KEEP_NBYTES: Final = 256 << 20
 """The most memory for messages that are kept, by default."""
@@ -334,15 +336,7 @@ def _source(table: Servable, limits: Limits) -> TableSource:
 
 
 def _listen(location: Location, memory: SharedMemory | None, token: str | None) -> _Listening:
-    """Bind and listen.
-
-    Raises
-    ------
-    OptionError
-        The host needs a token, or the shared memory a unix socket.
-    OSError
-        The address is taken, or unknown.
-    """
+    """Bind and listen."""
     if location.scheme == UNIX:
         return _Listening(_listen_unix(location.path), location)
     if memory is SharedMemory.MEMFD:
@@ -390,7 +384,7 @@ def _listen_unix(path: str) -> socket.socket:
 
 def _is_abandoned(path: str) -> bool:
     """Return whether a name is that of a socket whose server is gone."""
-    # Connecting to a file that is no socket is refused as well.
+    # Connecting to a file that is not a socket is refused as well.
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         return False
     with socket.socket(socket.AF_UNIX) as probe:

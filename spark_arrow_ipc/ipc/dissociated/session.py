@@ -1,4 +1,8 @@
-"""A server's side of one connection: a request, the stream, and what the client gives back."""
+"""A server's side of one connection: a request, the stream, and what the client gives back.
+
+The client's thread is the only one that touches its socket: while it sends, it takes in what arrives, so that a client
+which sends in the middle of a body is never waited for in vain.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,17 @@ from typing import Final
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError
 from spark_arrow_ipc.ipc.columns.encode import BytesLike
 from spark_arrow_ipc.ipc.dissociated import protocol
-from spark_arrow_ipc.ipc.dissociated.frames import (
+from spark_arrow_ipc.ipc.dissociated.location import WHOLE, Selection
+from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable
+from spark_arrow_ipc.ipc.dissociated.protocol import (
     MAX_REASON_NBYTES,
     PROGRESS_NBYTES,
+    BodyType,
     Frame,
     FrameKind,
     Inbox,
     encode_head,
 )
-from spark_arrow_ipc.ipc.dissociated.messages import Outgoing, OutgoingTable
-from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
-from spark_arrow_ipc.ipc.dissociated.selection import WHOLE, Selection
 from spark_arrow_ipc.ipc.dissociated.shared_memory import Region, SharedMemory
 
 _LOG: Final = logging.getLogger(__name__)
@@ -50,13 +54,7 @@ _PIECES: Final = 512
 
 
 class TokenCheck:
-    """Compares tokens, and lets nobody guess quickly: after a wrong one all wait in one queue.
-
-    Parameters
-    ----------
-    token
-        The right one.
-    """
+    """Compares tokens, and lets nobody guess quickly: after a wrong one all clients wait in one queue."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -77,36 +75,24 @@ class TokenCheck:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What all clients of a server share.
-
-    Parameters
-    ----------
-    tables
-        By ticket.
-    want_both, want_metadata, want_bodies, want_part, free_data
-        The tags that clients send.
-    parts
-        How many parts URIs advise readers of.
-    token
-        Checks what a client has to send first, or None.
-    credit_nbytes
-        The most bytes of shared memory that a client may hold, or None.
-    max_clients
-        The most clients at once.
-    timeout
-        Seconds that a client may take nothing, or keep what it was lent.
-    """
+    """The tables, tags and bounds that all clients of a server share."""
 
     tables: Mapping[bytes, OutgoingTable]
+    # The tags that clients send
     want_both: int
     want_metadata: int
     want_bodies: int
     want_part: int
     free_data: int
+    # How many parts URIs advise readers of
     parts: int = 1
+    # Checks what a client has to send first, or None
     token: TokenCheck | None = None
+    # The most bytes of shared memory that a client may hold, or None
     credit_nbytes: int | None = None
+    # The most clients at once
     max_clients: int = 256
+    # Seconds that a client may take nothing, or keep what it was lent
     timeout: float = 600.0
 
 
@@ -116,7 +102,7 @@ TAGS: Final = ("want_both", "want_metadata", "want_bodies", "want_part", "free_d
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What a client asks for."""
+    """The request of a client."""
 
     ticket: bytes
     selection: Selection = WHOLE
@@ -155,7 +141,7 @@ class Session:
 
     @property
     def awaits_request(self) -> bool:
-        """Whether the client has not asked for a table yet."""
+        """True if the client has not asked for a table yet."""
         return self._request is None
 
     def run(self) -> None:
@@ -168,7 +154,7 @@ class Session:
             self.refuse(str(refused))
         except (ArrowIpcError, OSError) as error:
             _LOG.warning("a table could not be served: %s", error)
-            # The path of a file is no business of a client.
+            # A client must not learn the path of a file.
             self.refuse("the table could not be read to its end; the server's log says why")
 
     def refuse(self, reason: str) -> None:
@@ -260,13 +246,7 @@ class Session:
         raise _Gone("the client neither went nor gave anything back in time")
 
     def _take_in(self) -> None:
-        """Receive what is there, and act on each frame that is whole.
-
-        Raises
-        ------
-        _Gone, _Refused
-            The client goes, breaks the protocol, or asks for what it does not get.
-        """
+        """Receive what is there, and act on each frame that is whole."""
         try:
             data = self._socket.recv(MAX_TICKET_NBYTES)
         except BlockingIOError:
@@ -342,13 +322,7 @@ class Session:
             raise _Gone("the connection took a part of a frame's head")
 
     def _send(self, pieces: Sequence[BytesLike], timeout: float | None = None) -> None:
-        """Send all pieces, and take in what arrives while the client takes nothing.
-
-        Raises
-        ------
-        _Gone, _Refused
-            The client is gone, takes nothing for too long, or breaks the protocol meanwhile.
-        """
+        """Send all pieces, and take in what arrives while the client takes nothing."""
         seconds = self._service.timeout if timeout is None else timeout
         deadline, progress = time.monotonic() + seconds, 0
         for group in _groups(pieces):
@@ -392,7 +366,7 @@ def _groups(pieces: Sequence[BytesLike]) -> Iterator[list[memoryview]]:
 
 
 def _rest(views: list[memoryview], sent: int) -> list[memoryview]:
-    """Return what is left after so many bytes."""
+    """Return the views without their first `sent` bytes."""
     for i, view in enumerate(views):
         if sent < len(view):
             return [view[sent:], *views[i + 1 :]]

@@ -45,7 +45,7 @@ _WRITE_NBYTES: Final = 1 << 20
 
 
 class SharedMemory(StrEnum):
-    """Where a server puts bodies."""
+    """The kinds of shared memory for bodies."""
 
     MEMFD = "memfd"
     """An unnamed file whose descriptor goes through a unix socket."""
@@ -55,20 +55,13 @@ class SharedMemory(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What a client needs to reach a region: the ``remote_handle`` of a URI.
+    """The ``remote_handle`` of a URI, by which a client reaches a region."""
 
-    Parameters
-    ----------
-    kind
-        How it is shared.
-    nbytes
-        The size of the region.
-    nonce
-        Its first bytes.
-    """
-
+    # How it is shared
     kind: SharedMemory
+    # The size of the region
     nbytes: int
+    # Its first bytes
     nonce: bytes
 
     @property
@@ -83,13 +76,7 @@ class Handle:
 
     @classmethod
     def decode(cls, data: bytes) -> Handle:
-        """Return the handle of a URI.
-
-        Raises
-        ------
-        UnsupportedError
-            It is none of ours: that of another transport, or of a device.
-        """
+        """Return the handle of a URI."""
         with suppress(ValueError):
             values = parse_json(data[:1000])
             if isinstance(values, dict) and _is_sound(values):
@@ -137,13 +124,7 @@ class Region:
 
 
 class RegionWriter:
-    """Writes a region from its start to its end. It has no name before `freeze`: a process that dies leaves nothing.
-
-    Raises
-    ------
-    OSError
-        There is no shared memory.
-    """
+    """Writes a region from its start to its end. It has no name before `freeze`: a process that dies leaves nothing."""
 
     def __init__(self, kind: SharedMemory) -> None:
         self._kind = kind
@@ -161,13 +142,7 @@ class RegionWriter:
         self._write(self._nonce)
 
     def append(self, pieces: Iterable[BytesLike]) -> int:
-        """Append a body; return its offset, a multiple of 64.
-
-        Raises
-        ------
-        OSError
-            The shared memory is full.
-        """
+        """Append a body; return its offset, a multiple of 64."""
         self._write(bytes(-self._nbytes % _ALIGNMENT))
         start = self._nbytes
         for piece in pieces:
@@ -233,48 +208,26 @@ class Attached:
         self.nbytes = len(mapping)
 
     def views(self, pairs: Int64s, released: Callable[[list[int]], None] | None) -> tuple[memoryview, ...]:
-        """Return a view of each buffer. Copies nothing.
+        """Return a view of each buffer, without a copy, by pairs of offset and bytes that `decode_pairs` has checked.
 
-        Parameters
-        ----------
-        pairs
-            Offset and bytes of each, as `decode_pairs` has checked them.
-        released
-            Is called with the offsets when no view of these buffers is left, in whatever thread drops the last one.
+        `released` is called with the offsets when no view is left, in whatever thread drops the last one.
         """
         places = pairs.tolist()
         offsets = [start for start, nbytes in places if nbytes]
         if not offsets:
             return (NO_BYTES,) * len(places)
-        first = min(offsets)
+        begin = min(offsets)
         stop = max(start + nbytes for start, nbytes in places if nbytes)
         # Every view of a batch comes from this one array, so that its end is theirs.
-        window = np.frombuffer(self._mapping, np.uint8, stop - first, first)
+        window = np.frombuffer(self._mapping, np.uint8, stop - begin, begin)
         if released is not None:
             weakref.finalize(window, released, offsets).atexit = False
         data = window.data
-        return tuple(data[start - first : start - first + n] if n else NO_BYTES for start, n in places)
+        return tuple(data[start - begin : start - begin + n] if n else NO_BYTES for start, n in places)
 
 
 def attach(handle: Handle, descriptor: int | None = None) -> Attached:
-    """Map a region for reading.
-
-    Parameters
-    ----------
-    handle
-        As the server's URI has it.
-    descriptor
-        Of an unnamed region; the caller closes it.
-
-    Raises
-    ------
-    InvalidFramingError
-        There is no descriptor, or it is not sealed.
-    InvalidBodyError
-        The size or the first bytes are others, or it is no file of this user.
-    OSError
-        A named region does not exist.
-    """
+    """Map a region for reading; the caller closes the descriptor of an unnamed one."""
     if handle.kind is SharedMemory.NAMED:
         opened = os.open(handle.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

@@ -72,13 +72,7 @@ class Tensor:
 
 
 def value_type(dtype: np.dtype[Any]) -> ValueType:
-    """Return the Arrow type of a dtype of integers or floating-point numbers.
-
-    Raises
-    ------
-    TypeError
-        Tensors cannot have values of this dtype.
-    """
+    """Return the Arrow type of a dtype of integers or floating-point numbers."""
     if dtype.kind in "iu":
         return t.Int(8 * dtype.itemsize, dtype.kind == "i")
     if dtype.kind == "f" and dtype.itemsize in _FLOATS:
@@ -108,13 +102,7 @@ def read_only(array: NDArray) -> NDArray:
 
 
 def full_dim_names(names: tuple[str, ...], dimensions: int) -> tuple[str, ...]:
-    """Return one name for each dimension; all are "" where none is given.
-
-    Raises
-    ------
-    ValueError
-        The numbers differ.
-    """
+    """Return one name for each dimension; all are "" where none is given."""
     if not names:
         return ("",) * dimensions
     if len(names) != dimensions:

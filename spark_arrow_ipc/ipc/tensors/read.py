@@ -43,18 +43,12 @@ _TENSORS: Final = (MessageHeader.Tensor, MessageHeader.SparseTensor)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTensor:
-    """A tensor of a source: its header, and the place of its body, which is read by `read`.
-
-    Parameters
-    ----------
-    number
-        Its position in the source, from 0.
-    byte_offset, body_offset
-        Of its message and of its body, from the start of the source.
-    """
+    """A tensor of a source: its header, and the place of its body, which is read by `read`."""
 
     source: ByteSource
+    # Its position in the source, from 0
     number: int
+    # Of its message and of its body, from the start of the source
     byte_offset: int
     body_offset: int
     message: TensorMessage
@@ -72,15 +66,7 @@ class StoredTensor:
         )
 
     def read(self) -> Tensor | SparseTensor:
-        """Read the body, and check it.
-
-        Raises
-        ------
-        InvalidFramingError
-            The bytes end before the body does.
-        InvalidBodyError
-            The index of a sparse tensor contradicts its shape, its values or itself.
-        """
+        """Read the body, and check it."""
         with self.place():
             body = self.source.read_at(self.body_offset, self.message.body_nbytes)
             return _decode(self.message, body)
@@ -90,11 +76,6 @@ class StoredTensor:
 
         Only the bytes from the first of these cells to the last one are read. A tensor without dimensions has one of
         size 1 here.
-
-        Raises
-        ------
-        InvalidFramingError
-            The bytes end before they do.
         """
         header = self.message.header
         assert isinstance(header, TensorHeader), "only dense tensors have slabs"
@@ -103,8 +84,8 @@ class StoredTensor:
         slab = (*shape[:axis], stop - start, *shape[axis + 1 :])
         nbytes = 0 if 0 in slab else width + sum((n - 1) * s for n, s in zip(slab, strides, strict=True))
         with self.place():
-            first = self.body_offset + header.data.byte_offset + (start * strides[axis] if nbytes else 0)
-            return strided_view(self.source.read_at(first, nbytes), header.type, slab, strides)
+            byte_offset = self.body_offset + header.data.byte_offset + (start * strides[axis] if nbytes else 0)
+            return strided_view(self.source.read_at(byte_offset, nbytes), header.type, slab, strides)
 
 
 def read_tensor(
@@ -166,14 +147,14 @@ def read_tensors(
 
 
 def holds_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether the first message of a source is a tensor. Reads that message; broken ones are none."""
+    """Return whether the first message of a source is a tensor; a broken one is not. Reads that message."""
     try:
         if sniff(read_head(source), source.nbytes) is Format.FILE:
             return False
-        found = read_message_or_end(source, 0, limits)
+        message = read_message_or_end(source, 0, limits)
     except ArrowIpcError:
         return False
-    return not isinstance(found, int) and message_kind(found[0]) in _TENSORS
+    return not isinstance(message, int) and message_kind(message[0]) in _TENSORS
 
 
 def iterate_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> Iterator[StoredTensor]:
@@ -188,10 +169,10 @@ def iterate_tensors(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> Iter
             )
     while True:
         with error_context(path=source.path, block_kind="tensor", block_number=number):
-            found = read_message_or_end(source, byte_offset, limits)
-            if isinstance(found, int):
+            framed = read_message_or_end(source, byte_offset, limits)
+            if isinstance(framed, int):
                 return
-            flatbuffer, body_offset = found
+            flatbuffer, body_offset = framed
             with inside(body_offset - len(flatbuffer)):
                 message = decode_tensor_message(flatbuffer, limits)
             stored = StoredTensor(source, number, byte_offset, body_offset, message, limits)

@@ -1,11 +1,6 @@
-"""Tensors as rows: a row for each cell, or one for each tensor. The command line and Spark show them so.
+"""Tensors as rows, for the command line and Spark: a row for each cell, or one for each tensor.
 
-Strategy
---------
-`slabs` cuts a tensor into pieces by its header alone, and `slab_batches` reads one of them. A dense tensor of which
-cells are shown is cut along the dimension of the largest stride, so that several tasks share it and no byte is read
-twice: the first one where values are stored by rows, the last one where they are stored by columns. Any other tensor is
-one piece.
+`slabs` cuts a tensor into pieces by its header alone, and `slab_batches` reads one of them.
 """
 
 from __future__ import annotations
@@ -40,24 +35,16 @@ _VALUE: Final = "value"
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """A piece of a tensor.
+    """A piece of a tensor."""
 
-    Parameters
-    ----------
-    axis
-        The dimension along which the tensor is cut.
-    start, stop
-        Cells along that dimension.
-    num_rows
-        Rows that it is.
-    nbytes
-        About the bytes of the body that they take.
-    """
-
+    # The dimension along which the tensor is cut
     axis: int
+    # Cells along that dimension
     start: int
     stop: int
+    # Rows that it is
     num_rows: int
+    # About the bytes of the body that they take
     nbytes: int
 
 
@@ -95,6 +82,8 @@ def slabs(message: TensorMessage, rows: TensorRows) -> list[Slab]:
     cells = prod(shape)
     if not cells:
         return [Slab(0, 0, 0, 0, 0)]
+    # Cut along the largest stride, so that several tasks share a tensor and no byte is read twice: the first dimension
+    # where values are stored by rows, the last one where they are stored by columns.
     axis = max(range(len(shape)), key=lambda d: strides[d] if shape[d] > 1 else -1)
     across = cells // shape[axis]
     width = header.type.bit_width // 8
@@ -109,11 +98,6 @@ def slab_batches(stored: StoredTensor, rows: TensorRows, slab: Slab) -> Iterator
     """Read a piece of a tensor, and yield its rows.
 
     Memory: the bytes of the piece, for a sparse tensor also its coordinates, and one batch of at most 65,536 cells.
-
-    Raises
-    ------
-    ArrowIpcError
-        As `StoredTensor.read`, `SparseTensor.coordinates` and `SparseTensor.to_dense_numpy`.
     """
     schema = row_schema(stored.message, rows)
     if rows is TensorRows.VALUES:
@@ -129,9 +113,9 @@ def _dense_cells(stored: StoredTensor, schema: Schema, slab: Slab) -> Iterator[R
     # Where values are not by rows, or stand for many cells, only those of a batch are copied.
     values = array.reshape(-1) if array.flags.c_contiguous else array.flat
     dimensions = len(stored.message.header.shape)
-    for first in range(0, array.size, _BATCH_CELLS):
-        part = values[first : first + _BATCH_CELLS]
-        coordinates = list(np.unravel_index(np.arange(first, first + len(part)), array.shape))[:dimensions]
+    for start in range(0, array.size, _BATCH_CELLS):
+        part = values[start : start + _BATCH_CELLS]
+        coordinates = list(np.unravel_index(np.arange(start, start + len(part)), array.shape))[:dimensions]
         if coordinates:
             coordinates[slab.axis] = coordinates[slab.axis] + slab.start
         yield _batch(schema, [*coordinates, part])
@@ -142,9 +126,9 @@ def _sparse_cells(stored: StoredTensor, schema: Schema) -> Iterator[RecordBatch]
     assert not isinstance(tensor, Tensor)
     with stored.place():
         coordinates = tensor.coordinates(limits=stored.limits)
-    for first in range(0, len(coordinates), _BATCH_CELLS):
-        last = first + _BATCH_CELLS
-        yield _batch(schema, [*coordinates[first:last].T, tensor.values[first:last]])
+    for start in range(0, len(coordinates), _BATCH_CELLS):
+        part = slice(start, start + _BATCH_CELLS)
+        yield _batch(schema, [*coordinates[part].T, tensor.values[part]])
 
 
 def _tensor_row(stored: StoredTensor, schema: Schema) -> RecordBatch:

@@ -1,7 +1,5 @@
-"""Sparse tensors: the cells that are not zero, found by one of the four kinds of index of SparseTensor.fbs.
+"""Sparse tensors: the cells that are not zero, by one of the four kinds of index of SparseTensor.fbs.
 
-Strategy
---------
 Every index is checked when a tensor is made, whether it comes from a file or from a caller: coordinates are inside the
 shape, offsets begin at 0, never fall and end where the next level ends. So nothing that is computed from a tensor can
 leave its arrays. The checks are a few passes of numpy over the index.
@@ -71,8 +69,10 @@ class SparseTensor:
         self._keep("shape", tuple(map(int, self.shape)))
         self._keep("dim_names", full_dim_names(self.dim_names, len(self.shape)))
         if self.values.ndim != 1 or min(self.shape, default=0) < 0:
-            found = f"values of shape {self.values.shape} for a tensor of shape {self.shape}"
-            raise InvalidBodyError(expected="one value for each cell, and sizes of at least 0", found=found)
+            raise InvalidBodyError(
+                expected="one value for each cell, and sizes of at least 0",
+                found=f"values of shape {self.values.shape} for a tensor of shape {self.shape}",
+            )
 
     def __repr__(self) -> str:
         shape = shape_text(self.shape, self.dim_names)
@@ -344,8 +344,11 @@ class CsfTensor(SparseTensor):
         levels = len(self.shape)
         self._keep("axis_order", tuple(map(int, self.axis_order)))
         if levels < 2 or (len(self.indices), len(self.indptr)) != (levels, levels - 1):
-            found = f"{levels} dimensions, {len(self.indices)} indices, {len(self.indptr)} indptr"
-            broken("indices", "at least 2 dimensions, indices for each, and indptr for each but one", found)
+            broken(
+                "indices",
+                "at least 2 dimensions, indices for each, and indptr for each but one",
+                f"{levels} dimensions, {len(self.indices)} indices, {len(self.indptr)} indptr",
+            )
         if sorted(self.axis_order) != list(range(levels)):
             broken("axis_order", f"each of the dimensions 0 to {levels - 1} once", f"{list(self.axis_order)}")
         for name in ("indices", "indptr"):

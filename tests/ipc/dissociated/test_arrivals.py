@@ -12,7 +12,7 @@ import pytest
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidFramingError, InvalidMetadataError, LimitError
 from spark_arrow_ipc.ipc.dissociated import protocol
-from spark_arrow_ipc.ipc.dissociated.arrivals import Arrivals
+from spark_arrow_ipc.ipc.dissociated.connection import Arrivals
 from spark_arrow_ipc.ipc.dissociated.protocol import BodyType
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 

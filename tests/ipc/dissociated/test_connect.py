@@ -11,8 +11,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ColumnNotFoundError, InvalidMetadataError, OptionError
 from spark_arrow_ipc.ipc.dissociated import connect
 from spark_arrow_ipc.ipc.dissociated.connect import read_served_schema
-from spark_arrow_ipc.ipc.dissociated.location import parse_location
-from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, Selection
+from spark_arrow_ipc.ipc.dissociated.location import SCHEMA_ALONE, Selection, parse_location
 
 KIND = pa.dictionary(pa.int8(), pa.string())
 INNER = pa.dictionary(pa.int8(), pa.struct([("s", KIND)]))
@@ -176,7 +175,7 @@ def test_parts_that_are_none_are_refused(part):
 def test_a_function_has_no_parts():
     import contextlib
 
-    from spark_arrow_ipc.ipc.dissociated.tables import Table
+    from spark_arrow_ipc.ipc.dissociated.messages import Table
 
     with ipc.open(TABLES["file"]) as reader:
         batches = list(reader)

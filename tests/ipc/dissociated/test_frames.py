@@ -3,7 +3,7 @@
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError, UnsupportedError
-from spark_arrow_ipc.ipc.dissociated.frames import Frame, FrameHead, FrameKind, Inbox, decode_head, encode_head
+from spark_arrow_ipc.ipc.dissociated.protocol import Frame, FrameHead, FrameKind, Inbox, decode_head, encode_head
 
 HEADS = [
     (FrameHead(FrameKind.UNTAGGED, 0, 5), "00000000" + "00" * 8 + "0500000000000000"),

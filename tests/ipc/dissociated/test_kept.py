@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.dissociated import tables
-from spark_arrow_ipc.ipc.dissociated.kept import Kept
+from spark_arrow_ipc.ipc.dissociated import messages
+from spark_arrow_ipc.ipc.dissociated.messages import Kept
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def test_a_file_is_read_once_for_all_clients_until_it_changes(tmp_path, monkeypa
     path = tmp_path / "x.arrow"
     write(path, [1, 2, 3])
     count = []
-    monkeypatch.setattr(tables, "open_any", lambda *a, **k: count.append(a) or ipc.open(*a, **k))
+    monkeypatch.setattr(messages, "open_any", lambda *a, **k: count.append(a) or ipc.open(*a, **k))
     with ipc.serve({"t": path}, keep_nbytes=keep) as server:
         assert [[1, 2, 3]] * 3 == [rows(server.uri_of("t")) for _ in range(3)]
         write(path, [4])

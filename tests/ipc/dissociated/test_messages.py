@@ -8,11 +8,9 @@ from dissociated_peers import messages_of
 from small_files import small_files
 
 from spark_arrow_ipc import ipc
-from spark_arrow_ipc.ipc.dissociated.kept import Kept
-from spark_arrow_ipc.ipc.dissociated.messages import SharedTable, StreamedTable
+from spark_arrow_ipc.ipc.dissociated.messages import Kept, SharedTable, StreamedTable, Table
 from spark_arrow_ipc.ipc.dissociated.server import _source
 from spark_arrow_ipc.ipc.dissociated.shared_memory import RegionWriter, SharedMemory
-from spark_arrow_ipc.ipc.dissociated.tables import Table
 from spark_arrow_ipc.ipc.options import WriteOptions
 
 FILES = small_files()

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from spark_arrow_ipc.errors import InvalidFramingError
-from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, WHOLE, Selection
+from spark_arrow_ipc.ipc.dissociated.location import SCHEMA_ALONE, WHOLE, Selection
 
 REQUESTS = [
     ("all", WHOLE, "00000000 01000000 ffffffff"),

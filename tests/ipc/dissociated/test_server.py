@@ -17,7 +17,7 @@ from small_files import small_files
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidMetadataError, OptionError
 from spark_arrow_ipc.ipc.dissociated.location import parse_location
-from spark_arrow_ipc.ipc.dissociated.tables import Table
+from spark_arrow_ipc.ipc.dissociated.messages import Table
 
 FILES = small_files()
 WAYS = [("tcp", None), ("unix", None), ("unix", "memfd"), ("unix", "named"), ("tcp", "named")]

@@ -8,8 +8,8 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import UnsupportedError
-from spark_arrow_ipc.ipc.dissociated.selection import SCHEMA_ALONE, Selection
-from spark_arrow_ipc.ipc.dissociated.tables import BatchesTable, FileTable
+from spark_arrow_ipc.ipc.dissociated.location import SCHEMA_ALONE, Selection
+from spark_arrow_ipc.ipc.dissociated.messages import BatchesTable, FileTable
 
 ROWS = [[1, 2], [3], [], [4, 5, 6]]
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
