@@ -210,10 +210,10 @@ def test_a_file_that_is_renamed_while_it_is_opened_is_found(tmp_path, monkeypatc
     found = LOCAL.status(str(staged))
     opened = scan_module.ipc.open
 
-    def late(place, **how):
+    def late(place, *how):
         if staged.exists():
             staged.rename(path)
-        return opened(place, **how)
+        return opened(place, *how)
 
     monkeypatch.setattr(scan_module.ipc, "open", late)
     part = FileRange(str(path), found.nbytes, found.mtime_ns, staged=str(staged))
