@@ -17,6 +17,7 @@ from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidArrowError, InvalidFramingError, LimitError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead, small_neighbours, windows, with_blocks, with_headers
+from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace, Window, gap_nbytes
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
 from spark_arrow_ipc.ipc.bytes.read_ahead import MOST_NBYTES, SMALL_NBYTES
@@ -26,7 +27,6 @@ from spark_arrow_ipc.ipc.columns.plan import Plan
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.columns.row_ranges import BatchRows, can_cut
 from spark_arrow_ipc.ipc.constants import FILE_HEADER, Format
-from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader
 from spark_arrow_ipc.ipc.messages.block_coverage import check_start
 from spark_arrow_ipc.ipc.messages.checksums import (
@@ -75,7 +75,7 @@ class FileReader(BatchReader):
         self._dictionaries = FileDictionaries(self._read_dictionary_headers, self._decode_dictionary)
         self._checks_start = checks_start
         self._threads = threads
-        self._ahead: WeakSet[BatchesAhead | DecodeAhead[RecordBatch]] = WeakSet()
+        self._ahead: WeakSet[BatchesAhead | Ahead[RecordBatch]] = WeakSet()
 
     def check_start(self) -> None:
         """Check that the file begins as one, and that the footer names all its batches, if `ipc.open` did not."""
@@ -158,7 +158,8 @@ class FileReader(BatchReader):
         ahead = self.read_ahead(range(len(self)))
         places = windows(len(self), None if ahead is None else partial(self._take, ahead))
         jobs = (partial(self._read_batch, i, window) for i, window in places)
-        with closing(DecodeAhead(jobs, self._threads)) as decoded, nullcontext() if ahead is None else closing(ahead):
+        decoded = Ahead(jobs, self._threads, "arrow-ipc-decode", waits=True)
+        with closing(decoded), nullcontext() if ahead is None else closing(ahead):
             self._ahead.add(decoded)
             yield from decoded
 

@@ -13,19 +13,19 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.errors import InvalidFramingError, TruncatedError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.batch_reader import BatchReader
+from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import BodyPlace
 from spark_arrow_ipc.ipc.bytes.kept_ends import KeptEnds
+from spark_arrow_ipc.ipc.bytes.prefetch import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
 from spark_arrow_ipc.ipc.bytes.read_ahead import HEADERS_NBYTES, ReadAhead, read_ahead
 from spark_arrow_ipc.ipc.columns.coalesce import Run, Shapes, coalesce
 from spark_arrow_ipc.ipc.columns.projection import SelectedColumns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams, StreamEnds
 from spark_arrow_ipc.ipc.constants import Format
-from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 from spark_arrow_ipc.ipc.flatbuf.tables import MessageHeader, MetadataVersion
 from spark_arrow_ipc.ipc.messages.framing import decode_prefix, read_message_or_end
 from spark_arrow_ipc.ipc.messages.header_template import MessageShape
 from spark_arrow_ipc.ipc.messages.message import Message, inside
-from spark_arrow_ipc.ipc.stream_ahead import PIECES_AHEAD, PIECES_AHEAD_OF_PART, StreamAhead
 from spark_arrow_ipc.ipc.stream_decoder import StreamDecoder
 from spark_arrow_ipc.ipc.stream_index import IndexedBatch, StreamIndex, StreamStart, index_stream, walk_batches
 from spark_arrow_ipc.storage.byte_source import ByteSource
@@ -64,7 +64,7 @@ class StreamReader(BatchReader):
         self._byte_offset = byte_offset
         self._decoder = StreamDecoder(columns, self.path)
         self._ended = False
-        self._decoded = DecodeAhead(self._jobs(), threads) if threads > 1 else None
+        self._decoded = Ahead(self._jobs(), threads, "arrow-ipc-decode", waits=True) if threads > 1 else None
         self._counts = dict.fromkeys((MessageHeader.RecordBatch, MessageHeader.DictionaryBatch), 0)
 
     def read_schema_metadata(self) -> CustomMetadata:

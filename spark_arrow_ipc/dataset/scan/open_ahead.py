@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from typing import Final, TypeVar
+
+from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 
 FILES_AHEAD: Final = 8
 """Files that are opened before their turn: of each its last 64 KiB are held, which are all of a small one."""
@@ -36,18 +37,10 @@ def in_turn(
         for item in items:
             yield item, partial(opens, item)
         return
-    opening: deque[Future[_Opened]] = deque()
-    pool = ThreadPoolExecutor(FILES_AHEAD, "arrow-ipc-open")
-    try:
-        for i, item in enumerate(items):
-            opening.extend(pool.submit(opens, later) for later in items[i + len(opening) : i + FILES_AHEAD])
-            yield item, opening.popleft().result
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for future in opening:
-            future.add_done_callback(partial(_close, closes))
-
-
-def _close(closes: Callable[[_Opened], None], future: Future[_Opened]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        closes(future.result())
+    with closing(
+        Ahead((partial(opens, item) for item in items), FILES_AHEAD, "arrow-ipc-open", discard=closes)
+    ) as ahead:
+        for item in items:
+            opened = ahead.take()
+            assert opened is not None, "there is a result of each"
+            yield item, opened

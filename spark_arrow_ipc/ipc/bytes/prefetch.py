@@ -1,14 +1,8 @@
-"""Read byte ranges in threads before they are asked for, where each read waits for a network.
+"""Read bytes in threads before they are asked for, where each read waits for a network.
 
-Strategy
---------
-A caller names its jobs in the order in which it will take their results. A job is a generator: it yields the byte
-ranges that it needs, gets their bytes, and may yield more of them, as a header says which columns to read. Ranges are
-read in pieces by a few threads; a job goes on in the thread that brings its last piece.
-
-A few jobs are under way at a time. Their bytes are admitted in the order of the jobs, so that the next job is never
-kept waiting by a later one; it alone may exceed the budget. The threads begin with the first read, and end with
-`close`.
+A caller of `Prefetch` names its jobs in the order in which it will take their results. A job is a generator: it yields the
+byte ranges that it needs, gets their bytes, and may yield more of them, as a header says which columns to read. Ranges are
+read in pieces by a few threads; a job goes on in the thread that brings its last piece. `StreamAhead` reads a stream so.
 """
 
 from __future__ import annotations
@@ -18,13 +12,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from threading import Condition
 from typing import Final, Generic, TypeAlias, TypeVar
 
+import numpy as np
+
 from spark_arrow_ipc.errors import InvalidArrowError, UnsupportedError
 from spark_arrow_ipc.ipc.constants import NO_BYTES
-from spark_arrow_ipc.storage.byte_source import ByteSource, new_buffer
+from spark_arrow_ipc.storage.byte_source import ByteSource, ExactReads, new_buffer
 
 PIECE_NBYTES: Final = 8 << 20
 """Most bytes of one read. One connection of an object store gives 90 MB/s, so that several are needed."""
@@ -152,6 +149,8 @@ class Prefetch(Generic[_Result]):
 
     def _admit(self) -> None:
         """Read the ranges that fit into the budget, in the order of the jobs; the lock is held."""
+        # In order, so that the next job is never kept waiting by a later one; it alone may exceed the budget. A job that
+        # waits holds no thread: a reader that nobody closes must not keep the interpreter from ending.
         for i, job in enumerate(self._jobs):
             if job.wanted is None:
                 continue
@@ -229,3 +228,92 @@ def _cut(nbytes: int) -> Iterator[tuple[int, int]]:
     """Yield start and stop of pieces of about the same size: a short last one would leave its thread idle sooner."""
     count = -(-nbytes // PIECE_NBYTES)
     return pairwise(i * nbytes // count for i in range(count + 1))
+
+
+PIECES_AHEAD: Final = 6
+"""With the one that is waited for 56 MiB."""
+
+PIECES_AHEAD_OF_PART: Final = 2
+"""The same for a part of a stream: after its end they are read in vain."""
+
+
+class StreamAhead(ExactReads):
+    """A `ByteSource` over another one that waits, read forward from an offset on; earlier bytes are read as they come.
+
+    Only the messages of a stream tell where the next one is, so it is fetched in pieces of one size, some ahead of the message
+    that is decoded. With a projection, too: to skip the other columns would be two waits a message, one after the other.
+
+    Memory: the pieces that are fetched ahead, and two that were read. The one before the last is kept because small
+    messages are read together, and one that was cut is read again from its start.
+
+    Parameters
+    ----------
+    source
+        Of the stream; closed with this one.
+    start
+        Byte offset of the first message that is read.
+    pieces_ahead
+        Most pieces that are fetched after the one that is read.
+    """
+
+    def __init__(self, source: ByteSource, start: int, pieces_ahead: int = PIECES_AHEAD) -> None:
+        assert source.nbytes is not None, "a source that waits knows its length"
+        self.path = source.path
+        self.nbytes: int | None = source.nbytes
+        self._source, self._start, self._stop = source, start, source.nbytes
+        pieces = ((i, partial(self._fetch, i)) for i in range(-(-(self._stop - start) // PIECE_NBYTES)))
+        self._prefetch = Prefetch(source, pieces, ahead=1 + pieces_ahead)
+        self._is_ended = False
+        self._kept: dict[int, memoryview] = {}
+        """The last piece that was read, and the one before it."""
+        self._last = 0
+
+    def _fetch(self, i: int) -> Fetch[memoryview]:
+        start = self._start + i * PIECE_NBYTES
+        (data,) = yield [(start, min(PIECE_NBYTES, self._stop - start))]
+        return data
+
+    def read_up_to(self, byte_offset: int, nbytes: int) -> memoryview:
+        """Return the bytes from `byte_offset` on, at most `nbytes`: a view of a piece, or a copy from several."""
+        nbytes = min(nbytes, self._stop - byte_offset)
+        if nbytes <= 0:
+            return NO_BYTES
+        number, at = divmod(byte_offset - self._start, PIECE_NBYTES)
+        if number < self._last and number not in self._kept:
+            return self._source.read_up_to(byte_offset, nbytes)
+        first = self._take(number)[at : at + nbytes]
+        if len(first) == nbytes:
+            return first
+        data = new_buffer(nbytes)
+        into = np.frombuffer(data, np.uint8)
+        done = 0
+        part = first
+        while part:
+            into[done : done + len(part)] = np.frombuffer(part, np.uint8)
+            done += len(part)
+            number += 1
+            part = self._take(number)[: nbytes - done] if done < nbytes else NO_BYTES
+        return data[:done].toreadonly()
+
+    def _take(self, number: int) -> memoryview:
+        """Return a piece that is kept, or a later one."""
+        piece = self._kept.get(number)
+        if piece is None:
+            piece = None if self._is_ended else self._prefetch.take(number)
+            if piece is None:  # it is read again where the error tells its place
+                start = self._start + number * PIECE_NBYTES
+                piece = self._source.read_up_to(start, min(PIECE_NBYTES, self._stop - start))
+            before = self._kept.get(number - 1)
+            self._kept = {number: piece} if before is None else {number - 1: before, number: piece}
+            self._last = number
+        return piece
+
+    def end(self) -> None:
+        """Fetch no more; what is read after this is read as it comes."""
+        self._is_ended = True
+        self._prefetch.close()
+
+    def close(self) -> None:
+        """Fetch no more, and close the source."""
+        self.end()
+        self._source.close()

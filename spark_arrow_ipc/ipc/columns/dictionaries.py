@@ -129,7 +129,7 @@ class FileDictionaries:
     _values: dict[int, Array] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
     _lock: RLock = field(default_factory=RLock)
-    """Threads that decode batches (`decode_ahead`) need a dictionary at the same time: one decodes it."""
+    """Threads that decode batches need a dictionary at the same time: one decodes it."""
 
     def find(self, dictionary_id: int, plan: Plan) -> Array | None:
         """Return the values of an id with all its deltas, in the order of the footer, or None.

@@ -11,11 +11,10 @@ from waiting import Asked, WaitingSource, no_threads_are_left, outcome
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import FileChangedError
-from spark_arrow_ipc.ipc import stream_ahead
 from spark_arrow_ipc.ipc.bytes import kept_ends, prefetch, read_ahead
-from spark_arrow_ipc.ipc.stream_ahead import StreamAhead
+from spark_arrow_ipc.ipc.bytes.prefetch import StreamAhead
 
-DATA = sorted((Path(__file__).parents[1] / "data").glob("*.arrows"))
+DATA = sorted((Path(__file__).parents[2] / "data").glob("*.arrows"))
 BYTES = np.random.default_rng(1).bytes(1 << 20)
 PIECE = 64 << 10
 
@@ -23,8 +22,7 @@ PIECE = 64 << 10
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Pieces so small that small streams have many."""
-    for module in (prefetch, stream_ahead):
-        monkeypatch.setattr(module, "PIECE_NBYTES", PIECE)
+    monkeypatch.setattr(prefetch, "PIECE_NBYTES", PIECE)
     monkeypatch.setattr(read_ahead, "SMALL_NBYTES", 8 << 10)
     monkeypatch.setattr(read_ahead, "MOST_NBYTES", 32 << 10)
 
@@ -45,7 +43,7 @@ STREAM = stream_of(5_000, 20)  # batches of 160 KB
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.name)
 def test_a_stream_has_the_values_or_the_error_that_it_has_on_a_disk(path, piece, monkeypatch):
     monkeypatch.setattr(kept_ends, "END_NBYTES", 64)
-    monkeypatch.setattr(stream_ahead, "PIECE_NBYTES", piece)
+    monkeypatch.setattr(prefetch, "PIECE_NBYTES", piece)
     data = path.read_bytes()
     assert outcome(data) == outcome(WaitingSource(data, Asked(0)))
 

@@ -14,8 +14,8 @@ from arrow_from_pyarrow import batch_to_pyarrow
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, LimitError, UnsupportedError
+from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.columns import projection
-from spark_arrow_ipc.ipc.decode_ahead import DecodeAhead
 
 BATCHES = 12
 ROWS = 500
@@ -184,7 +184,7 @@ def test_as_many_jobs_as_threads_are_under_way(threads):
 
         return run
 
-    with closing(DecodeAhead(map(job, range(40)), threads)) as ahead:
+    with closing(Ahead(map(job, range(40)), threads, "arrow-ipc-test", waits=True)) as ahead:
         for expected in range(40):
             assert next(ahead) == expected
             taken = expected
@@ -201,7 +201,7 @@ def test_an_error_of_making_a_job_comes_in_its_turn():
         yield lambda: 2
         raise ValueError("broken")
 
-    ahead = DecodeAhead(jobs(), 4)
+    ahead = Ahead(jobs(), 4, "arrow-ipc-test")
     assert [next(ahead), next(ahead)] == [1, 2]
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
@@ -211,7 +211,7 @@ def test_an_error_of_making_a_job_comes_in_its_turn():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_does_not_wait_for_threads_that_it_lacks():
-    with closing(DecodeAhead(iter([lambda: 1, lambda: 2, lambda: 3]), 2)) as ahead:
+    with closing(Ahead(iter([lambda: 1, lambda: 2, lambda: 3]), 2, "arrow-ipc-test")) as ahead:
         assert next(ahead) == 1
         pid = os.fork()
         if not pid:
