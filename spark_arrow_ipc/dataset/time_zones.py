@@ -72,13 +72,7 @@ UNKNOWN_ZONE: Final[tzinfo] = _UnknownZone()
 
 
 def zone(name: str) -> tzinfo:
-    """Return a time zone by the names that Spark takes: ``Europe/Berlin``, ``UTC``, ``Z``, ``+02:00``, ``GMT+2``.
-
-    Raises
-    ------
-    OptionError
-        This machine or Spark knows no such zone.
-    """
+    """Return a time zone by the names that Spark takes: ``Europe/Berlin``, ``UTC``, ``Z``, ``+02:00``, ``GMT+2``."""
     if _UTC.fullmatch(name):
         return UTC
     if offset_match := _OFFSET.fullmatch(name):
@@ -98,15 +92,7 @@ def zone(name: str) -> tzinfo:
 
 
 def is_certain(local: datetime, zone: tzinfo) -> bool:
-    """Return whether Python's and the JVM's tables surely agree on the offset of a zone at a local time.
-
-    Parameters
-    ----------
-    local
-        Its own time zone, if any, does not matter.
-    zone
-        A result of `zone`, or `UNKNOWN_ZONE`.
-    """
+    """Return whether Python's and the JVM's tables surely agree on the offset of a zone at a local time."""
     if isinstance(zone, timezone):
         return True
     if not isinstance(zone, ZoneInfo):

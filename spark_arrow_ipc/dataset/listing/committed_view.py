@@ -154,13 +154,7 @@ class CommittedView:
         return dict(self._heads)
 
     def look_ahead(self, directories: Iterable[str]) -> None:
-        """List directories at once that `list` will be asked for, if each call waits.
-
-        Raises
-        ------
-        OSError
-            A directory cannot be listed.
-        """
+        """List directories at once that `list` will be asked for, if each call waits."""
         if not self.storage.traits.waits:
             return
 
@@ -175,13 +169,7 @@ class CommittedView:
         each(look_at, [path for path in directories if path not in known], waits=True)
 
     def look_up(self, paths: Iterable[str]) -> None:
-        """Ask at once for the states of paths that `status` will be asked for, if each call waits.
-
-        Raises
-        ------
-        OSError
-            The storage cannot be read.
-        """
+        """Ask at once for the states of paths that `status` will be asked for, if each call waits."""
         if not self.storage.traits.waits:
             return
 
@@ -200,13 +188,6 @@ class CommittedView:
         """Return the listing of a directory; an empty one if it does not exist.
 
         The storage lists each directory once.
-
-        Raises
-        ------
-        CommitError, FileChangedError
-            A commit record, or a file that it names, is damaged.
-        OSError
-            The directory cannot be listed, or a committed file was renamed meanwhile.
         """
         # The head is read before the names, so that they are listed once. Below a dataset that is met none is looked for.
         if self._datasets.get(parent(directory)) is None:
@@ -248,16 +229,6 @@ class CommittedView:
         """Correct the listings by what was committed since; tell whether that changes them.
 
         One small listing for each dataset, and one read for each new record.
-
-        Parameters
-        ----------
-        directories
-            Directories that, if they were in no dataset when they were listed, must not be in one by now.
-
-        Raises
-        ------
-        OSError
-            The storage cannot be read.
         """
         progress = Progress.SAME
         for dataset, head in self._heads.items():
@@ -308,13 +279,7 @@ class CommittedView:
         return found
 
     def followed(self, directory: str) -> str:
-        """Return a directory, and mind the jobs of the datasets into which it leads by links: their paths are other ones.
-
-        Raises
-        ------
-        CommitError
-            One of them is being put in place.
-        """
+        """Return a directory, and mind the jobs of the datasets into which it leads by links: their paths are other ones."""
         real = self.storage.real_path(directory) if self.storage.traits.directories else directory
         if real == directory:
             return directory

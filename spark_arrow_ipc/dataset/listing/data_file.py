@@ -73,27 +73,13 @@ class DataFile(NamedTuple):
     version: str = ""
 
     def open(self, storage: Storage = LOCAL) -> ByteSource:
-        """Open the file at its path or staged path; the caller closes the source.
-
-        Raises
-        ------
-        FileNotFoundError
-            It was deleted after it was listed. Where a storage waits the first read raises it.
-        OSError
-            It cannot be opened.
-        """
+        """Open the file at its path or staged path; the caller closes the source."""
         return open_where_it_lies(
             self, lambda path: storage.open(path, known=known_status(self, path, storage)), storage
         )
 
     def place(self, storage: Storage = LOCAL) -> str:
-        """Return the path at which the file lies now; a file without a staged place is not looked for.
-
-        Raises
-        ------
-        FileNotFoundError
-            It is at neither of its places any more.
-        """
+        """Return the path at which the file lies now; a file without a staged place is not looked for."""
         if self.staged is None:
             return self.path
 
@@ -156,22 +142,7 @@ _Opened = TypeVar("_Opened")
 
 
 def open_where_it_lies(file: Located, open_at: Callable[[str], _Opened], storage: Storage = LOCAL) -> _Opened:
-    """Open a file at its path, or at its staged path until it is renamed; or where a replaced file lives on.
-
-    Parameters
-    ----------
-    file
-        As listed.
-    open_at
-        Opens one path; raises FileNotFoundError if the file is not there.
-    storage
-        The storage that holds it.
-
-    Raises
-    ------
-    FileNotFoundError
-        It is at none of these places.
-    """
+    """Open a file at its path, or at its staged path until it is renamed; or where a replaced file lives on."""
     if file.staged is not None:
         for path in (file.path, file.staged):
             with suppress(FileNotFoundError):

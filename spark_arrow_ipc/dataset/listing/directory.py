@@ -67,13 +67,7 @@ class Listing:
         return phrase
 
     def check_links(self, directory: str) -> None:
-        """Raise for a dangling link: skipping it would silently lose rows.
-
-        Raises
-        ------
-        NoFilesError
-            There is one.
-        """
+        """Raise for a dangling link: skipping it would silently lose rows."""
         if self.dangling:
             raise NoFilesError(
                 "the link leads to nothing; remove it or mend what it names",
@@ -89,15 +83,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def list_directory(storage: Storage, directory: str) -> Listing:
-    """List a directory, and raise for dangling links.
-
-    Raises
-    ------
-    NoFilesError
-        The directory contains a dangling link.
-    OSError
-        The directory cannot be listed.
-    """
+    """List a directory, and raise for dangling links."""
     listing = look(storage, directory)
     listing.check_links(directory)
     return listing

@@ -30,13 +30,7 @@ class FileFilter:
     modified_after: int | None = None
 
     def accepts(self) -> Callable[[DataFile], bool] | None:
-        """Return a predicate for the files to read, or None to read all.
-
-        Raises
-        ------
-        OptionError
-            The pattern is not valid.
-        """
+        """Return a predicate for the files to read, or None to read all."""
         if self == FileFilter():
             return None
         matches = compile_name("*" if self.path_glob_filter is None else self.path_glob_filter)
@@ -46,22 +40,9 @@ class FileFilter:
 
 
 def parse_modified(string: str, time_zone: str | None = None) -> int:
-    """Parse ``modifiedBefore`` or ``modifiedAfter`` into nanoseconds since 1970.
-
-    Parameters
-    ----------
-    string
-        ``2024-03-09T12:00:00``, or any other string that Spark casts to a timestamp with a date.
-    time_zone
-        Time zone of a string without one; the default is UTC, not the session's time zone as in Spark, because the
-        planner does not know that. Spark (4.3.0, measured) also adds the zone's offset to the file's time, so that
-        it agrees only in UTC.
-
-    Raises
-    ------
-    OptionError
-        The string is not a timestamp, or the time zone is unknown.
-    """
+    """Parse ``modifiedBefore`` or ``modifiedAfter`` into nanoseconds since 1970; without a zone the string is in UTC."""
+    # Not in the session's time zone: the planner does not know it, and Spark (4.3.0, measured) also adds the zone's offset
+    # to the file's time, so that it agrees only in UTC.
     moment = parse_timestamp(string)
     if moment is None:
         raise OptionError(expected="a timestamp such as 2024-03-09T12:00:00", found=cut_repr(string))

@@ -61,12 +61,6 @@ def compile_name(pattern: str) -> Matches:
     """Compile a pattern into a predicate on names (without slashes).
 
     A name is matched in one pass, without going back; the first names cost up to the pattern's length a character.
-
-    Raises
-    ------
-    OptionError
-        A bracket or brace is not closed, a range runs backwards, the pattern ends in a backslash, or it is longer
-        than `MOST_CHARACTERS`.
     """
     if len(pattern) > MOST_CHARACTERS:
         raise OptionError(expected=f"a pattern of at most {MOST_CHARACTERS:,} characters", found=f"{len(pattern):,}")
@@ -161,11 +155,6 @@ def expand_braces(pattern: str) -> list[str]:
     r"""Expand braces that contain a slash: ``p{a/b,c}`` becomes ``pa/b`` and ``pc``.
 
     Braces without a slash stay, and so does a pattern with unclosed braces.
-
-    Raises
-    ------
-    OptionError
-        They expand to more than `MOST_PATHS` patterns, or to very many characters.
     """
     waiting = [pattern]
     expanded: list[str] = []

@@ -91,28 +91,6 @@ def discover(
     """Return the files of a read, with the partition values of their directories.
 
     O(directories + files). A tree that is read recursively has no partitions.
-
-    Parameters
-    ----------
-    tree
-        As listed by `tree.list_tree`.
-    base_path
-        Directory in which the partitions begin: by default each path, or the directory of a path that is a file;
-        so that ``/data/year=2024`` alone has no column ``year``.
-    infer
-        Whether types are inferred; else all columns are strings.
-    time_zone
-        Time zone of timestamps: they are instants with one, else local times.
-
-    Raises
-    ------
-    NoFilesError
-        There is nothing to read.
-    SchemaMismatchError
-        The directories do not agree on one root or on the columns, a name or value is empty, a name is repeated, or
-        a value cannot be cast to its column's type.
-    OptionError
-        The base path is not a directory or not above all paths, or the time zone is unknown.
     """
     if time_zone is not None:
         zone(time_zone)
@@ -146,22 +124,7 @@ def discover(
 def partition_known(
     files: Sequence[DataFile], roots: Sequence[str], *, infer: bool = True, time_zone: str | None = None
 ) -> Partitioning:
-    """Return files that are known with the partition values of their directories; all of them are read.
-
-    Parameters
-    ----------
-    files
-        In any order, which is kept.
-    roots
-        Directories in which the partitions begin.
-    infer, time_zone
-        As for `discover`.
-
-    Raises
-    ------
-    SchemaMismatchError, OptionError
-        As `discover`.
-    """
+    """Return files that are known with the partition values of their directories; all of them are read."""
     if time_zone is not None:
         zone(time_zone)
     directories = [parent(file.path) for file in files]
@@ -177,25 +140,7 @@ def partition_known(
 
 
 def retype(partitioning: Partitioning, types: Mapping[str, t.DataType]) -> Partitioning:
-    """Cast the partition columns to the types that a user asks for.
-
-    Parameters
-    ----------
-    partitioning
-        As discovered, so that every string fits the inferred type of its column.
-    types
-        Types by name. If no name is equal, one that differs only in case counts, and the column takes its spelling.
-        Other columns are ignored.
-
-    Raises
-    ------
-    SchemaMismatchError
-        A value cannot be cast to its type.
-    OptionError
-        A timestamp without a zone is to be cast to an instant, and no time zone is given.
-    UnsupportedError
-        Partition columns cannot have the type.
-    """
+    """Cast the partition columns to the types that a user asks for."""
     by_lower = {name.lower(): name for name in types}
     names = [field.name if field.name in types else by_lower.get(field.name.lower()) for field in partitioning.fields]
     fields = tuple(

@@ -80,15 +80,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def infer_type(raw: str, time_zone: str | None = None) -> t.DataType:
-    """Infer the type of a raw (escaped) value as Spark does; `types.null` for null.
-
-    Parameters
-    ----------
-    raw
-        The string after the equals sign.
-    time_zone
-        Time zone of timestamps; without one they are local times.
-    """
+    """Infer the type of a raw (escaped) value as Spark does; `types.null` for null."""
     if raw == DEFAULT_PARTITION:
         return t.null
     return _number_type(raw) or _time_type(raw, time_zone) or t.utf8
@@ -161,26 +153,7 @@ def widest(types: Iterable[t.DataType]) -> t.DataType:
 
 
 def cast(raw: str, type_: t.DataType, time_zone: str | None = None) -> PartitionValue:
-    """Cast a raw (escaped) value to a type.
-
-    Parameters
-    ----------
-    raw
-        The string after the equals sign.
-    type_
-        Inferred by `infer_type`, or given by the user.
-    time_zone
-        Time zone of a timestamp without one, if `type_` has a time zone. The result is in UTC.
-
-    Raises
-    ------
-    ValueError
-        The string is not a value of the type, or does not fit it.
-    OptionError
-        A timestamp without a zone is to be cast to an instant, and no time zone is given, or its offset is not certain.
-    UnsupportedError
-        Partition columns cannot have the type.
-    """
+    """Cast a raw (escaped) value to a type."""
     function = CASTS.get(type(type_))
     if function is None:
         raise UnsupportedError(f"a partition column cannot have the type {type_}; read it as a string and convert it")
@@ -306,20 +279,6 @@ def partition_directory(names: Sequence[str], values: Sequence[PartitionValue | 
 
     Null and the empty string are both `DEFAULT_PARTITION`. Timestamps are written in their own time zone: convert
     aware ones to the zone in which they will be read.
-
-    Parameters
-    ----------
-    names
-        Names of the partition columns.
-    values
-        One for each; a `numpy.float32` is formatted as a Java float, a Python float as a double.
-
-    Raises
-    ------
-    OptionError
-        A name is empty: such a directory could not be read back.
-    UnsupportedError
-        A value's type cannot be in the name of a directory.
     """
     return "/".join(_segment(name, value) for name, value in zip(names, values, strict=True))
 

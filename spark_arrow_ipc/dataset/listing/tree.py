@@ -97,15 +97,7 @@ class Tree:
         return [file for files in self.leaves.values() for file in files]
 
     def accepted(self, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-        """Return the files that the filter accepts.
-
-        Raises
-        ------
-        NoFilesError
-            There is none; the message says what was skipped and why.
-        OptionError
-            The filter's pattern is not valid.
-        """
+        """Return the files that the filter accepts."""
         accepts = self.filter.accepts()
         kept = tuple(files if accepts is None else filter(accepts, files))
         if kept:
@@ -125,20 +117,7 @@ def list_files(
     file_filter: FileFilter | None = None,
     storage: Storage | None = None,
 ) -> tuple[DataFile, ...]:
-    """Return the files under paths, without partition columns (see `hive.discover`).
-
-    Parameters
-    ----------
-    paths, recursive, file_filter, storage
-        As for `list_tree`.
-
-    Raises
-    ------
-    UnsupportedError
-        A directory is partitioned (``key=value`` subdirectories), and `recursive` is not set.
-    ArrowIpcError, OSError
-        As `list_tree` and `Tree.accepted`.
-    """
+    """Return the files under paths, without partition columns (see `hive.discover`)."""
     tree = list_tree(paths, recursive=recursive, file_filter=file_filter, storage=storage)
     if recursive:
         return tree.accepted(tree.all_files())
@@ -159,32 +138,6 @@ def list_tree(
 
     O(names) and one ``stat`` per file. A file or directory that vanishes while it is listed is left out. A path that
     does not exist is an error, as in Spark even with ignoreMissingFiles.
-
-    Parameters
-    ----------
-    paths
-        Plain paths, ``file:`` URIs, or URLs of object stores; the order is kept.
-    recursive
-        Whether all files are read, as with Spark's ``recursiveFileLookup``.
-    file_filter
-        Which files are read.
-    storage
-        The storage that holds the paths; by default that of the first path.
-
-    Raises
-    ------
-    NoFilesError
-        A path does not exist, or a pattern matches nothing.
-    OptionError
-        A pattern is not valid.
-    UnsupportedError
-        A path has a scheme that no storage has, or is in another storage than the first.
-    ConcurrentWriteError
-        Jobs were committed during each of several listings.
-    CommitError, FileChangedError
-        A commit record, or a file that it names, is damaged.
-    OSError
-        The file system refuses a listing.
     """
     if not paths:
         raise NoFilesError("no path was given; give a file, a directory or a pattern such as /data/*.arrow")

@@ -70,30 +70,7 @@ def bind(
     now: int | None = None,
     noted: dict[str, str] | None = None,
 ) -> BoundPredicate:
-    """Return a predicate over resolved columns, each constant in its column's own type.
-
-    Parameters
-    ----------
-    predicate
-        A result of `parse`.
-    fields
-        The columns as Spark sees them, in the Arrow types that `conform` gives it, and hive columns.
-    zone
-        The session's time zone. `UNKNOWN_ZONE` binds for skipping alone: what depends on the zone is left in doubt. With
-        None it is an error.
-    now
-        The instant of planning in microseconds, for the current date and time; by default this instant.
-    noted
-        Takes the settings of the session on which the result depends, and the part that does; see `settings`.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A column does not exist, or its name is ambiguous.
-    OptionError
-        Types that Spark does not compare, a string that is no value of the type it is compared as, or an instant
-        that depends on the unknown time zone or is not certain in it.
-    """
+    """Return a predicate over resolved columns, each constant in its column's own type."""
     session = Session(zone, folding.now() if now is None else now, {} if noted is None else noted)
     return _Binder(fields, session).predicate(predicate)
 

@@ -194,17 +194,7 @@ _Widen = Callable[[Any], Raw]
 
 
 def widened(from_: t.DataType, to: t.DataType, zone: tzinfo | None = None) -> _Widen | None:
-    """Return the cast of a type's values to a common type, or None; it keeps the order.
-
-    Parameters
-    ----------
-    from_
-        Type of the values.
-    to
-        A `common_type` of it.
-    zone
-        The session's time zone, for dates that become instants.
-    """
+    """Return the cast of a type's values to a common type, or None; it keeps the order."""
     if from_ == to:
         return _same
     make = WIDENED.get((type(from_), type(to)))

@@ -16,17 +16,7 @@ _SHOWN: Final = 300
 
 
 def explained(error: OptionError, sql: str, check: Callable[[str], object]) -> OptionError:
-    """Return the error for a predicate, with the conjunct at fault and the others if there are some that work.
-
-    Parameters
-    ----------
-    error
-        Of the whole predicate.
-    sql
-        The predicate.
-    check
-        Raises for a part that would be refused too.
-    """
+    """Return the error for a predicate, with the conjunct at fault and the others if there are some that work."""
     parts = _conjuncts(sql)
     if not 1 < len(parts) <= _MOST:
         return error

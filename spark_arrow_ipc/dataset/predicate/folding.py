@@ -50,13 +50,7 @@ Constant: TypeAlias = Literal | TimestampLiteral | Expression
 
 
 def fold(constant: Constant, session: Session) -> Literal:
-    """Return the value of an expression over literals.
-
-    Raises
-    ------
-    OptionError
-        The operation is not one of `where`, its result is outside the range of its type, or an instant is not certain.
-    """
+    """Return the value of an expression over literals."""
     if isinstance(constant, Literal):
         return constant
     if isinstance(constant, TimestampLiteral):

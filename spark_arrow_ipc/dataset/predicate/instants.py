@@ -46,22 +46,7 @@ class Doubt:
 
 
 def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
-    """Return the instant of a local time in a time zone, in microseconds.
-
-    Parameters
-    ----------
-    local
-        Without a time zone, or in one of its own.
-    zone
-        The session's time zone; `UNKNOWN_ZONE` where it will be known later, None if it cannot be known.
-    sql
-        The local time as written, for messages.
-
-    Raises
-    ------
-    OptionError
-        The local time is in the session's time zone, which is None, or the instant is outside the years 1 to 9999.
-    """
+    """Return the instant of a local time in a time zone, in microseconds."""
     zone = zone if local.tzinfo is None else local.tzinfo
     sql = _shown(sql)
     if zone is None:
@@ -77,15 +62,7 @@ def instant(local: datetime, zone: tzinfo | None, sql: str) -> int | Doubt:
 
 
 def local_time(instant: int, zone: tzinfo, sql: str) -> datetime:
-    """Return the local time of an instant in the session's time zone.
-
-    Raises
-    ------
-    UncertainInstantError
-        It is not certain, or the zone is `UNKNOWN_ZONE`.
-    OptionError
-        The instant is outside the years 1 to 9999.
-    """
+    """Return the local time of an instant in the session's time zone."""
     if zone is UNKNOWN_ZONE:
         raise UncertainInstantError(needs_zone(sql))
     try:
@@ -115,17 +92,7 @@ def _not_certain(sql: str, zone: tzinfo) -> str:
 
 
 def dates_in_doubt(literal: int | Doubt, zone: tzinfo, sql: str) -> Doubt | None:
-    """Return the days whose midnight may lie before or after an instant, or None if that is certain of every day.
-
-    Parameters
-    ----------
-    literal
-        The instant.
-    zone
-        The session's time zone.
-    sql
-        The literal as written, for messages.
-    """
+    """Return the days whose midnight may lie before or after an instant, or None if that is certain of every day."""
     earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
     # The midnights of all other days are surely before or after, in every time zone.
     first, last = -((MARGIN - earliest) // DAY_MICROSECONDS), (latest + MARGIN) // DAY_MICROSECONDS
@@ -180,20 +147,6 @@ def local_time_beside(literal: int | Doubt, zone: tzinfo, sql: str) -> int | Dou
     Where clocks are changed Spark has two answers. A row's local time that clocks skip or show twice becomes the instant of
     java.time; but where the optimizer (`UnwrapCastInBinaryComparison`, by release and by the place of the literal) takes the
     cast away, it is compared with the literal's local time. The values between the two are in doubt.
-
-    Parameters
-    ----------
-    literal
-        The instant.
-    zone
-        The session's time zone.
-    sql
-        The literal as written, for messages.
-
-    Raises
-    ------
-    OptionError
-        The instant is outside the years 1 to 9999.
     """
     earliest, latest = (literal, literal) if isinstance(literal, int) else (literal.earliest, literal.latest)
     if not isinstance(literal, int) or not is_certain(_nearest_local(earliest - MARGIN), zone):

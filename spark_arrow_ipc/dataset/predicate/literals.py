@@ -48,13 +48,7 @@ _FLOAT_LIMIT: Final = 3.4028235677973366e38
 
 
 def number(digits: str, suffix: str) -> Literal:
-    """Return the literal of a number: digits with a sign, a point or an exponent, and a suffix.
-
-    Raises
-    ------
-    OptionError
-        The number is outside the range of its type.
-    """
+    """Return the literal of a number: digits with a sign, a point or an exponent, and a suffix."""
     sql = digits + suffix
     suffix = suffix.upper()
     if len(digits) > _MAX_LENGTH:
@@ -118,36 +112,18 @@ def _decimal(digits: str, sql: str) -> Literal:
 
 
 def date_literal(string: str) -> Literal:
-    """Return the literal ``DATE 'string'``.
-
-    Raises
-    ------
-    OptionError
-        The string is no date.
-    """
+    """Return the literal ``DATE 'string'``."""
     return Literal(t.date32, _date(string, t.date32, None), f"DATE {string!r}")
 
 
 def local_timestamp(string: str) -> Literal:
-    """Return the literal ``TIMESTAMP_NTZ 'string'``.
-
-    Raises
-    ------
-    OptionError
-        The string is no timestamp, or names a zone.
-    """
+    """Return the literal ``TIMESTAMP_NTZ 'string'``."""
     type_ = t.Timestamp(t.TimeUnit.MICROSECOND)
     return Literal(type_, _timestamp(string, type_, None), f"TIMESTAMP_NTZ {string!r}")
 
 
 def timestamp(literal: TimestampLiteral, zone: tzinfo | None) -> Literal:
-    """Return the literal ``TIMESTAMP 'string'``: an instant.
-
-    Raises
-    ------
-    OptionError
-        The string is no timestamp, or names no zone while `zone` is None.
-    """
+    """Return the literal ``TIMESTAMP 'string'``: an instant."""
     return Literal(UTC_TIMESTAMP, _timestamp(literal.value, UTC_TIMESTAMP, zone), str(literal))
 
 
@@ -155,20 +131,6 @@ def cast(literal: Literal, to: t.DataType, zone: tzinfo | None) -> Raw | Doubt |
     """Return the value of a literal cast to a common type, as Spark's ANSI mode casts it; None for NULL.
 
     An instant is a `Doubt` if the time zone's offset is not certain.
-
-    Parameters
-    ----------
-    literal
-        The constant.
-    to
-        The `common_type` of the comparison.
-    zone
-        The session's time zone, `UNKNOWN_ZONE`, or None.
-
-    Raises
-    ------
-    OptionError
-        The value cannot be cast, or only with a time zone.
     """
     value = literal.value
     if value is None or literal.type == to:
@@ -298,13 +260,7 @@ _QUANTITY: Final = re.compile(r"\s*([+-]?)(\d{1,13})(?:\.(\d{1,6}))?\s*")
 
 
 def interval(string: str, first: str, last: str | None = None) -> Literal:
-    """Return the literal ``INTERVAL 'string' first TO last`` as microseconds; without `last` a number of one unit.
-
-    Raises
-    ------
-    OptionError
-        The units are not of a day-time interval, or the string does not fit them.
-    """
+    """Return the literal ``INTERVAL 'string' first TO last`` as microseconds; without `last` a number of one unit."""
     first = first.upper().removesuffix("S")
     written = f"INTERVAL {string!r} {first}" + (f" TO {last}" if last else "")
     if last is None:
@@ -320,13 +276,7 @@ def interval(string: str, first: str, last: str | None = None) -> Literal:
 
 
 def months(string: str, unit: str) -> Literal | None:
-    """Return the literal ``INTERVAL 'string' unit`` of years or months; None for other units.
-
-    Raises
-    ------
-    OptionError
-        The string is no whole number.
-    """
+    """Return the literal ``INTERVAL 'string' unit`` of years or months; None for other units."""
     factor = _MONTHS.get(unit.upper().removesuffix("S"))
     if factor is None:
         return None

@@ -89,13 +89,7 @@ def literals_of(run: Run) -> list[Literal]:
 
 
 def instants(run: TimestampRun, zone: tzinfo | None) -> list[Literal | Run]:
-    """Return the instants of timestamps in the session's time zone; those that are not certain as few literals.
-
-    Raises
-    ------
-    OptionError
-        One is no timestamp, or the zone is None.
-    """
+    """Return the instants of timestamps in the session's time zone; those that are not certain as few literals."""
     locals_ = time_lists.local_times_of(run.values)
     found = None if locals_ is None else time_lists.instants_of(locals_, zone)
     if found is None:

@@ -63,20 +63,7 @@ _STRING_TESTS: Final[Mapping[str, Callable[[bytes], tuple[bytes, ...]]]] = {
 
 
 def parse(sql: str, noted: dict[str, str] | None = None) -> Predicate:
-    """Return the predicate of an SQL string.
-
-    Parameters
-    ----------
-    sql
-        The predicate, which is read by Spark's defaults.
-    noted
-        Takes the settings on which its literals depend, and the part that does; see `settings`.
-
-    Raises
-    ------
-    OptionError
-        The string is not SQL, or holds what `where` does not take. The message has the column of the mistake.
-    """
+    """Return the predicate of an SQL string."""
     if len(sql) > _MAX_CHARACTERS:
         raise OptionError(expected=f"at most {_MAX_CHARACTERS:,} characters", found=f"{len(sql):,}", asked_by=WHERE)
     tokens = Tokens(sql, noted)

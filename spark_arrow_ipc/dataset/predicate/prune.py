@@ -84,15 +84,7 @@ def keeps(bound: BoundPredicate, lookup: Lookup) -> bool:
 
 
 def keeps_partition(bound: BoundPredicate, values: Mapping[str, object]) -> bool:
-    """Return False if no row of a hive partition can match.
-
-    Parameters
-    ----------
-    bound
-        The predicate.
-    values
-        Python values of the partition's columns by name; None for null. Other columns are unknown.
-    """
+    """Return False if no row of a hive partition can match."""
 
     def lookup(column: BoundColumn) -> Summary:
         if len(column.path) != 1 or column.path[0] not in values:

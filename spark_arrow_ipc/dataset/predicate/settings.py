@@ -90,20 +90,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 
 def check_settings(noted: Mapping[str, str], value_of: Callable[[str], str | None]) -> None:
-    """Refuse a predicate whose meaning the settings of a session change.
-
-    Parameters
-    ----------
-    noted
-        The settings on which it depends.
-    value_of
-        Gives the value of a setting; None if it cannot be known.
-
-    Raises
-    ------
-    OptionError
-        A setting has not its default, or cannot be known. The message names it.
-    """
+    """Refuse a predicate whose meaning the settings of a session change."""
     for name, part in noted.items():
         setting = SETTINGS[name]
         shown = part if len(part) <= _SHOWN else f"{part[:_SHOWN]}..."

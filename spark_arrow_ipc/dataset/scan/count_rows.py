@@ -42,22 +42,7 @@ class _NotCountedError(Exception):
 def count_rows(
     files: Sequence[DataFile], storage: Storage, *, limits: ipc.Limits, verify_checksums: bool = True
 ) -> int | None:
-    """Return the number of rows of files; None if they are too many, or streams, or change meanwhile.
-
-    Parameters
-    ----------
-    files
-        As they were listed a moment ago.
-    storage
-        That holds them.
-    limits, verify_checksums
-        As for `ipc.open`.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        A file cannot be read, or is broken.
-    """
+    """Return the number of rows of files; None if they are too many, or streams, or change meanwhile."""
     if len(files) > _MOST_FILES:
         return None
     shapes = Shapes(limits)

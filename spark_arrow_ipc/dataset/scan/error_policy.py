@@ -81,18 +81,7 @@ def advised(error: Exception) -> Exception:
 def read_on(
     read: Callable[[int], Blocks], start: int, policy: Callable[[int, Exception], int | None]
 ) -> Iterator[tuple[int, BlockRows]]:
-    """Yield rows with the number of their record batch; on errors ask the policy.
-
-    Parameters
-    ----------
-    read
-        Reads from the record batch of a number to the end.
-    start
-        Number of the first record batch.
-    policy
-        Called with the number of a broken record batch and the error, one of `CORRUPT`. Returns the number to go on
-        with, or None to stop; raises the error if it is not skipped.
-    """
+    """Yield rows with the number of their record batch; on errors ask the policy."""
     number: int | None = start
     while number is not None:
         try:
@@ -113,17 +102,7 @@ def report_missing(path: str) -> None:
 
 
 def report_skipped(path: str, error: BaseException, why: str) -> None:
-    """Warn that a whole file is skipped.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-    error
-        From opening it.
-    why
-        The option that asks for it to be skipped.
-    """
+    """Warn that a whole file is skipped."""
     _LOG.warning(
         "%s: skipped from its start, as %s asks; how many rows that loses is not known: %s",
         printable(path),
@@ -133,21 +112,7 @@ def report_skipped(path: str, error: BaseException, why: str) -> None:
 
 
 def report_rest(path: str, blocks: range, rows: int | None, error: BaseException, why: str) -> None:
-    """Warn that some record batches of a file are skipped.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-    blocks
-        Numbers of the record batches; empty if only bytes after the last complete one are lost.
-    rows
-        In them; None if unknown.
-    error
-        From reading them.
-    why
-        The option that asks for them to be skipped.
-    """
+    """Warn that some record batches of a file are skipped."""
     what = "the bytes after its last complete record batch"
     if blocks:
         last = blocks[-1]

@@ -30,11 +30,6 @@ def check_no_foreign_files(files: Sequence[DataFile], outlines: Outlines, policy
     """Raise if a file is not Arrow by its first bytes; opens one file of each unusual ending, at most 8.
 
     Other errors of a file, and those that the policy skips, are left to the task that reads it.
-
-    Raises
-    ------
-    NotArrowError
-        With the advice to filter files by their names.
     """
     unusual: dict[str, DataFile] = {}
     for file in files:

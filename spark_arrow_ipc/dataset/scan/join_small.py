@@ -54,15 +54,6 @@ def join_small(
 
     Reads one batch at a time, and none after the one that reaches `rows`. On an error, the batches before it are
     yielded first. Memory: the joined batches, twice.
-
-    Parameters
-    ----------
-    batches
-        In the order of the file.
-    rows
-        Batches of fewer rows are joined, unless they have `ENOUGH_NBYTES`; 0 or 1 joins none.
-    nbytes
-        Most bytes of a joined batch.
     """
     held: list[ScannedBatch] = []
     held_rows = held_nbytes = 0

@@ -23,15 +23,6 @@ def in_turn(
 
     The function is to be called once, before the next item is asked for, and raises what opening raises. Closing the
     generator closes what was opened and not asked for.
-
-    Parameters
-    ----------
-    items
-        In the order in which they are used.
-    opens, closes
-        Open an item, and close what that gave. Called by several threads at once if opening waits.
-    waits
-        Whether opening waits for a network.
     """
     if not waits or len(items) < 2:
         for item in items:

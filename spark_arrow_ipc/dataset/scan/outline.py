@@ -130,18 +130,7 @@ class Outlines:
         """All outlines that were read."""
 
     def read(self, file: DataFile, *, cut_above: float | None = None, with_share: bool = False) -> Outline:
-        """Return the outline of a file, and remember it.
-
-        Parameters
-        ----------
-        file
-            As it was listed.
-        cut_above
-            In place of that of the options, if a better one is known by now.
-        with_share
-            Whether `Outline.wanted_share` is needed. It takes a read, which is left out where reads wait and it is not;
-            so the file is opened again if it turns out to be needed.
-        """
+        """Return the outline of a file, and remember it."""
         outline = self.by_path.get(file.path)
         if outline is None or (with_share and file.path in self._without_share):
             options = self._options if cut_above is None else replace(self._options, cut_above=cut_above)
@@ -172,15 +161,7 @@ class Outlines:
 
 
 def read_outline(file: DataFile, options: OutlineOptions) -> Outline:
-    """Return the outline of a file. Opens it once.
-
-    Parameters
-    ----------
-    file
-        As it was listed.
-    options
-        What the outline is read with.
-    """
+    """Return the outline of a file. Opens it once."""
     storage = options.storage
 
     def outline_at(place: str) -> Outline:

@@ -75,13 +75,7 @@ class PartitionColumns:
 
 
 def repeated(slot: Array, length: int) -> Array:
-    """Return an array of `length` copies of the one slot of a flat array. O(bytes).
-
-    Raises
-    ------
-    ValueError
-        The array is nested, or has not one slot of offset 0.
-    """
+    """Return an array of `length` copies of the one slot of a flat array. O(bytes)."""
     layout = LAYOUTS[type(slot.type)]
     is_flat = slot.dictionary is None and all(row.role in _REPEATED for row in layout.buffers)
     if slot.length != 1 or slot.offset or slot.children or not is_flat:

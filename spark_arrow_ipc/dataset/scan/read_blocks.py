@@ -64,17 +64,7 @@ def _in_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -> 
 def read_ahead(
     reader: ipc.FileReader, numbers: Sequence[int], rows: tuple[int, int] | None
 ) -> Iterator[BatchesAhead | None]:
-    """Read record batches ahead that `read_run` will read, and end that; None where reads do not wait.
-
-    Parameters
-    ----------
-    reader
-        The open file.
-    numbers
-        Of the record batches, rising.
-    rows
-        As for `read_run`.
-    """
+    """Read record batches ahead that `read_run` will read, and end that; None where reads do not wait."""
     whole = [i for i in numbers if not _in_pieces(reader, i, rows)] if reader.waits else ()
     ahead = reader.read_ahead(whole)
     try:
@@ -92,26 +82,7 @@ def read_run(
     below_rows: int,
     ahead: BatchesAhead | None = None,
 ) -> Blocks:
-    """Yield neighbouring record batches in order.
-
-    Parameters
-    ----------
-    reader
-        The open file.
-    blocks
-        Numbers of the record batches.
-    rows
-        Start and stop of the rows, if `blocks` is one record batch; None for all rows.
-    below_rows
-        Batches of fewer rows are joined if possible.
-    ahead
-        From `read_ahead`, of these record batches and others.
-
-    Raises
-    ------
-    ArrowIpcError
-        As `ipc.FileReader.read_batch`, after all batches before the broken one.
-    """
+    """Yield neighbouring record batches in order."""
     for in_pieces, run in groupby(blocks, lambda i: _in_pieces(reader, i, rows)):
         numbers = list(run)
         if in_pieces:

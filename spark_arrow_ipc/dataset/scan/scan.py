@@ -148,25 +148,6 @@ def scan(
 
     Memory: one record batch or a piece of it, or twice a joined batch, and the dictionaries of the projected columns
     of one file. Closing the iterator closes the file.
-
-    Parameters
-    ----------
-    ranges
-        As `plan_splits` gives them.
-    columns
-        Of each file; all by default.
-    partition_fields
-        Of the hive partition columns, whose values the ranges hold. They follow the file's columns, or replace
-        those of the same name.
-    options
-        How to read.
-
-    Raises
-    ------
-    FileChangedError
-        A file is gone, or differs from the one that was planned.
-    InvalidArrowError, UnsupportedError, LimitError, ColumnNotFoundError
-        A file cannot be read; the error has its path.
     """
     opens = partial(_open, columns=columns, options=options)
     with closing(in_turn(ranges, opens, _close, waits=options.storage.traits.waits)) as turns:

@@ -32,20 +32,6 @@ def read_schemas(
 
     That of the newest record, while files of our writers are there, and that of the newest file of another program, which
     no record knows. Else that of the newest file. Of several data sets, that of the newest file is taken.
-
-    Parameters
-    ----------
-    files
-        Of the read.
-    heads
-        The newest record of each data set that has some of them.
-    outlines, policy
-        As for `newest_schema`.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `newest_schema`.
     """
     for root in sorted(filter(lambda root: heads[root].schema, heads), key=len, reverse=True):  # an inner one first
         inside, is_own = root.rstrip(SEPARATOR) + SEPARATOR, own_names_below(root).fullmatch
@@ -74,15 +60,6 @@ def newest_schema(
     The newest, because an append may add columns and widen types; see `newest_first` for files of one age.
 
     Files that the policy skips are skipped without a warning; the scan warns of them.
-
-    Raises
-    ------
-    NoFilesError
-        There is no file, or all files are skipped.
-    FileChangedError
-        The file was removed after it was listed.
-    InvalidArrowError, UnsupportedError, LimitError, OSError
-        The file cannot be opened.
     """
     error: Exception | None = None
     for file in newest_first(files):
@@ -121,15 +98,7 @@ def distinct_schemas(
 
 
 def project(schema: Schema, columns: Columns | None) -> Schema:
-    """Return the schema that a reader of these columns of a file has; None for all columns.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        The file has no such column.
-    InvalidMetadataError
-        One of the columns has a type that the format lacks.
-    """
+    """Return the schema that a reader of these columns of a file has; None for all columns."""
     message = replace(number_dictionaries(schema), has_unknown=True)
     return SelectedColumns(message, columns, Validation.FULL, ipc.Limits()).schema
 

@@ -39,20 +39,7 @@ class ServedPart:
 
 
 def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
-    """Return the parts that a table is read in. Asks no server.
-
-    Parameters
-    ----------
-    uri
-        Of the table. Its own number of parts (``of``) goes first, and a part (``part``) is read as it is.
-    parts
-        The number of parts where the URI has none, and the server knows parts; at most `MAX_PARTS`.
-
-    Raises
-    ------
-    OptionError, UnsupportedError
-        As `parse_location`.
-    """
+    """Return the parts that a table is read in. Asks no server."""
     location = parse_location(uri)
     of = location.of or (None if parts is None else min(parts, MAX_PARTS))
     if of is None or location.part is not None or location.want_part is None:
@@ -64,24 +51,7 @@ def plan_parts(uri: str, parts: int | None) -> list[ServedPart]:
 def scan_served(
     part: ServedPart, *, columns: Columns | None, options: ScanOptions, token: str | None
 ) -> Generator[ScannedFile, None, None]:
-    """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning.
-
-    Parameters
-    ----------
-    part
-        From `plan_parts`.
-    columns
-        Of the table; all by default.
-    options
-        `validation`, `limits` and `joined_rows`.
-    token
-        What the server wants to know.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        As `ipc.connect`; the error has the part's path.
-    """
+    """Yield one `ScannedFile`: the rows of a part. Numbers of blocks and rows count from its beginning."""
     with (
         error_context(path=part.path),
         ipc.connect(

@@ -105,27 +105,6 @@ def plan_splits(
     `open_cost_bytes` for each file. A larger file is cut so that each range, with the cost of opening it, fits a
     split; ranges of equal batches differ by one batch at most. Ranges and small files are packed largest first, and
     keep the order of `files` where they are equally large. O(files log files).
-
-    Parameters
-    ----------
-    files
-        As listed.
-    options
-        How large input partitions are.
-    outlines
-        By path: of each file that is larger than a split and not in `kept`.
-    kept
-        By path: the bytes of each record batch of a file, 0 for those that are skipped. A file counts with its kept
-        bytes, and is left out if there are none.
-    share
-        Part of each record batch's bytes that will be read, above 0: a projection makes fewer ranges.
-    skips_broken
-        Whether a large file that is broken or gone is one range, instead of an error.
-
-    Raises
-    ------
-    ArrowIpcError, OSError
-        A large file cannot be opened, or the framing of a large stream is broken.
     """
     sized = [(file, kept.get(file.path) if kept else None) for file in files]
     weights = [(file, sizes, ceil(share * (file.nbytes if sizes is None else sum(sizes)))) for file, sizes in sized]

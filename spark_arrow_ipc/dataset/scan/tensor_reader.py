@@ -87,13 +87,7 @@ class TensorReader:
         return [self._pieces[i][1].num_rows for i in blocks]
 
     def read(self, blocks: range) -> Blocks:
-        """Yield the rows of neighbouring blocks.
-
-        Raises
-        ------
-        ArrowIpcError
-            As `slab_batches`, after all rows before the broken tensor.
-        """
+        """Yield the rows of neighbouring blocks."""
         for i in blocks:
             yield from self._read_block(i)
 

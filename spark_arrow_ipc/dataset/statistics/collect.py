@@ -124,15 +124,7 @@ class StatisticsCollector:
         self._nbytes = 0
 
     def add(self, batch: RecordBatch, file_nbytes: int = 0) -> None:
-        """Add a record batch of the file, in order. A few numpy calls a column.
-
-        Parameters
-        ----------
-        batch
-            The record batch.
-        file_nbytes
-            Bytes of the file so far, which bound the statistics.
-        """
+        """Add a record batch of the file, in order. A few numpy calls a column."""
         if not self._gathered:
             return
         self._row_counts.append(batch.num_rows)
@@ -156,15 +148,7 @@ class StatisticsCollector:
         return BlockStatistics(tuple(int(count or 0) for count in self._row_counts), columns, tuple(self._dropped))
 
     def pair(self, file_nbytes: int = 0, *, fingerprint: str | None = None) -> tuple[str, str] | None:
-        """Return key and value for the footer, or None without any column.
-
-        Parameters
-        ----------
-        file_nbytes
-            Bytes of the file without its footer.
-        fingerprint
-            Of the file, by its writer; readers use no statistics without one.
-        """
+        """Return key and value for the footer, or None without any column."""
         while self._gathered:
             encoded = self._encoded(fingerprint)
             if not self._is_bounded or len(encoded) <= _budget(file_nbytes):

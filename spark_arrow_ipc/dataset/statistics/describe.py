@@ -65,20 +65,7 @@ def file_blocks(
     limits: ipc.Limits = DEFAULT_LIMITS,
     concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
 ) -> Iterator[FileBlock]:
-    """Yield the record batches of a file or stream, in order.
-
-    Parameters
-    ----------
-    source
-        As for `ipc.open`.
-    limits, concatenated_streams
-        As for `ipc.open`.
-
-    Raises
-    ------
-    InvalidArrowError, UnsupportedError, LimitError, OSError
-        The file cannot be opened, or its headers cannot be read.
-    """
+    """Yield the record batches of a file or stream, in order."""
     reader = ipc.open(source, columns=known_columns, limits=limits, concatenated_streams=concatenated_streams)
     with reader, error_context(path=reader.path):
         statistics = file_statistics(reader) if reader.is_numbered else None

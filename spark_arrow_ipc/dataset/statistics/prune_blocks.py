@@ -51,21 +51,7 @@ def block_truths(
     partition: Mapping[str, object] | None = None,
     of_blocks: Mapping[str, Callable[[int], Summary]] | None = None,
 ) -> BlockTruths:
-    """Return a callback that gives the truths that the predicate may have in a block of a file.
-
-    Parameters
-    ----------
-    bound
-        The predicate.
-    schema
-        Schema of the file, in which names of the predicate are resolved.
-    statistics
-        Statistics of the file; None without any, where only the values of the partition are known.
-    partition
-        Python values of the columns by name that have one value in the file; they hide columns of the same name inside it.
-    of_blocks
-        The same of columns that are not the file's, but have a summary for each block.
-    """
+    """Return a callback that gives the truths that the predicate may have in a block of a file."""
     constants, others = partition or {}, of_blocks or {}
     known: dict[BoundColumn, Callable[[int], Summary]] = {}
     for column in bound_columns(bound):
@@ -87,15 +73,7 @@ def block_truths(
 
 
 def keeps_order(from_: t.DataType, to: t.DataType) -> bool:
-    """Return whether the least and greatest value of a file's type are those of Spark's, once they are converted.
-
-    Parameters
-    ----------
-    from_
-        Type of the statistics.
-    to
-        The Arrow type of the column in Spark.
-    """
+    """Return whether the least and greatest value of a file's type are those of Spark's, once they are converted."""
     make = _CONVERTED.get((type(from_), type(to)))
     return make is not None and make(from_, to) is not None
 

@@ -119,18 +119,6 @@ def file_statistics(reader: ipc.FileReader, numbers: range | None = None) -> Blo
     """Return the statistics of an open file, or None without those of its record batches.
 
     Reads the schema message and the headers of the record batches, and no body.
-
-    Parameters
-    ----------
-    reader
-        The open file; a projection has the statistics of its columns.
-    numbers
-        The record batches whose statistics will be used; all by default.
-
-    Warns
-    -----
-    StatisticsWarning
-        They are malformed, or of other record batches.
     """
     statistics = read_statistics(reader.custom_metadata, reader.schema, len(reader), path=reader.path)
     if statistics is None:
@@ -161,22 +149,6 @@ def read_statistics(
     """Return the statistics in a footer's custom metadata, or None without well-formed ones.
 
     Does not check that they are of the record batches that are there; `file_statistics` does.
-
-    Parameters
-    ----------
-    custom_metadata
-        Custom metadata of the footer.
-    schema
-        Schema of the file, or a projection of it: other columns are left out.
-    blocks
-        Number of record batches of the file.
-    path
-        Of the file, for the warning.
-
-    Warns
-    -----
-    StatisticsWarning
-        They are malformed.
     """
     values = [value for key, value in custom_metadata if key == KEY]
     if not values:

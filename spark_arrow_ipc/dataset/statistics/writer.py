@@ -43,24 +43,6 @@ def create_with_statistics(
 
     Statistics prove by checksums that they are of their file, so a file with them gets checksums. A stream has no
     footer: its pairs go to its first message, and it gets no statistics.
-
-    Parameters
-    ----------
-    path
-        A path or the URL of an object store.
-    which
-        The columns with statistics.
-    custom_metadata
-        Pairs for the footer.
-    storage
-        Options of an object store.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        `which` names a column that does not exist.
-    OSError
-        The path cannot be written.
     """
     is_file = options.format == "file"
     collector = StatisticsCollector(schema, which)

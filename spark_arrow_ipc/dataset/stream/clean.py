@@ -52,13 +52,7 @@ class Cleaner:
     roots: tuple[str, ...]
 
     def check(self, files: Sequence[DataFile]) -> None:
-        """Raise if a file lies in the archive, which the stream would then read again.
-
-        Raises
-        ------
-        OptionError
-            A link leads from the source into the archive. The error has the path of the directory.
-        """
+        """Raise if a file lies in the archive, which the stream would then read again."""
         if self.archive is None:
             return
         for directory in {parent(file.path) for file in files}:

@@ -42,13 +42,7 @@ def files_to_json(batch: StreamBatch) -> dict[str, Any]:
 
 
 def files_from_json(value: Mapping[str, object]) -> StreamBatch:
-    """Return the batch that `files_to_json` wrote.
-
-    Raises
-    ------
-    StreamOffsetError
-        A value is not what it writes.
-    """
+    """Return the batch that `files_to_json` wrote."""
     roots, rows = value.get("roots"), value.get("files")
     if not isinstance(roots, list) or not all(isinstance(root, str) and root for root in roots):
         _refuse("a list of directories", roots)
@@ -82,13 +76,7 @@ def files_to_text(batch: StreamBatch) -> str:
 
 
 def files_from_text(text: str) -> StreamBatch:
-    """Return the batch that `files_to_text` wrote.
-
-    Raises
-    ------
-    StreamOffsetError
-        It is not what that writes, or stands for more than 64 MiB.
-    """
+    """Return the batch that `files_to_text` wrote."""
     if not text:
         return StreamBatch()
     try:

@@ -56,21 +56,7 @@ class LateFiles:
         read_before: Sequence[DataFile],
         since: int,
     ) -> None:
-        """Name the late files of a look in a warning, each once in this process.
-
-        Parameters
-        ----------
-        files
-            All that were listed.
-        inside
-            Those that are young enough to be read.
-        new
-            Those that will be.
-        read_before
-            Files of the newest batch before this process's own; they may be old already.
-        since
-            When the query looked before this process began, in nanoseconds since 1970; 0 if it did not.
-        """
+        """Name the late files of a look in a warning, each once in this process."""
         paths = _hashes(files)
         old = ~np.isin(paths, _hashes(inside))
         if self._known is None:

@@ -96,13 +96,7 @@ class LogMode:
         return make_offset(LOG, log=-1, owner=self._id)
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
-        """Return the offset after the next entry: one that is there already, or a new one.
-
-        Raises
-        ------
-        StreamOffsetError
-            The log is not that of the checkpoint, or another query writes it.
-        """
+        """Return the offset after the next entry: one that is there already, or a new one."""
         first, owner = _number(start), _owner(start)
         try:
             number = self._next(first, owner, limit)
@@ -143,13 +137,7 @@ class LogMode:
         return log.last
 
     def batch(self, start: Offset, end: Offset) -> StreamBatch:
-        """Return the files of the entries between two offsets.
-
-        Raises
-        ------
-        StreamOffsetError
-            An entry is gone.
-        """
+        """Return the files of the entries between two offsets."""
         first, last = _number(start), _number(end)
         if first > last:
             raise StreamOffsetError(expected=f"an offset from entry {first:,} on", found=f"entry {last:,}")

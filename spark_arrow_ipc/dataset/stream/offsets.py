@@ -37,13 +37,7 @@ def make_offset(mode: str, **values: str | int) -> dict[str, str | int]:
 
 
 def mode_of_offset(offset: object) -> str:
-    """Return the mode that made an offset.
-
-    Raises
-    ------
-    StreamOffsetError
-        It is no offset of this package, or of a later release.
-    """
+    """Return the mode that made an offset."""
     if not isinstance(offset, Mapping):
         raise StreamOffsetError(expected="a JSON object as the offset of a stream", found=cut_repr(offset))
     version, mode = offset.get("v"), offset.get("mode")
@@ -61,13 +55,7 @@ def mode_of_offset(offset: object) -> str:
 
 
 def refuse_change(option: str, before: str, now: str, why: str, *, path: str | None = None) -> NoReturn:
-    """Refuse another value of an option than the query had before its restart.
-
-    Raises
-    ------
-    StreamOffsetError
-        Always.
-    """
+    """Refuse another value of an option than the query had before its restart."""
     raise StreamOffsetError(
         f"this query began with {option}={cut_repr(before)}, and now has {option}={cut_repr(now)}: {why}; give the old value "
         "again, or the new one with a new checkpoint (and a new sourceLog, if there is one)",
@@ -111,23 +99,11 @@ class OffsetValues:
         self._offset = offset
 
     def optional_string(self, name: str, *, max_chars: int) -> str | None:
-        """Return a string of at most `max_chars`; None if an earlier release made the offset without it.
-
-        Raises
-        ------
-        StreamOffsetError
-            It is something else.
-        """
+        """Return a string of at most `max_chars`; None if an earlier release made the offset without it."""
         return self.string(name, max_chars=max_chars) if name in self._offset else None
 
     def integer(self, name: str, *, least: int = 0, most: int = _MOST) -> int:
-        """Return an integer of `least` to `most`.
-
-        Raises
-        ------
-        StreamOffsetError
-            It is none.
-        """
+        """Return an integer of `least` to `most`."""
         value = self._offset[name]
         if type(value) is not int or not least <= value <= most:
             raise StreamOffsetError(
@@ -136,13 +112,7 @@ class OffsetValues:
         return value
 
     def string(self, name: str, *, max_chars: int = MAX_OFFSET_CHARS) -> str:
-        """Return a string of at most `max_chars`.
-
-        Raises
-        ------
-        StreamOffsetError
-            It is none.
-        """
+        """Return a string of at most `max_chars`."""
         value = self._offset[name]
         if not isinstance(value, str) or len(value) > max_chars:
             raise StreamOffsetError(

@@ -54,17 +54,7 @@ def seconds_of(files: Sequence[DataFile]) -> Seconds:
 def unread(
     files: Sequence[DataFile], know: Callable[[Hashes], npt.NDArray[np.bool_]], *, name_only: bool
 ) -> list[DataFile]:
-    """Return the files that were not read; where names alone count, the oldest of each name.
-
-    Parameters
-    ----------
-    files
-        Files that were listed.
-    know
-        Says which of some hashes are of files that were read.
-    name_only
-        Whether files of one name in several directories are one file.
-    """
+    """Return the files that were not read; where names alone count, the oldest of each name."""
     hashes = hashes_of((file.path for file in files), name_only=name_only)
     new = [file for file, known in zip(files, know(hashes), strict=True) if not known]
     return _first_of_each_name(new) if name_only else new
@@ -144,13 +134,7 @@ class SeenFiles:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the set that `to_text` wrote.
-
-        Raises
-        ------
-        StreamOffsetError
-            It is not what that writes.
-        """
+        """Return the set that `to_text` wrote."""
         if not text:
             return cls.empty()
         try:
@@ -175,13 +159,7 @@ class SeenFiles:
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Self:
-        """Return the set that `to_bytes` wrote.
-
-        Raises
-        ------
-        StreamOffsetError
-            The file is damaged.
-        """
+        """Return the set that `to_bytes` wrote."""
         if len(data) >= _HEAD.size:
             magic, count, digest = _HEAD.unpack_from(data)
             body = data[_HEAD.size :]

@@ -70,11 +70,6 @@ class SourceFiles:
         """Return the files that are there, each once, in no order; and their roots.
 
         O(names), and one ``stat`` a file.
-
-        Raises
-        ------
-        ArrowIpcError, OSError
-            As `list_tree` and `discover`, but for a directory, pattern or prefix without files.
         """
         tree = self._tree()
         if tree is None:

@@ -100,13 +100,7 @@ class SourceLog:
         """Files that were modified before are not read."""
 
     def load(self) -> None:
-        """Read which files were read. Lists the log, and reads one set of hashes and the entries after it.
-
-        Raises
-        ------
-        StreamOffsetError
-            An entry is missing, damaged, or of another source.
-        """
+        """Read which files were read. Lists the log, and reads one set of hashes and the entries after it."""
         numbers, sets = self._numbers()
         self.last = max([*numbers, *sets], default=-1)
         self._seen, self._recent, self.low = SeenFiles.empty(), SeenFiles.empty(), EARLIEST
@@ -122,13 +116,7 @@ class SourceLog:
             self._note(self.entry(number))
 
     def entry(self, number: int) -> Entry:
-        """Return an entry.
-
-        Raises
-        ------
-        StreamOffsetError
-            It is gone, damaged, or of another source.
-        """
+        """Return an entry."""
         if self._newest is not None and self._newest[0] == number:
             return self._newest[1]
         path = self._entry_path(number)
@@ -143,15 +131,7 @@ class SourceLog:
         return self._parse(data, path)
 
     def append(self, entry: Entry) -> int:
-        """Write the next entry, and return its number.
-
-        Raises
-        ------
-        StreamOffsetError
-            Another query has written it.
-        UnsupportedError
-            The storage cannot decide between two queries.
-        """
+        """Write the next entry, and return its number."""
         self._storage.check_put_if_absent(self._directory)
         number = self.last + 1
         path = self._entry_path(number)
@@ -188,13 +168,7 @@ class SourceLog:
             return None
 
     def claim(self, owner: str) -> None:
-        """Write the owner of the log, or check that it is this query.
-
-        Raises
-        ------
-        StreamOffsetError
-            It is another query's.
-        """
+        """Write the owner of the log, or check that it is this query."""
         if not self._storage.put_if_absent(self._owner_path, owner.encode(), durable=True) and self.owner() != owner:
             raise StreamOffsetError(
                 "this sourceLog is of another query: it notes what that one has read, and a log is for one query; give this "
@@ -206,11 +180,6 @@ class SourceLog:
         """Raise if a query with a new checkpoint cannot begin with this log.
 
         Entries of the first batch alone may be those of a process that died before Spark knew them.
-
-        Raises
-        ------
-        StreamOffsetError
-            A query has gone on with it.
         """
         if self.owner() is not None or (self.last >= 0 and self.entry(self.last).after >= 0):
             raise StreamOffsetError(

@@ -229,13 +229,7 @@ class TableMode:
             )
 
     def _between(self, after: int, last: int, head: Head) -> list[TableRecord]:
-        """Return the records after a number up to another one.
-
-        Raises
-        ------
-        StreamOffsetError
-            One is gone.
-        """
+        """Return the records after a number up to another one."""
         found = self._records.between(after, last, head.seq)
         if isinstance(found, int):
             oldest = self._records.oldest()

@@ -80,20 +80,6 @@ class TableRecords:
         """Return the records after a number up to another one, or the number of the first that is not there any more.
 
         Reads each record once, and the one after the last.
-
-        Parameters
-        ----------
-        after, last
-            At most `head`.
-        head
-            The number of the newest record.
-
-        Raises
-        ------
-        CommitError
-            A record is damaged, or is of another chain.
-        OSError
-            The storage cannot be read.
         """
         wanted = range(after + 1, min(last + 1, head) + 1)
         self._read([seq for seq in wanted if seq not in self._known], head)

@@ -67,15 +67,6 @@ def replaced_since(
     """Return the files of a snapshot that later rewrites replaced, as they are found now, and the paths of those gone.
 
     A listing and a look for each such file.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    later
-        The records after the snapshot.
-    added
-        Relative paths of the files that these added, which are no part of the snapshot.
     """
     there: dict[str, DataFile] = {}
     gone: set[str] = set()

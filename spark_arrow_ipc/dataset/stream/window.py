@@ -104,13 +104,7 @@ class _State:
     name_only: str | None = None
 
     def to_offset(self) -> dict[str, str | int]:
-        """Return the offset of this state.
-
-        Raises
-        ------
-        LimitError
-            It is too large for a checkpoint.
-        """
+        """Return the offset of this state."""
         offset = make_offset(
             WINDOW, hwm=self.hwm, low=self.low, at=self.at, seen=self.seen.to_text(), files=files_to_text(self.batch)
         )
@@ -197,13 +191,7 @@ class WindowMode:
         return self._initial
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
-        """Return the offset after the files that are new, oldest first (or newest). Lists the directory if it must.
-
-        Raises
-        ------
-        LimitError
-            The offset would be larger than a mebibyte.
-        """
+        """Return the offset after the files that are new, oldest first (or newest). Lists the directory if it must."""
         state = self._state(start)
         if self._waiting.needs_look:
             self._looked_at = self._clock()
@@ -248,13 +236,7 @@ class WindowMode:
         return self._newest[1]
 
     def _noted(self, state: _State) -> _State:
-        """Return a state with the options that its hashes depend on.
-
-        Raises
-        ------
-        StreamOffsetError
-            They are others than the query began with.
-        """
+        """Return a state with the options that its hashes depend on."""
         name_only = str(self._options.name_only).lower()
         if state.name_only not in (None, name_only):
             refuse_change(_NAME_ONLY, str(state.name_only), name_only, "files that were read would be read again")
