@@ -367,14 +367,12 @@ def test_no_module_needs_its_own_place_on_disk():
 
 TESTED_ELSEWHERE = {
     "spark/datasource.py": "every test with Spark goes through it",
-    "dataset/statistics/which.py": "words, tested with the collector that takes them",
     "spark/options/make_keywords.py": "test_the_keywords_of_options_are_those_of_the_table",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "cli/datasets.py": "tests/cli/test_copy.py, test_fsck.py and test_vacuum.py",
     "cli/shared/layout_bytes.py": "tests/cli/test_layout.py",
     "cli/shared/rows.py": "options of commands: tests/cli/test_head.py",
     "cli/shared/print_rows.py": "tests/cli/test_cat.py",
-    "dataset/statistics/writer.py": "tests/cli/test_rewrite.py",
     "spark/read/matching_rows.py": "the option --where of commands: tests/cli/test_head.py",
 }
 """Modules without a test file of their own name, and why."""

@@ -18,7 +18,7 @@ import random
 import sys
 from dataclasses import dataclass, field
 
-from spark_arrow_ipc.dataset.stream import late_files
+from spark_arrow_ipc.dataset.stream import waiting_files
 from spark_arrow_ipc.dataset.stream.admission import Admission
 from spark_arrow_ipc.dataset.stream.log import LogMode, LogOptions
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
@@ -179,7 +179,7 @@ def run(mode, trials, late_share, *, first=0):
     """Run trials; return the sums, and how many trials were wrong."""
     sums = {"mode": mode, "late share": late_share, "trials": trials, "files": 0, "lost": 0, "doubled": 0}
     sums |= {"named": 0, "wrong trials": 0, "largest offset": 0}
-    log = logging.getLogger(late_files.__name__)
+    log = logging.getLogger(waiting_files.__name__)
     for seed in range(first, first + trials):
         handler = Named()
         log.addHandler(handler)

@@ -23,7 +23,7 @@ from spark_arrow_ipc.cli.shared import files, inputs
 from spark_arrow_ipc.cli.shared.differences import Comparison
 from spark_arrow_ipc.cli.shared.inputs import Input
 from spark_arrow_ipc.cli.shared.progress import count_rows
-from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
+from spark_arrow_ipc.dataset.scan.file_range import CONSTANT_SLOTS, PartitionColumns
 from spark_arrow_ipc.errors import SchemaMismatchError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.columns.projection import known_columns
 

@@ -22,9 +22,8 @@ from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing import globs
 from spark_arrow_ipc.dataset.listing.committed_view import CommittedView, MetRecord, Progress
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.directory import Listing, counted, is_hidden, is_loop, is_staging, list_directory
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of

@@ -18,10 +18,19 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.predicate import time_lists
 from spark_arrow_ipc.dataset.predicate.coercion import LOCAL_TIMESTAMP, UTC_TIMESTAMP, precision_of, widened
 from spark_arrow_ipc.dataset.predicate.expressions import Literal, Raw, Run, TimestampLiteral, TimestampRun
-from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, EPOCH, Doubt
+from spark_arrow_ipc.dataset.predicate.instants import (
+    DAY_MICROSECONDS,
+    EPOCH,
+    Doubt,
+    days_at,
+    days_of,
+    instants_of,
+    local_times_of,
+    midnights_of,
+    zoned_times_of,
+)
 from spark_arrow_ipc.dataset.predicate.literals import cast, date_literal, local_timestamp, timestamp
 
 _LEAST: Final = 64
@@ -75,10 +84,10 @@ def _typed(
 
 _STRINGS: Final[Mapping[str, Callable[[Sequence[str]], Sequence[Plain] | None]]] = {
     "string": _strings,
-    "date": _typed(t.date32, time_lists.days_of, date_literal),
-    "local": _typed(LOCAL_TIMESTAMP, time_lists.local_times_of, local_timestamp),
+    "date": _typed(t.date32, days_of, date_literal),
+    "local": _typed(LOCAL_TIMESTAMP, local_times_of, local_timestamp),
     "session": _session_times,
-    "zoned": _typed(UTC_TIMESTAMP, time_lists.zoned_times_of, TimestampLiteral),
+    "zoned": _typed(UTC_TIMESTAMP, zoned_times_of, TimestampLiteral),
 }
 """By kind: the literals of strings that are all different."""
 
@@ -90,8 +99,8 @@ def literals_of(run: Run) -> list[Literal]:
 
 def instants(run: TimestampRun, zone: tzinfo | None) -> list[Literal | Run]:
     """Return the instants of timestamps in the session's time zone; those that are not certain as few literals."""
-    locals_ = time_lists.local_times_of(run.values)
-    found = None if locals_ is None else time_lists.instants_of(locals_, zone)
+    locals_ = local_times_of(run.values)
+    found = None if locals_ is None else instants_of(locals_, zone)
     if found is None:
         return [timestamp(TimestampLiteral(string), zone) for string in run.values]
     doubts = [Literal(UTC_TIMESTAMP, doubt, "TIMESTAMP '...'") for doubt in found[1]]
@@ -199,14 +208,14 @@ def _times(run: Run, to: t.Timestamp | t.Date, zone: tzinfo | None) -> Points | 
     if isinstance(run.type, t.Utf8):
         strings = [value.decode() for value in values]
         if to != UTC_TIMESTAMP:
-            counts = (time_lists.days_of if isinstance(to, t.Date) else time_lists.local_times_of)(strings)
+            counts = (days_of if isinstance(to, t.Date) else local_times_of)(strings)
             return None if counts is None else Points(counts)
-        if (counts := time_lists.zoned_times_of(strings)) is not None:
+        if (counts := zoned_times_of(strings)) is not None:
             return Points(counts)
-        values = time_lists.local_times_of(strings)
+        values = local_times_of(strings)
     if values is None or to != UTC_TIMESTAMP:
         return None
-    found = (time_lists.midnights_of if isinstance(run.type, t.Date) else time_lists.instants_of)(values, zone)
+    found = (midnights_of if isinstance(run.type, t.Date) else instants_of)(values, zone)
     return None if found is None else Points(*found)
 
 
@@ -253,7 +262,7 @@ def _date_in_timestamp(
     _column: t.Date, common: t.Timestamp, values: Sequence[int], zone: tzinfo | None
 ) -> Sequence[Raw] | None:
     if common.timezone is not None:
-        return time_lists.days_at(values, zone) if values else []
+        return days_at(values, zone) if values else []
     return [value // DAY_MICROSECONDS for value in values if value % DAY_MICROSECONDS == 0]
 
 

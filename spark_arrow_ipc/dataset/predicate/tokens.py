@@ -1,7 +1,5 @@
-"""The tokens of a predicate's SQL, by the rules of Spark's lexer, and errors that point at one of them.
+"""The tokens of a predicate's SQL, by the rules of Spark's lexer, and errors that point at one of them or at a conjunct.
 
-Strategy
---------
 `Tokens` is a cursor: it describes the token that is next, and `advance` finds the one after it, so that a string of
 any length needs the memory of one token. A character that begins no token is one of kind ``other``, which no
 grammar takes; `Tokens.error` explains it. Comments, hints and parameters are such characters.
@@ -10,11 +8,12 @@ grammar takes; `Tokens.error` explains it. Comments, hints and parameters are su
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
+from spark_arrow_ipc.dataset.predicate.instants import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.dataset.predicate.settings import DOUBLE_QUOTES, ESCAPES
-from spark_arrow_ipc.dataset.predicate.time_lists import DATE, LOCAL_TIME, ZONED_TIME
 from spark_arrow_ipc.errors import OptionError
 
 _ALLOWED: Final = (
@@ -279,3 +278,59 @@ class Tokens:
         if self.kind in STRINGS:
             return f"the string {shown}"
         return f"the function {shown}" if self.kind == "word" and self.following()[1] == "(" else shown
+
+
+_MOST_CONJUNCTS: Final = 50
+"""Conjuncts to try one by one."""
+
+_SHOWN: Final = 300
+"""Characters of a conjunct in an error."""
+
+
+def explained(error: OptionError, sql: str, check: Callable[[str], object]) -> OptionError:
+    """Return the error for a predicate, with the conjunct at fault and the others if there are some that work."""
+    parts = _conjuncts(sql)
+    if not 1 < len(parts) <= _MOST_CONJUNCTS:
+        return error
+    working, refused = [], []
+    for part in parts:
+        try:
+            check(part)
+        except OptionError:
+            refused.append(part)
+        else:
+            working.append(part)
+    if working and refused:
+        error.asked_by = (
+            f"{error.asked_by} (in the condition {_shown(' AND '.join(refused))}; without it where "
+            f"takes {_shown(' AND '.join(working))}, and the DataFrame can be filtered by the rest)"
+        )
+    return error
+
+
+def _shown(string: str) -> str:
+    string = " ".join(string.split())
+    return f"[{string}]" if len(string) <= _SHOWN else f"[{string[:_SHOWN]}...]"
+
+
+def _conjuncts(sql: str) -> list[str]:
+    """Return the conditions that ANDs at the top connect; one where that cannot be told."""
+    parts: list[str] = []
+    depth = first = betweens = 0
+    try:
+        tokens = Tokens(sql)
+    except OptionError:
+        return [sql]
+    while tokens.kind != "end":
+        depth += {"(": 1, ")": -1, "CASE": 1, "END": -1}.get(tokens.key, 0)
+        if tokens.kind in ("other", "comment") or (depth == 0 and tokens.key == "OR"):
+            return [sql]
+        if depth == 0 and tokens.key == "BETWEEN":
+            betweens += 1
+        elif depth == 0 and tokens.key == "AND" and betweens:
+            betweens -= 1
+        elif depth == 0 and tokens.key == "AND":
+            parts.append(sql[first : tokens.start].strip())
+            first = tokens.stop
+        tokens.advance()
+    return [*parts, sql[first:].strip()]

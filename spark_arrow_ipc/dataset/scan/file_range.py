@@ -1,14 +1,25 @@
-"""`FileRange`: the part of a file that one task reads.
+"""`FileRange`: the part of a file that one task reads, and the partition values of its path as constant columns.
 
 A range names its file by path, size, modification time and version, so that a task notices a file that changed since
-planning.
-A range of a stream also names the dictionary batches in force at its first record batch, which the task replays.
+planning. A range of a stream also names the dictionary batches in force at its first record batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple, Protocol
 
+import numpy as np
+
+from spark_arrow_ipc.arrow import numpy_views
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.array_data import Buffer
+from spark_arrow_ipc.arrow.layout import LAYOUTS, Role
+from spark_arrow_ipc.arrow.python_values import from_pylist
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.stream_index import StreamStart
 
 
@@ -79,3 +90,74 @@ _DEFAULTS: Final = frozenset({None, (), ""})
 
 _REQUIRED: Final = 3
 """Fields of a `FileRange` that have no default."""
+
+
+CONSTANT_SLOTS: Final = 1 << 20
+"""Most slots of a constant column; longer batches are sliced before columns are added."""
+
+_REPEATED: Final = (Role.VALIDITY, Role.OFFSETS, Role.DATA, Role.BYTES)
+
+
+class PartitionColumns:
+    """Adds the partition columns of one file to its batches.
+
+    Parameters
+    ----------
+    schema
+        Of the file's batches.
+    fields, values
+        Of the partition columns; as many values as fields.
+    """
+
+    def __init__(self, schema: Schema, fields: Sequence[t.Field], values: Sequence[object]) -> None:
+        if len(fields) != len(values):
+            raise ValueError(f"expected {len(fields)} partition values, found {len(values)}")
+        own = list(schema.fields)
+        self.positions: list[int] = []
+        """Position of each partition column: that of the file's column of the same name, or after all."""
+        names = {field.name: i for i, field in reversed(list(enumerate(own)))}
+        for field in fields:
+            position = names.get(field.name, len(own))
+            own[position : position + 1] = [field]
+            self.positions.append(position)
+        self._file_columns = len(schema.fields)
+        self._slots = [from_pylist.array([value], field.type) for field, value in zip(fields, values, strict=True)]
+        self._constants = self._slots
+        self._length = 1
+        self.schema = Schema(tuple(own), schema.custom_metadata, schema.endianness)
+
+    def add(self, batch: RecordBatch) -> RecordBatch:
+        """Return the batch with the partition columns.
+
+        O(columns), unless it is the longest batch so far. The batch has at most `CONSTANT_SLOTS` rows.
+        """
+        length = batch.num_rows
+        if length > self._length:
+            self._length = max(length, min(2 * self._length, CONSTANT_SLOTS))
+            self._constants = [repeated(slot, self._length) for slot in self._slots]
+        columns = list(batch.columns)
+        for position, constant in zip(self.positions, self._constants, strict=True):
+            column = replace(constant, length=length, null_count=min(constant.null_count, length))
+            columns[position : position + 1] = [column]
+        return RecordBatch(self.schema, tuple(columns), length, batch.custom_metadata)
+
+
+def repeated(slot: Array, length: int) -> Array:
+    """Return an array of `length` copies of the one slot of a flat array. O(bytes)."""
+    layout = LAYOUTS[type(slot.type)]
+    is_flat = slot.dictionary is None and all(row.role in _REPEATED for row in layout.buffers)
+    if slot.length != 1 or slot.offset or slot.children or not is_flat:
+        raise ValueError(f"expected one slot of a flat type, found {slot.length} of {slot.type}")
+    nulls = length * slot.count_nulls()
+    buffers: list[Buffer | None] = []
+    for row, buffer in zip(layout.buffers, slot.buffers, strict=True):
+        if buffer is None:
+            buffers.append(None)
+        elif row.role is Role.OFFSETS:
+            offsets = numpy_views.value_offsets(slot)
+            buffers.append((np.arange(length + 1, dtype=offsets.dtype) * offsets[1]).view(np.uint8).data)
+        elif row.role is Role.VALIDITY or isinstance(slot.type, t.Bool):
+            buffers.append(np.full((length + 7) // 8, 0xFF if buffer[0] & 1 else 0, np.uint8).data)
+        else:
+            buffers.append(np.tile(numpy_views.byte_values(buffer), length).data)
+    return Array(slot.type, length, nulls, tuple(buffers))

@@ -1,17 +1,8 @@
-"""The outline of a file: all that a plan needs to know of it, from one open.
+"""The outline of a file: all that a plan needs to know of it, from one open; and the rows of many files, counted by headers.
 
-Strategy
---------
 An outline is a file's schema, the bytes of its record batches, and its statistics; and if the file may be cut, the
-rows of large record batches, or the index of a stream. It is read from the footer and a few headers, never from a body.
-The input partitions of a data set are computed from outlines alone (`splits.plan_splits`).
-
-Which headers are needed depends on the size of a split, and that on all files. So an outline is read with a size up to
-which nothing will be cut (`OutlineOptions.cut_above`); a size that is too low reads more headers, and the plan stays
-the same.
-
-Reading an outline never raises: the outline of a file that cannot be opened holds the error, since only some callers
-need the file.
+rows of large record batches, or the index of a stream. It is read from the footer and a few headers, never from a body,
+and never raises: the outline of a file that cannot be opened holds the error, since only some callers need the file.
 """
 
 from __future__ import annotations
@@ -29,6 +20,7 @@ from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, file_statis
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, InvalidArrowError, LimitError, error_context
 from spark_arrow_ipc.ipc.batches_ahead import with_headers
 from spark_arrow_ipc.ipc.bytes.kept_ends import keep_ends
+from spark_arrow_ipc.ipc.columns.coalesce import Shapes
 from spark_arrow_ipc.ipc.columns.projection import Columns, known_columns
 from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
 from spark_arrow_ipc.ipc.constants import TensorRows
@@ -264,3 +256,63 @@ def _recovered_schema(source: ByteSource, options: OutlineOptions) -> Schema | N
         recovered = open_recovered(lambda: source, ipc.ReadOptions(limits=options.limits))
         return None if recovered.reader is None else recovered.reader.schema
     return None
+
+
+_MOST_FILES: Final = 5_000
+"""Most files that are counted: a little more than a second, or a few where reads wait."""
+
+_MOST_HEADERS: Final = 50_000
+"""Most record batches of all files: about half a second."""
+
+_MOST_WAITING_HEADERS: Final = 5_000
+"""The same where the header of each is a request."""
+
+_MOST_HEADER_NBYTES: Final = 256 << 20
+"""Most bytes of all headers, a quarter of a second: one of 10,000 columns has half a megabyte."""
+
+_SLOW_SECONDS: Final = 0.004
+"""A file that takes longer is on a slow file system, where threads are worth it, and not only on a busy machine."""
+
+
+class _NotCountedError(Exception):
+    """Tasks shall count."""
+
+
+def count_rows(
+    files: Sequence[DataFile], storage: Storage, *, limits: ipc.Limits, verify_checksums: bool = True
+) -> int | None:
+    """Return the number of rows of files; None if they are too many, or streams, or change meanwhile."""
+    if len(files) > _MOST_FILES:
+        return None
+    shapes = Shapes(limits)
+    rows: list[int] = []
+    headers_left = _MOST_WAITING_HEADERS if storage.traits.waits else _MOST_HEADERS
+    nbytes_left = _MOST_HEADER_NBYTES
+
+    def count(file: DataFile) -> None:
+        nonlocal headers_left, nbytes_left
+        with ipc.open(file.open(storage), limits=limits, verify_checksums=verify_checksums) as reader:
+            if not reader.is_numbered:
+                raise _NotCountedError
+            headers_left -= len(reader)
+            nbytes_left -= sum(block.metadata_nbytes for block in reader.blocks)
+            if headers_left < 0 or nbytes_left < 0:
+                raise _NotCountedError
+            reader.check_start()
+            rows.extend(reader.row_counts(range(len(reader)), shapes, verified=True))
+        if not _is_as_listed(file, storage):
+            raise _NotCountedError
+
+    try:
+        each(count, files, waits=storage.traits.waits, slow_seconds=_SLOW_SECONDS)
+    except _NotCountedError:
+        return None
+    return sum(rows)
+
+
+def _is_as_listed(file: DataFile, storage: Storage) -> bool:
+    """Return whether a file that was read is the one that was listed. Of one that is gone by now nobody can tell."""
+    if file.version or file.staged is not None:  # each read named the version; the other one may be renamed by now
+        return True
+    status = storage.status(file.path)
+    return status is not None and (status.nbytes, status.mtime_ns) == (file.nbytes, file.mtime_ns)

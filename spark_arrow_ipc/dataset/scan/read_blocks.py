@@ -1,21 +1,26 @@
-"""Read the record batches of a file: small ones together, large ones in pieces.
+"""Read the record batches of a file: small ones together, large ones in pieces, and the next files opened ahead.
 
-A table that was written in one go is one batch of gigabytes. Reading it whole would need its size in memory, and page
-faults for all of it; if its rows can be read separately it is read in pieces that reuse a few megabytes.
+A batch costs Spark the same whether it has ten rows or ten thousand: neighbours of few rows are joined.
+A table that was written in one go is one batch of gigabytes: if its rows can be read separately it is read in pieces
+that reuse a few megabytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow.kernels.concat import concat_batches
+from spark_arrow_ipc.arrow.measure import buffers_nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.batches_ahead import BatchesAhead
+from spark_arrow_ipc.ipc.bytes.ahead import Ahead
 from spark_arrow_ipc.ipc.bytes.body import GAP_NBYTES
 from spark_arrow_ipc.ipc.columns.row_ranges import ROW_ALIGNMENT, BatchRows
 
@@ -122,3 +127,124 @@ def _read_pieces(reader: ipc.FileReader, i: int, rows: tuple[int, int] | None) -
 def _piece_rows(source: BatchRows, least_nbytes: int) -> int:
     nbytes = max(least_nbytes, source.num_buffers * GAP_NBYTES)
     return max(1, nbytes * source.num_rows // max(1, source.nbytes) // ROW_ALIGNMENT) * ROW_ALIGNMENT
+
+
+FILES_AHEAD: Final = 8
+"""Files that are opened before their turn: of each its last 64 KiB are held, which are all of a small one."""
+
+_Item = TypeVar("_Item")
+_Opened = TypeVar("_Opened")
+
+
+def in_turn(
+    items: Sequence[_Item], opens: Callable[[_Item], _Opened], closes: Callable[[_Opened], None], *, waits: bool
+) -> Generator[tuple[_Item, Callable[[], _Opened]], None, None]:
+    """Yield each item with a function that opens it, or returns it if a thread has opened it meanwhile.
+
+    The function is to be called once, before the next item is asked for, and raises what opening raises. Closing the
+    generator closes what was opened and not asked for.
+    """
+    if not waits or len(items) < 2:
+        for item in items:
+            yield item, partial(opens, item)
+        return
+    with closing(
+        Ahead((partial(opens, item) for item in items), FILES_AHEAD, "arrow-ipc-open", discard=closes)
+    ) as ahead:
+        for item in items:
+            opened = ahead.take()
+            assert opened is not None, "there is a result of each"
+            yield item, opened
+
+
+JOINED_ROWS: Final = 10_000
+"""Batches of fewer rows are joined: the number of rows that Spark puts into an Arrow batch."""
+
+JOINED_NBYTES: Final = 64 << 20
+"""Most bytes of a joined batch; a larger batch is cut for Spark."""
+
+ENOUGH_NBYTES: Final = 4 << 20
+"""A batch of this size is not joined however few its rows are: copying its bytes costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScannedBatch:
+    """Rows of one or more neighbouring blocks of a file.
+
+    Parameters
+    ----------
+    batch
+        The rows.
+    first_block
+        Number of the record batch in the file that has the first row.
+    first_row
+        Position of the first row in the range.
+    block_rows
+        Number of rows of that block, of the next one, and so on.
+    """
+
+    batch: RecordBatch
+    first_block: int
+    first_row: int
+    block_rows: tuple[int, ...]
+
+
+def join_small(
+    batches: Iterator[ScannedBatch], rows: int = JOINED_ROWS, nbytes: int = JOINED_NBYTES
+) -> Iterator[ScannedBatch]:
+    """Yield all batches in order; join neighbours until they have `rows` rows.
+
+    Reads one batch at a time, and none after the one that reaches `rows`. On an error, the batches before it are
+    yielded first. Memory: the joined batches, twice.
+    """
+    held: list[ScannedBatch] = []
+    held_rows = held_nbytes = 0
+    iterator = iter(batches)
+    while True:
+        try:
+            scanned = next(iterator, None)
+        except BaseException:
+            yield from _joined(held)
+            raise
+        if scanned is None:
+            break
+        num_rows = scanned.batch.num_rows
+        size = 0 if num_rows >= rows else sum(map(buffers_nbytes, scanned.batch.columns))
+        if num_rows >= rows or size >= ENOUGH_NBYTES:
+            yield from _joined(held)
+            yield scanned
+            held, held_rows, held_nbytes = [], 0, 0
+            continue
+        if held and (held_nbytes + size > nbytes or not _follows(scanned, held[-1])):
+            yield from _joined(held)
+            held, held_rows, held_nbytes = [], 0, 0
+        held.append(scanned)
+        held_rows += num_rows
+        held_nbytes += size
+        if held_rows >= rows:
+            yield from _joined(held)
+            held, held_rows, held_nbytes = [], 0, 0
+    yield from _joined(held)
+
+
+def _joined(held: Sequence[ScannedBatch]) -> Iterator[ScannedBatch]:
+    """Yield neighbours as one batch, or as few batches as possible."""
+    if len(held) <= 1:
+        yield from held
+        return
+    try:
+        batch = concat_batches([scanned.batch for scanned in held])
+    except ValueError:
+        # Indices or value offsets would overflow, or dictionaries differ in their order: half of them may fit.
+        half = len(held) >> 1
+        yield from _joined(held[:half])
+        yield from _joined(held[half:])
+        return
+    first = held[0]
+    block_rows = tuple(rows for scanned in held for rows in scanned.block_rows)
+    yield ScannedBatch(batch, first.first_block, first.first_row, block_rows)
+
+
+def _follows(scanned: ScannedBatch, before: ScannedBatch) -> bool:
+    """Return whether no block was skipped between two batches: rows are numbered from the first block of a batch on."""
+    return scanned.first_block == before.first_block + len(before.block_rows)

@@ -38,11 +38,18 @@ from spark_arrow_ipc.dataset.scan.error_policy import (
     report_skipped,
     rows_of,
 )
-from spark_arrow_ipc.dataset.scan.file_range import FileRange, Origin
-from spark_arrow_ipc.dataset.scan.join_small import JOINED_ROWS, ScannedBatch, join_small
-from spark_arrow_ipc.dataset.scan.open_ahead import in_turn
-from spark_arrow_ipc.dataset.scan.partition_columns import CONSTANT_SLOTS, PartitionColumns
-from spark_arrow_ipc.dataset.scan.read_blocks import BlockRows, Blocks, read_ahead, read_run, whole_batches
+from spark_arrow_ipc.dataset.scan.file_range import CONSTANT_SLOTS, FileRange, Origin, PartitionColumns
+from spark_arrow_ipc.dataset.scan.read_blocks import (
+    JOINED_ROWS,
+    BlockRows,
+    Blocks,
+    ScannedBatch,
+    in_turn,
+    join_small,
+    read_ahead,
+    read_run,
+    whole_batches,
+)
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, error_context
 from spark_arrow_ipc.ipc.bytes.source import Openable
 from spark_arrow_ipc.ipc.columns.projection import Columns

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
-from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch, join_small
+from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScannedFile, ScanOptions
 from spark_arrow_ipc.errors import error_context
 from spark_arrow_ipc.ipc.columns.projection import Columns

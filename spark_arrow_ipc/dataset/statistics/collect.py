@@ -1,9 +1,4 @@
-"""Collect the statistics of each record batch while a file is written.
-
-Strategy
---------
-`StatisticsCollector` sees each batch and gives the key and value for the footer, in the form of `format`. A reader
-that does not know the key ignores it.
+"""Collect the statistics of each record batch while a file is written, and write one file with them in its footer.
 
 By default the size is bounded: the first 64 scalar leaf columns, and 1 % of the file or 1 MiB. Columns that do not
 fit are dropped from the end, and their names are kept for ``arrowipc inspect``.
@@ -14,7 +9,9 @@ from __future__ import annotations
 import base64
 import io
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spark_arrow_ipc import ipc
@@ -23,6 +20,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.column_path import ColumnPath, fields_along, resolve
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.arrow.types import CustomMetadata
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 from spark_arrow_ipc.dataset.statistics.format import (
     DROPPED_KEY,
@@ -35,6 +33,8 @@ from spark_arrow_ipc.dataset.statistics.format import (
     ROW_COUNT,
     Leaf,
     Path,
+    Statistics,
+    Which,
     array_of,
     bound_above,
     bound_below,
@@ -42,7 +42,6 @@ from spark_arrow_ipc.dataset.statistics.format import (
 )
 from spark_arrow_ipc.dataset.statistics.min_max import Mask, summarise, valid_slots
 from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics
-from spark_arrow_ipc.dataset.statistics.which import Statistics, Which
 
 _AUTO_COLUMNS: Final = 64
 _AUTO_NBYTES: Final = 1 << 20
@@ -196,3 +195,47 @@ def leaf_array(
         above[outer] = struct, (valid_slots(struct, live) if struct.count_nulls() or live is not None else None)
     struct, live = above[outer]
     return struct.children[positions[-1]].slice(struct.offset, struct.length), live
+
+
+class StatisticsWriter:
+    """A writer that collects the statistics of what it writes."""
+
+    def __init__(self, writer: ipc.Writer, collector: StatisticsCollector) -> None:
+        self._writer = writer
+        self._collector = collector
+
+    def write(self, batch: RecordBatch, *, within: int | None = None) -> bool:
+        """Append one record batch, as `ipc.Writer.write` does; False if the file would become too long."""
+        if not self._writer.write(batch, within=within):
+            return False
+        self._collector.add(batch, self._writer.nbytes)
+        return True
+
+
+@contextmanager
+def create_with_statistics(
+    path: str,
+    schema: Schema,
+    options: ipc.WriteOptions,
+    which: Which,
+    *,
+    custom_metadata: CustomMetadata = (),
+    storage: Mapping[str, str] | None = None,
+) -> Iterator[StatisticsWriter]:
+    """Write a file whose footer has statistics; it appears when the context ends without an error.
+
+    Statistics prove by checksums that they are of their file, so a file with them gets checksums. A stream has no
+    footer: its pairs go to its first message, and it gets no statistics.
+    """
+    is_file = options.format == "file"
+    collector = StatisticsCollector(schema, which)
+    if is_file and collector.collects:
+        options = replace(options, checksums=True)
+    first_pairs = None if is_file else custom_metadata
+    with ipc.create(path, schema, options, schema_metadata=first_pairs, storage=storage) as writer:
+        if is_file:
+            writer.custom_metadata.update(custom_metadata)
+        yield StatisticsWriter(writer, collector)
+        pair = collector.pair(writer.nbytes, fingerprint=writer.fingerprint) if is_file else None
+        if pair is not None:
+            writer.custom_metadata.update([pair])

@@ -1,13 +1,9 @@
-"""The format of statistics in a footer: names, types, bounds, and values as arrays.
+"""The format of statistics in a footer: names, types, bounds, values as arrays, and which columns have them.
 
-Strategy
---------
 One pair of the footer's custom metadata holds, as base64, an Arrow IPC stream with one row for each record batch of
 the file. Its first column counts rows; each other one is a struct that belongs to one scalar leaf column of the
 file, named by the struct field's custom metadata, with the least and greatest value in the type of the data. Names
 are those of Arrow's statistics vocabulary, and one in our own namespace (Arrow has no count of NaNs).
-
-Values are `Raw`; only this module and `min_max` know their buffers.
 """
 
 from __future__ import annotations
@@ -16,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,6 +21,7 @@ from spark_arrow_ipc.arrow import bitmap
 from spark_arrow_ipc.arrow import numpy_views as nv
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.column_path import ColumnPath
 from spark_arrow_ipc.arrow.python_values import decimals, from_pylist
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
@@ -219,3 +217,15 @@ def raws_of(array: Array) -> list[Raw | None]:
     if isinstance(array.type, t.Bool):
         raws = [int(bool(raw)) for raw in raws]
     return raws if valid is None else [raw if is_valid else None for raw, is_valid in zip(raws, valid, strict=True)]
+
+
+class Statistics(StrEnum):
+    """The columns that have statistics, where no list names them."""
+
+    AUTO = "auto"
+    NONE = "none"
+    ALL = "all"
+
+
+Which: TypeAlias = Statistics | Sequence[ColumnPath]
+"""Value of the option `statistics`: a word, or references to columns (a struct stands for all its leaves)."""

@@ -1,13 +1,11 @@
-"""Read the statistics of a file from its footer.
+"""Read the statistics of a file from its footer, and describe its record batches by their headers.
 
-Strategy
---------
 Statistics are claims of a file, used to skip record batches that cannot match. If they are malformed in any way, or not
 those of the batches that are there, all of them are ignored, with a warning, and nothing is skipped.
 
 Other writers copy a footer's metadata into files with other batches. So statistics name the fingerprint of their file,
-which must be that of the file's checksums (`ipc.checksums`), and the headers of the batches must have these checksums.
-What a body holds is not looked at: it is verified when it is read.
+which must be that of the file's checksums (`ipc.messages.checksums`), and the headers of the batches must have these
+checksums. What a body holds is not looked at: it is verified when it is read.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -26,6 +24,7 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.measure import measure
+from spark_arrow_ipc.arrow.python_values.to_text import to_text
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.dataset.predicate.coercion import order_key
@@ -42,10 +41,17 @@ from spark_arrow_ipc.dataset.statistics.format import (
     ROW_COUNT,
     Leaf,
     Path,
+    array_of,
     leaves,
     raws_of,
 )
-from spark_arrow_ipc.errors import ArrowIpcError, printable
+from spark_arrow_ipc.errors import ArrowIpcError, error_context, printable
+from spark_arrow_ipc.ipc.bytes.source import Openable
+from spark_arrow_ipc.ipc.columns.projection import known_columns
+from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
+from spark_arrow_ipc.ipc.limits import DEFAULT_LIMITS
+from spark_arrow_ipc.ipc.messages.footer import Block
 
 _MOST_NBYTES: Final = 64 << 20
 """Characters of a value that is read; our writer's are far shorter."""
@@ -243,3 +249,70 @@ def _bounds(children: Mapping[str, Array], names: tuple[str, str]) -> tuple[tupl
 def _usable(value: Raw | None) -> Raw | None:
     """Return a bound, or None for NaN, which bounds no number."""
     return None if isinstance(value, float) and order_key(value)[0] else value
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """Statistics of a column in one block, the bounds as strings."""
+
+    nulls: int
+    least: str | None
+    greatest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlock:
+    """One record batch of a file.
+
+    Parameters
+    ----------
+    format
+        ``file`` or ``stream``.
+    block
+        Its number, from 0.
+    place
+        The range of its message in the file.
+    compression
+        ``lz4``, ``zstd`` or ``none``.
+    statistics
+        By column path (names with dots between); None if the file has none.
+    """
+
+    format: str
+    block: int
+    place: Block
+    rows: int
+    compression: str
+    statistics: Mapping[str, ColumnSummary] | None
+
+
+def file_blocks(
+    source: Openable,
+    *,
+    limits: ipc.Limits = DEFAULT_LIMITS,
+    concatenated_streams: ConcatenatedStreams = ConcatenatedStreams.WARN,
+) -> Iterator[FileBlock]:
+    """Yield the record batches of a file or stream, in order."""
+    reader = ipc.open(source, columns=known_columns, limits=limits, concatenated_streams=concatenated_streams)
+    with reader, error_context(path=reader.path):
+        statistics = file_statistics(reader) if reader.is_numbered else None
+        summaries = None if statistics is None else _summaries(statistics)
+        for i, batch in enumerate(reader.read_headers()):
+            of_columns = None if summaries is None else {path: column[i] for path, column in summaries.items()}
+            yield FileBlock(reader.format, i, batch.block, batch.rows, _word(batch.compression), of_columns)
+
+
+def _word(compression: CompressionType | None) -> str:
+    return "none" if compression is None else compression.word
+
+
+def _summaries(statistics: BlockStatistics) -> dict[str, list[ColumnSummary]]:
+    """Return the summaries of all blocks, by column path."""
+    return {
+        ".".join(path): list(map(ColumnSummary, c.null_counts, _strings(c.least, c.type), _strings(c.greatest, c.type)))
+        for path, c in statistics.columns.items()
+    }
+
+
+def _strings(values: Sequence[Raw | None], type_: t.DataType) -> list[str | None]:
+    return [None if value is None else str(value) for value in to_text(array_of(values, type_))]

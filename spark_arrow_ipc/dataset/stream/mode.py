@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -165,3 +166,14 @@ class StreamMode(Protocol):
 
     def only_available_now(self) -> None:
         """From the next look on, see nothing new: ``Trigger.AvailableNow`` ends when `latest` returns its `start`."""
+
+
+class OnOverwrite(StrEnum):
+    """What a stream does at a record that removed rows of earlier ones."""
+
+    FAIL = "fail"
+    """Raise an error."""
+    SKIP = "skip"
+    """Go on after it: neither what it removed nor what it added."""
+    APPEND = "append"
+    """Read what it added as new rows."""

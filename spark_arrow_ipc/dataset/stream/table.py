@@ -34,15 +34,18 @@ from typing import Final
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory
 from spark_arrow_ipc.dataset.commit_log.log import Head
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, StreamBatch
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Backlog, Limit, OnOverwrite, StreamBatch
 from spark_arrow_ipc.dataset.stream.offsets import Offset, OffsetValues, make_offset
-from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
-from spark_arrow_ipc.dataset.stream.table_records import TableRecord, TableRecords
-from spark_arrow_ipc.dataset.stream.table_snapshot import Snapshot, replaced_since, status_where_it_lives
+from spark_arrow_ipc.dataset.stream.table_records import (
+    Snapshot,
+    TableRecord,
+    TableRecords,
+    replaced_since,
+    status_where_it_lives,
+)
 from spark_arrow_ipc.errors import FileChangedError, NoFilesError, SourceOverwrittenError, StreamOffsetError, printable
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import join, relative

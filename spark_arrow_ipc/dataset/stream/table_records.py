@@ -1,27 +1,32 @@
-"""`TableRecords`: the records of a dataset as a stream reads them, each once.
+"""The records of a dataset as a stream reads them, each once, and the files that were in the dataset at one of them.
 
-A record comes from the kept ones (`kept_records`), and the head, which may be pending, from the chain itself. A record
-that was taken back counts for nothing: the next one says so, whether the record itself is kept or not. A process that
-stood still while the directory was removed and made anew may keep a record of the chain before: each record names the
-job of the one before it, by which such a record is known.
+A record comes from the kept ones (`kept_records`), and the head, which may be pending, from the chain itself. The next
+record says whether one was taken back. A process that stood still while the directory was removed and made anew may keep
+a record of the chain before: each record names the job of the one before it, by which such a record is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import log_directory, read_kept
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile
+from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_places
 from spark_arrow_ipc.dataset.commit_log.stored_record import read_record, settled
+from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.stream.mode import Backlog
 from spark_arrow_ipc.dataset.write.modes import WriteMode
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.storage.concurrent import each
 from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.storage import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +201,77 @@ def _summary(record: Record) -> TableRecord:
 def keeps_records(dataset: DatasetDirectory) -> bool:
     """Return whether a dataset keeps its records, so that a stream can read them. One small listing."""
     return read_head(dataset).keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files that were there at a record.
+
+    It is what is listed now, without what later records added, and with what later rewrites replaced: a rewrite moves rows
+    into other files, which live on for as long as it said (``keepReplaced``), and a stream goes on with those it has begun.
+
+    Parameters
+    ----------
+    seq
+        Number of the record.
+    rewrites
+        Numbers of the later rewrites that it takes into account.
+    names, files
+        Relative paths, sorted, and the file of each.
+    nbytes
+        Bytes of all files before each, and of all.
+    """
+
+    seq: int
+    rewrites: frozenset[int]
+    names: list[str]
+    files: list[DataFile]
+    nbytes: list[int]
+
+    @classmethod
+    def of(cls, seq: int, rewrites: frozenset[int], named: Iterable[tuple[str, DataFile]]) -> Snapshot:
+        """Make a snapshot of files with their relative paths; a path that comes twice is one file."""
+        by_name = dict(named)
+        names = sorted(by_name)
+        files = [by_name[name] for name in names]
+        return cls(seq, rewrites, names, files, [0, *accumulate(file.nbytes for file in files)])
+
+    def position(self, after: str) -> int:
+        """Return the number of files up to a path, the path itself included."""
+        return bisect_right(self.names, after)
+
+    def rest(self, position: int) -> Backlog:
+        """Return the number of files from a position on, and their bytes."""
+        return Backlog(len(self.files) - position, self.nbytes[-1] - self.nbytes[position])
+
+
+def replaced_since(
+    dataset: DatasetDirectory, later: Iterable[TableRecord], added: set[str]
+) -> tuple[dict[str, DataFile], set[str]]:
+    """Return the files of a snapshot that later rewrites replaced, as they are found now, and the paths of those gone.
+
+    A listing and a look for each such file.
+    """
+    there: dict[str, DataFile] = {}
+    gone: set[str] = set()
+    removed = (
+        pair for record in later if record.is_rewrite for pair in zip(record.removes, record.versions, strict=True)
+    )
+    for name, version in ((name, version) for name, version in removed if name not in added):
+        path = dataset.path(name)
+        status = status_where_it_lives(dataset, path, version)
+        if status is None:
+            gone.add(name)
+        else:
+            is_kept = status.path != path  # a copy, which is looked for by the version that it was of
+            there[name] = DataFile(
+                path, status.nbytes, status.mtime_ns, (), None, version if is_kept else status.version
+            )
+    return there, gone
+
+
+def status_where_it_lives(dataset: DatasetDirectory, path: str, version: str = "") -> Status | None:
+    """Return the status of a file at its path, or where a replaced file lives on; None if it is gone."""
+    storage = dataset.storage
+    status = storage.status(path)
+    return status or next(filter(None, map(storage.status, kept_places(storage, path, version))), None)

@@ -28,8 +28,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Pending
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record, decode_schema
 from spark_arrow_ipc.dataset.commit_log.recorded_files import has_own_name
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.newest import newest_first
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.dataset.write.live_files import LiveFile

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
+from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options import declare as d
 from spark_arrow_ipc.spark.options import values

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, MARGIN
-from spark_arrow_ipc.dataset.predicate.time_lists import Certain, instants_in, midnights_in
+from spark_arrow_ipc.dataset.predicate.instants import DAY_MICROSECONDS, MARGIN, Certain, instants_in, midnights_in
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark import pyarrow_values
 

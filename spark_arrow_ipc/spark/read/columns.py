@@ -19,7 +19,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, IsCaseSensitive, find_columns, resolve_all
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.file_range import Origin
-from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
+from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.errors import ColumnNotFoundError, OptionError, error_context
 
 if TYPE_CHECKING:

@@ -19,14 +19,18 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, resolve_all, with_dotted
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import Partitioning, discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
-from spark_arrow_ipc.dataset.scan.foreign_files import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions, Outlines
-from spark_arrow_ipc.dataset.scan.schemas import distinct_schemas, newest_schema, project, read_schemas
+from spark_arrow_ipc.dataset.scan.schemas import (
+    check_no_foreign_files,
+    distinct_schemas,
+    newest_schema,
+    project,
+    read_schemas,
+)
 from spark_arrow_ipc.errors import ArrowIpcError, ColumnNotFoundError, SchemaMismatchError, error_context, printable
 from spark_arrow_ipc.spark.options.options import ReadOptions
 from spark_arrow_ipc.spark.read.columns import (

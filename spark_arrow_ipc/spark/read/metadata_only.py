@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.scan.error_policy import CORRUPT, advised, report_missing, report_skipped
-from spark_arrow_ipc.dataset.statistics.describe import FileBlock, file_blocks
+from spark_arrow_ipc.dataset.statistics.read import FileBlock, file_blocks
 from spark_arrow_ipc.errors import FileChangedError, SchemaMismatchError, error_context
 from spark_arrow_ipc.spark import pyarrow_values
 from spark_arrow_ipc.spark.bridge import PyArrowBatch

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_arrow_ipc.dataset.listing import automaton
+from spark_arrow_ipc.dataset.listing import globs as automaton
 from spark_arrow_ipc.dataset.listing.globs import compile_name
 
 PARTS = {

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
+from spark_arrow_ipc.dataset.listing.data_file import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.errors import OptionError
 

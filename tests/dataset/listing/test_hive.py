@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
+from spark_arrow_ipc.dataset.listing.data_file import FileFilter
 from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, partition_known, retype
 from spark_arrow_ipc.dataset.listing.partition_values import partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree

@@ -1,7 +1,6 @@
 """The order of files by age."""
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.listing.newest import newest_first
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 
 
 def test_files_are_ordered_by_time_then_by_path():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.predicate.conjuncts import explained
 from spark_arrow_ipc.dataset.predicate.parser import parse
+from spark_arrow_ipc.dataset.predicate.tokens import explained
 from spark_arrow_ipc.errors import OptionError
 
 PARTS = [

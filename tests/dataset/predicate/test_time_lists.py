@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from spark_arrow_ipc.dataset.predicate import time_lists
+from spark_arrow_ipc.dataset.predicate import instants as time_lists
 from spark_arrow_ipc.dataset.predicate.instants import EPOCH, Doubt, instant, midnight
 from spark_arrow_ipc.dataset.time_zones import UNKNOWN_ZONE, zone
 

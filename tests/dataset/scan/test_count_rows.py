@@ -18,8 +18,8 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.replaced_files import kept_directory, kept_path
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.tree import list_files
-from spark_arrow_ipc.dataset.scan import count_rows as counting
-from spark_arrow_ipc.dataset.scan.count_rows import count_rows
+from spark_arrow_ipc.dataset.scan import outline as counting
+from spark_arrow_ipc.dataset.scan.outline import count_rows
 from spark_arrow_ipc.errors import InvalidFramingError, InvalidMetadataError, LimitError, NotArrowError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.object_store import ObjectStorage

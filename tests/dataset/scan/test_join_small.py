@@ -11,7 +11,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.join_small import ENOUGH_NBYTES, ScannedBatch, join_small
+from spark_arrow_ipc.dataset.scan.read_blocks import ENOUGH_NBYTES, ScannedBatch, join_small
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.ipc.bytes import source as source_module

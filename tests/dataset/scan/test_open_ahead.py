@@ -7,7 +7,7 @@ from threading import Lock
 import pytest
 from waiting import Asked, eventually
 
-from spark_arrow_ipc.dataset.scan.open_ahead import FILES_AHEAD, in_turn
+from spark_arrow_ipc.dataset.scan.read_blocks import FILES_AHEAD, in_turn
 
 
 class Files:

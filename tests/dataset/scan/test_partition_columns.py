@@ -9,8 +9,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.tree import list_files
 from spark_arrow_ipc.dataset.scan import scan as scan_module
-from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.partition_columns import PartitionColumns, repeated
+from spark_arrow_ipc.dataset.scan.file_range import FileRange, PartitionColumns, repeated
 from spark_arrow_ipc.dataset.scan.scan import scan
 
 pa = pytest.importorskip("pyarrow")

@@ -7,7 +7,7 @@ from statistics_cases import batch_of, write_described
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.statistics.describe import ColumnSummary, file_blocks
+from spark_arrow_ipc.dataset.statistics.read import ColumnSummary, file_blocks
 
 BATCHES = [batch_of(t.int32, 5, None, -1), batch_of(t.int32, None)]
 

@@ -7,8 +7,8 @@ import zlib
 import pytest
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.file_list import files_from_json, files_from_text, files_to_json, files_to_text
 from spark_arrow_ipc.dataset.stream.mode import StreamBatch
+from spark_arrow_ipc.dataset.stream.source_files import files_from_json, files_from_text, files_to_json, files_to_text
 from spark_arrow_ipc.errors import StreamOffsetError
 
 BATCH = StreamBatch(

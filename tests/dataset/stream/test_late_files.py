@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.late_files import LateFiles
+from spark_arrow_ipc.dataset.stream.waiting_files import LateFiles
 from spark_arrow_ipc.storage.local import LOCAL
 
 SECOND = 1_000_000_000

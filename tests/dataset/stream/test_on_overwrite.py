@@ -1,6 +1,6 @@
 """The words of onOverwrite are those of the documentation."""
 
-from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
+from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
 
 
 def test_the_words():

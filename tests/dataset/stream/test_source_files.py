@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
+from spark_arrow_ipc.dataset.listing.data_file import FileFilter
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.errors import NoFilesError, SchemaMismatchError
 from spark_arrow_ipc.storage.local import LOCAL

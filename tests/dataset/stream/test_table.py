@@ -12,11 +12,9 @@ from commit_jobs import APPEND, DYNAMIC, OVERWRITE, REWRITE, dataset, dying, fin
 from table_trials import run
 
 from spark_arrow_ipc.dataset.commit_log.kept_records import record_path
-from spark_arrow_ipc.dataset.listing.data_file import open_where_it_lies
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter
+from spark_arrow_ipc.dataset.listing.data_file import FileFilter, open_where_it_lies
 from spark_arrow_ipc.dataset.stream import table
-from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
-from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
+from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit, OnOverwrite
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.dataset.write.vacuum import give_up

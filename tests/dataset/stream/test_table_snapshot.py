@@ -4,8 +4,7 @@ import pytest
 from commit_jobs import APPEND, REWRITE, dataset, dying, save
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
-from spark_arrow_ipc.dataset.stream.table_records import TableRecords
-from spark_arrow_ipc.dataset.stream.table_snapshot import Snapshot, replaced_since, status_where_it_lives
+from spark_arrow_ipc.dataset.stream.table_records import Snapshot, TableRecords, replaced_since, status_where_it_lives
 
 
 def commit(path, *texts, mode=APPEND, **options):

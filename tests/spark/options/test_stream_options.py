@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_arrow_ipc.dataset.stream.on_overwrite import OnOverwrite
+from spark_arrow_ipc.dataset.stream.mode import OnOverwrite
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.options.options import ReadOptions, SparkWriteOptions, is_for_streams, parse_stream
 from spark_arrow_ipc.spark.options.values import CleanSource, StartingFrom

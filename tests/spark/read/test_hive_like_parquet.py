@@ -20,7 +20,7 @@ import pytest
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
-from spark_arrow_ipc.dataset.listing.file_filter import FileFilter, parse_modified
+from spark_arrow_ipc.dataset.listing.data_file import FileFilter, parse_modified
 from spark_arrow_ipc.dataset.listing.hive import discover, merged_fields, retype
 from spark_arrow_ipc.dataset.listing.partition_values import escape_path_name, partition_directory
 from spark_arrow_ipc.dataset.listing.tree import list_tree

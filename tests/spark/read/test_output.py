@@ -8,7 +8,7 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
-from spark_arrow_ipc.dataset.scan.join_small import ScannedBatch
+from spark_arrow_ipc.dataset.scan.read_blocks import ScannedBatch
 from spark_arrow_ipc.spark.conform import expected_arrow_schema
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS, RowsOf, metadata_schema
 from spark_arrow_ipc.spark.read.reader import compile_output
