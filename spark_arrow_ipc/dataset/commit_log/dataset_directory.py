@@ -19,6 +19,9 @@ STAGING_DIRECTORY: Final = "_ipc_stage"
 COMMITS_DIRECTORY: Final = "_ipc_commits"
 """Directory inside a dataset that holds the newest records."""
 
+COPY_MARK: Final = "copy"
+"""Name of the file beside the records of a copy that is not whole yet."""
+
 _NAME: Final = re.compile(r"([0-9]{20})\.(?:(json|done|claim)|(help)-[0-9a-f]{32})")
 
 MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 1
@@ -113,6 +116,11 @@ class DatasetDirectory:
     def help_mark(self, seq: int, uid: str) -> str:
         """Return the path of the empty file by which a process says that it helps to apply a record; `uid` is its own."""
         return join(self.root, COMMITS_DIRECTORY, f"{seq:020d}.help-{uid}")
+
+    @property
+    def copy_mark(self) -> str:
+        """Return the path of the file that says that a copy into this directory is not whole yet."""
+        return join(self.root, COMMITS_DIRECTORY, COPY_MARK)
 
     @property
     def all_staging(self) -> str:

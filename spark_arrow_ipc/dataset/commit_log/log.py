@@ -22,7 +22,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name, sequence_number
+from spark_arrow_ipc.dataset.commit_log.dataset_directory import (
+    COPY_MARK,
+    DatasetDirectory,
+    NameKind,
+    parse_name,
+    sequence_number,
+)
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME
 from spark_arrow_ipc.dataset.commit_log.record import TAKEN_BACK, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import RemovedFile, StagedFile
@@ -48,11 +54,15 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest record's number (0 if there is none), whether it is applied, and whether records are kept after that."""
+    """The newest record's number (0 if there is none), whether it is applied, and whether records are kept after that.
+
+    `copies` says that a mark of a copy lies there, which may be of one that is not whole yet.
+    """
 
     seq: int = 0
     done: bool = True
     keeps: bool = field(default=False, compare=False)
+    copies: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +162,10 @@ def read_head(dataset: DatasetDirectory) -> Head:
             break
         # A listing may have only the second of two names that appear one after the other.
         if dataset.storage.status(dataset.record(mark), follow_links=False) is not None:
-            return Head(mark, keeps=LOG_NAME in names)
+            return Head(mark, keeps=LOG_NAME in names, copies=COPY_MARK in names)
         _log.warning("%s marks a record that is not there, and counts for nothing", printable(dataset.done_mark(mark)))
-    return Head(seq, done=not seq or seq in numbers[NameKind.DONE], keeps=LOG_NAME in names)
+    is_done = not seq or seq in numbers[NameKind.DONE]
+    return Head(seq, done=is_done, keeps=LOG_NAME in names, copies=COPY_MARK in names)
 
 
 def is_applied(dataset: DatasetDirectory, record: Record, head: Head | None = None) -> bool:

@@ -38,9 +38,10 @@ from math import ceil
 
 from spark_arrow_ipc.dataset.commit_log.kept_records import begin_to_keep
 from spark_arrow_ipc.dataset.commit_log.log import Pending, newest_record
-from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import StagedFile, check_names
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced
+from spark_arrow_ipc.dataset.write.begun_copy import check_no_copy
 from spark_arrow_ipc.dataset.write.conflicts import (
     Fits,
     NewSchema,
@@ -159,11 +160,11 @@ def _report_unfinished(staging: Staging, record: Record, error: Exception) -> No
     """Raise if rows may be lost, and warn if not."""
     words = _unfinished(staging, record, error)
     if not _are_rows_safe(staging, record):
-        raise CommitError(
-            f"{words}. Do not run the job again; if that cannot be mended, take it back with 'arrowipc vacuum --give-up "
-            f"{record.jobid} {staging.root}'",
-            path=staging.root,
-        ) from error
+        give_up = f"arrowipc vacuum --give-up {record.jobid} {staging.root}"
+        way_out = f"Do not run the job again; if that cannot be mended, take it back with '{give_up}'"
+        if record.mode == COPIED:
+            way_out = "If that cannot be mended, remove the directory, and make the copy again"
+        raise CommitError(f"{words}. {way_out}", path=staging.root) from error
     _log.warning("%s: %s", printable(staging.root), words)
 
 
@@ -283,6 +284,8 @@ def _append(
         head, before = latest(staging.dataset)
         if before is not None and staging.jobid in before.withdrawn:
             raise CommitError("the job was withdrawn while it committed; nothing is published", path=staging.root)
+        if intent.copies is None:
+            check_no_copy(staging.dataset, head)
         if (before is not None and staging.jobid in before.jobs) or intent.is_in(before) or is_left_out(job, before):
             return None
         check_alone(staging.dataset, before if intent.copies is None else None)

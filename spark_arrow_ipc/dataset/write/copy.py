@@ -40,6 +40,7 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
 from spark_arrow_ipc.dataset.listing.directory import counted
 from spark_arrow_ipc.dataset.listing.globs import escaped
 from spark_arrow_ipc.dataset.listing.tree import list_tree
+from spark_arrow_ipc.dataset.write.begun_copy import check_carried, check_no_copy, mark_copy
 from spark_arrow_ipc.dataset.write.commit import commit
 from spark_arrow_ipc.dataset.write.copied_files import CopiedFiles, Copy, FileKey, read_notes
 from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan, check_is_no_file, plan_job
@@ -132,11 +133,12 @@ def copy_dataset(
     original.check()
     _check_apart(storage, original.root, target_storage, root)
     check_is_no_file(target_storage, root)
+    check_no_copy(original, read_head(original))  # its records speak of rows that are elsewhere
     copy = DatasetDirectory(target_storage, root)
     finished = _finished(original, copy)
     if finished is not None:
         return finished
-    _check_target(original, copy, target_storage)
+    _check_target(original, copy)
     newest = _state(original, copy)  # before anything is made
     plan, noted = _planned(original.root, copy, target_storage)
     files = CopiedFiles(plan.staging, original.root, noted, copied)
@@ -190,7 +192,7 @@ def _finished(source: DatasetDirectory, target: DatasetDirectory) -> CopyReport 
     return CopyReport(source.root, target.root, record.seq - 1, len(record.adds), nbytes, len(record.adds))
 
 
-def _check_target(source: DatasetDirectory, target: DatasetDirectory, storage: Storage) -> None:
+def _check_target(source: DatasetDirectory, target: DatasetDirectory) -> None:
     """Raise if the target is not empty, or has records that no earlier run of this copy has left.
 
     Raises
@@ -198,10 +200,10 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory, storage: S
     CommitError
         The message says what is there.
     """
-    if storage.status(target.root) is None:
+    if target.storage.status(target.root) is None:
         return
     target.check()
-    files = list_tree([escaped(target.root)], storage=storage).all_files()
+    files = list_tree([escaped(target.root)], storage=target.storage.inside(None)).all_files()
     if files:
         names = shown([relative(file.path, target.root) for file in files])
         raise CommitError(
@@ -220,7 +222,7 @@ def _check_target(source: DatasetDirectory, target: DatasetDirectory, storage: S
 
 def _planned(source: str, target: DatasetDirectory, storage: Storage) -> tuple[JobPlan, dict[FileKey, Copy] | None]:
     """Plan the job of a copy, or go on with that of an earlier run; return what that one has noted, too."""
-    plan = plan_job(target.root, CommitIntent(WriteMode.APPEND, if_exists=IfExists.ERROR), storage=storage)
+    plan = plan_job(target.root, CommitIntent(WriteMode.APPEND, if_exists=IfExists.ERROR, copies=""), storage=storage)
     newest = newest_record(target)[1]
     ended = frozenset(() if newest is None else (*newest.jobs, *newest.withdrawn))
     for jobid in sorted(name_of(status.path) for status in target.storage.list(target.all_staging)):
@@ -254,12 +256,18 @@ def _carry_over(source: DatasetDirectory, target: DatasetDirectory, record: Reco
             "a directory that is not there yet, or remove this one",
             path=target.root,
         )
-    storage.make_directory(target.commits)
+    mark_copy(target, source.root, record)
+    try:
+        _check_target(source, target)  # a job may have written there meanwhile; from here on none does
+    except CommitError:
+        storage.delete(target.copy_mark)
+        raise
     if read_head(source).keeps:
         _carry_kept(source, target, record)
     # The mark first: without its record it counts for nothing, and a record without its mark would be a pending job.
     storage.put(target.done_mark(record.seq), record.to_bytes(), durable=True)
     storage.put_if_absent(target.record(record.seq), record.to_bytes(), durable=True)
+    check_carried(target, record)
     storage.sync(target.commits)
     storage.sync(target.root)
 

@@ -19,6 +19,7 @@ from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirector
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, read_head
 from spark_arrow_ipc.dataset.commit_log.record import COPIED, Batch, Record
 from spark_arrow_ipc.dataset.listing.directory import counted
+from spark_arrow_ipc.dataset.write.begun_copy import check_no_copy
 from spark_arrow_ipc.dataset.write.existing_files import (
     check_is_arrow,
     check_partition_columns_there,
@@ -178,6 +179,8 @@ def plan_job(
     if snapshot is None or (mode is WriteMode.REWRITE and not snapshot):
         return JobPlan(staging, intent, skip=True)
     head = read_head(staging.dataset)
+    if intent.copies is None:
+        check_no_copy(staging.dataset, head)
     _check_none_below(staging, head, mode, is_there=is_there)
     if is_there and mode not in _REPLACES_ALL:
         check_kept_files(staging.dataset, intent.partition_by, check_existing)
@@ -202,6 +205,7 @@ def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckS
     # If the batch is committed, `commit` finds that too, and removes what is staged.
     snapshot = _snapshot(staging.dataset, intent) or ()
     head = read_head(staging.dataset)
+    check_no_copy(staging.dataset, head)
     _check_none_below(staging, head, intent.mode)
     if intent.mode is not WriteMode.OVERWRITE:
         check_kept_files(staging.dataset, intent.partition_by, check_existing)
@@ -239,8 +243,11 @@ def check_is_no_file(storage: Storage, root: str) -> bool:
 
 def _snapshot(dataset: DatasetDirectory, intent: CommitIntent) -> tuple[LiveFile, ...] | None:
     """Return the files that the job replaces, or None if it has nothing to do."""
-    if (intent.commit_token is not None or intent.query is not None) and intent.is_in(latest(dataset)[1]):
-        return None
+    if intent.commit_token is not None or intent.query is not None:
+        head, newest = latest(dataset)
+        check_no_copy(dataset, head)
+        if intent.is_in(newest):
+            return None
     if intent.mode is WriteMode.APPEND and intent.if_exists is IfExists.APPEND:
         return ()
     while True:

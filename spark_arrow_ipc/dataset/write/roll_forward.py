@@ -38,7 +38,7 @@ from spark_arrow_ipc.dataset.commit_log.log import (
     old_records,
     read_head,
 )
-from spark_arrow_ipc.dataset.commit_log.record import REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, REMEMBERED, TAKEN_BACK, WITHDRAWN, Record
 from spark_arrow_ipc.dataset.commit_log.replaced_files import all_replaced, expired
 from spark_arrow_ipc.dataset.commit_log.stored_record import is_marked, is_there
 from spark_arrow_ipc.dataset.write.publisher import publisher_of
@@ -141,6 +141,8 @@ def _cannot_finish(dataset: DatasetDirectory, record: Record, error: Exception) 
     if record.is_of_job:
         what = f"the job {record.jobid}"
         way_out = f"; or give that job up: arrowipc vacuum --give-up {record.jobid} {dataset.root}"
+    if record.mode == COPIED:
+        way_out = "; or remove this directory, and make the copy again"
     return CommitError(
         f"{what} is committed and could not be brought to its end, and nothing else can be written before: {error}. "
         f"Mend that, and try again{way_out}",
@@ -212,6 +214,8 @@ def _mark_done(dataset: DatasetDirectory, record: Record, *, keeps: bool) -> Non
     failpoint.hit("C6.success")
     if not check_is_there(dataset, record):
         return
+    if record.mode == COPIED:
+        dataset.storage.delete(dataset.copy_mark)
     if keeps:  # what is there: of two withdrawals of one job the first is in the chain, and speaks for both
         keep_record(dataset, record)
         failpoint.hit("C6.kept")

@@ -25,7 +25,7 @@ from typing import Final
 from spark_arrow_ipc.dataset.commit_log.dataset_directory import DatasetDirectory, NameKind, parse_name
 from spark_arrow_ipc.dataset.commit_log.kept_records import LOG_NAME, log_directory, outdated
 from spark_arrow_ipc.dataset.commit_log.log import Head, newest_record, old_records, read_head, read_pending
-from spark_arrow_ipc.dataset.commit_log.record import Record
+from spark_arrow_ipc.dataset.commit_log.record import COPIED, Record
 from spark_arrow_ipc.dataset.commit_log.recorded_files import STAGED_SUFFIX
 from spark_arrow_ipc.dataset.commit_log.replaced_files import expired
 from spark_arrow_ipc.dataset.write.nested import dataset_above
@@ -352,6 +352,12 @@ def _give_up(dataset: DatasetDirectory, jobid: str, older_than_seconds: float, *
             if dry_run or withdraw(dataset, [jobid]):
                 return GivenUpJob(dataset.root, jobid)
             continue  # it was committed meanwhile
+        if record.mode == COPIED:
+            raise CommitError(
+                f"the job {jobid} cannot be given up: it is a copy of another data set, and without it nothing is here; remove "
+                "this directory, and make the copy again",
+                path=dataset.root,
+            )
         check_old_files(dataset, record)
         published = [file.final for file in record.adds if dataset.storage.status(dataset.path(file.final)) is not None]
         job = GivenUpJob(dataset.root, jobid, tuple(published), len(record.removes))
