@@ -438,6 +438,7 @@ ORIGINS = {
         "StoredSink.finish": NO_LINKS,
         "StoredSink.discard": NO_LINKS,
     },
+    "storage/base.py": {"LearnsByDoing.delete_all": NO_LINKS},
     "storage/beneath.py": {"delete_tree": DOOR},
     "storage/local.py": {
         "LocalStorage.scratch_file": OWN_NAME,
@@ -456,12 +457,11 @@ ORIGINS = {
         "HadoopStorage.check_put_if_absent": NO_LINKS,
         "HadoopStorage.publish": NO_LINKS,
         "HadoopStorage.give_back": NO_LINKS,
-        "HadoopStorage.delete_all": NO_LINKS,
         "HadoopStorage._put_absent": NO_LINKS,
         "HadoopStorage._replace": NO_LINKS,
         "HadoopStorage._move_into": NO_LINKS,
     },
-    "storage/memory.py": {"MemoryStorage.delete_all": NO_LINKS, "MemoryStorage.delete_tree": NO_LINKS},
+    "storage/memory.py": {"MemoryStorage.delete_tree": NO_LINKS},
     "storage/object_store.py": {
         "ObjectStorage.check_put_if_absent": NO_LINKS,
         "ObjectStorage.delete.delete": NO_LINKS,

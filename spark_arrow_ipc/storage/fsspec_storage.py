@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from spark_arrow_ipc.errors import ArrowIpcError, FileChangedError, LimitError, OptionError, UnsupportedError, cut_repr
+from spark_arrow_ipc.storage.base import Connections, LearnsByDoing, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.fsspec_connect import connect, filesystem_class, one_line
 from spark_arrow_ipc.storage.object_files import ObjectSource
@@ -154,12 +155,12 @@ class _Connection:
     range_options: Mapping[str, str]
 
 
-_connections: dict[tuple[int, str, StorageOptions], _Connection] = {}
-"""The connections of this process, by process, root and options. Threads may make one twice, which harms nothing."""
+_connections: Final = Connections[_Connection]()
+"""By root and options."""
 
 
 @dataclass(frozen=True, slots=True)
-class FsspecStorage:
+class FsspecStorage(LearnsByDoing):
     """Files by URL, as fsspec writes it.
 
     Parameters
@@ -178,10 +179,6 @@ class FsspecStorage:
     def traits(self) -> Traits:
         """Directories are prefixes, and every call waits."""
         return _TRAITS
-
-    def inside(self, directory: str | None) -> FsspecStorage:  # noqa: ARG002 - nothing is written
-        """Return this storage: nothing is written."""
-        return self
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike.
@@ -203,10 +200,6 @@ class FsspecStorage:
             raise OptionError(expected="the URL of one file system", found=f"a chain of them in {cut_repr(text)}")
         filesystem_class(scheme, clean)
         return clean
-
-    def real_path(self, path: str) -> str:
-        """Return the path: there are no links."""
-        return path
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - links are not told apart
         """Return the state of a path, or None if nothing is there; a root is always there. One request or two."""
@@ -252,89 +245,24 @@ class FsspecStorage:
             raise LimitError(expected=f"a file of at most {max_nbytes:,} bytes", found=f"{nbytes:,}", path=path)
         return bytes(self._fetch(path, 0, nbytes)) if nbytes else b""
 
-    def create(self, path: str) -> BinaryIO:
-        """Refuse."""
-        self._refuse(path)
-
-    def scratch_file(self, directory: str) -> BinaryIO:
-        """Refuse."""
-        self._refuse(directory)
-
-    def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(path)
-
-    def put_if_absent(self, path: str, data: bytes, *, durable: bool = False) -> bool:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(path)
-
-    def check_put_if_absent(self, directory: str) -> None:
-        """Refuse."""
-        self._refuse(directory)
-
-    def check_writable(self, directory: str) -> None:
-        """Refuse."""
-        self._refuse(directory)
-
-    def check_publish(self, staging: str, finals: Sequence[str]) -> None:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(staging)
-
-    def check_delete(self, paths: Sequence[str]) -> None:
-        """Refuse."""
-        self._refuse(paths[0] if paths else None)
-
-    def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(final)
-
-    def give_back(self, moved: str, path: str) -> bool:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(path)
-
-    def delete(self, path: str) -> None:
-        """Refuse."""
-        self._refuse(path)
-
-    def delete_all(self, paths: Sequence[str]) -> None:
-        """Refuse."""
-        self._refuse(paths[0] if paths else None)
-
-    def delete_tree(self, directory: str) -> None:
-        """Refuse."""
-        self._refuse(directory)
-
-    def make_directory(self, directory: str) -> None:
-        """Refuse."""
-        self._refuse(directory)
-
-    def delete_directory_if_empty(self, directory: str) -> None:
-        """Refuse."""
-        self._refuse(directory)
-
-    def sync_file(self, file: BinaryIO) -> None:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(None)
-
-    def sync(self, directory: str) -> None:
-        """Refuse."""
-        self._refuse(directory)
-
-    def _refuse(self, path: str | None) -> NoReturn:
+    def _refuse(self, *args: object, **_: object) -> NoReturn:
+        named = [each for each in args if isinstance(each, str)][-1:]
+        named = named or [path for paths in args if isinstance(paths, Sequence) for path in paths][:1]
         raise UnsupportedError(
             "paths with this scheme are read through fsspec, and are read only; write to local files, HDFS or an object "
             "store, and copy them",
-            path=path,
+            path=named[0] if named else None,
         )
+
+    create = scratch_file = put = put_if_absent = publish = give_back = _refuse
+    delete = delete_all = delete_tree = make_directory = delete_directory_if_empty = sync_file = sync = _refuse
+    check_put_if_absent = check_writable = check_publish = check_delete = _refuse
 
     def _at(self, path: str) -> tuple[_Connection, str]:
         """Return the connection and the name of a path in it."""
         root, key = split_url(path)
-        of = (os.getpid(), root, self.options)
-        connection = _connections.get(of)
-        if connection is None:
-            with self._errors(root):
-                connection = _connections.setdefault(of, _connection(root, self.options))
+        with self._errors(root):
+            connection = _connections.get((root, self.options), partial(_connection, root, self.options), path)
         return connection, (connection.prefix + key).rstrip(SEPARATOR) or connection.prefix
 
     def _info(self, path: str) -> Mapping[str, Any] | None:
@@ -350,7 +278,7 @@ class FsspecStorage:
     def _file(self, path: str) -> Status:
         status = self.status(path)
         if status is None:
-            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+            raise missing(path)
         if status.kind is not Kind.FILE:
             raise UnsupportedError("expected a file, found a directory or something that is neither", path=path)
         return status
@@ -384,7 +312,7 @@ class FsspecStorage:
         except ArrowIpcError:
             raise
         except FileNotFoundError:
-            raise FileNotFoundError(errno.ENOENT, "No such file", path) from None
+            raise missing(path) from None
         except PermissionError as error:
             raise PermissionError(errno.EACCES, self._text(error), path) from None
         except (ImportError, NotImplementedError) as error:

@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
+from spark_arrow_ipc.storage.base import Connections, LearnsByDoing
 from spark_arrow_ipc.storage.byte_source import ByteSource
 from spark_arrow_ipc.storage.hadoop_connect import HadoopSource, NewFile, connect, load_fs
 from spark_arrow_ipc.storage.object_options import StorageOptions, without_secrets
@@ -46,18 +47,15 @@ _ATTEMPTS: Final = 5
 _DEFAULT: Final = "default"
 """Host of ``hdfs:///a``: the one of ``fs.defaultFS`` in Hadoop's configuration."""
 
-_connections: dict[tuple[int, str, StorageOptions, Callable[..., Any]], Any] = {}
-"""The connections of this process, by process, root, options and how they were made."""
+_connections: Final = Connections[Any]("Hadoop, whose Java machine")
+"""By root, options and how they were made."""
 
 _proven: set[tuple[str, StorageOptions, Callable[..., Any]]] = set()
 """Namenodes, by root, options and how they are reached, of which this process knows that they keep what is there."""
 
-_users: set[int] = set()
-"""The process that has connected; a child of it inherits its number here, not its JVM."""
-
 
 @dataclass(frozen=True, slots=True)
-class HadoopStorage:
+class HadoopStorage(LearnsByDoing):
     """Files by URL, ``hdfs://namenode:8020/a/b``.
 
     Parameters
@@ -80,10 +78,6 @@ class HadoopStorage:
         """There are directories and renames, and every call waits."""
         return _TRAITS
 
-    def inside(self, directory: str | None) -> HadoopStorage:  # noqa: ARG002 - there are no links
-        """Return this storage: there are no links."""
-        return self
-
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike; ``hdfs:///a`` is ``hdfs://default/a``."""
         text = os.fspath(path)
@@ -92,10 +86,6 @@ class HadoopStorage:
         scheme, _, rest = text.partition("://")
         host = _DEFAULT if rest.startswith(SEPARATOR) else ""
         return clean_url(f"{scheme}://{host}{rest}", place="a host", may_name=lambda _: False)
-
-    def real_path(self, path: str) -> str:
-        """Return the path: there are no links."""
-        return path
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of a path, or None if nothing is there. One call of the namenode, three if nothing is."""
@@ -157,10 +147,6 @@ class HadoopStorage:
         self._check_directory(parent(path))
         return self._new_file(path)
 
-    def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
-        """Return an unnamed file in the temporary directory of this machine."""
-        return cast("BinaryIO", tempfile.TemporaryFile())
-
     def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
         """Write a small file, in place of what is there. Readers may find no file while one is replaced by other bytes.
 
@@ -217,15 +203,6 @@ class HadoopStorage:
             )
         _proven.add(namenode)
 
-    def check_writable(self, directory: str) -> None:
-        """Do nothing: what may be written is known when it is."""
-
-    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
-        """Do nothing: what may be renamed is known when it is."""
-
-    def check_delete(self, paths: Sequence[str]) -> None:
-        """Do nothing: what may be deleted is known when it is."""
-
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
         """Rename a file. One that has the name is deleted before.
 
@@ -264,11 +241,6 @@ class HadoopStorage:
                 if self.status(path) is not None:
                     raise
 
-    def delete_all(self, paths: Sequence[str]) -> None:
-        """Delete files; missing ones do not matter."""
-        for path in paths:
-            self.delete(path)
-
     def delete_tree(self, directory: str) -> None:
         """Delete a directory with all in it; nothing happens if it is not there."""
         system, name = self._at(directory)
@@ -285,31 +257,15 @@ class HadoopStorage:
         with self._errors(directory):
             system.create_dir(name, recursive=True)
 
-    def delete_directory_if_empty(self, directory: str) -> None:
-        """Do nothing: pyarrow would delete a file with it that another job puts there at this moment."""
-
     def sync_file(self, file: BinaryIO) -> None:
         """Hand the bytes of a file to the datanodes; HDFS keeps them in the memory of several, or on their disks."""
         file.flush()
 
-    def sync(self, directory: str) -> None:
-        """Do nothing: the namenode has logged a name when it answers."""
-
     def _at(self, path: str) -> tuple[Any, str]:
         """Return the connection and the name of a path in it."""
         root, key = split_url(path)
-        pid = os.getpid()
-        if _users and pid not in _users:
-            raise UnsupportedError(
-                "this process was forked from one that had used Hadoop, whose Java machine cannot be used here; start "
-                "processes with multiprocessing's method spawn or forkserver",
-                path=path,
-            )
-        of = (pid, root, self.options, self.connection)
-        if of not in _connections:
-            _connections[of] = self.connection(root, self.options)
-            _users.add(pid)
-        return _connections[of], SEPARATOR + key
+        connect_to = partial(self.connection, root, self.options)
+        return _connections.get((root, self.options, self.connection), connect_to, path), SEPARATOR + key
 
     def _new_file(self, path: str) -> BinaryIO:
         system, name = self._at(path)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import BinaryIO, Final
 
 from spark_arrow_ipc.errors import LimitError, OptionError, UnsupportedError
+from spark_arrow_ipc.storage.base import LearnsByDoing, missing
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource
 from spark_arrow_ipc.storage.paths import SEPARATOR, join
 from spark_arrow_ipc.storage.storage import Kind, Status, Traits
@@ -32,7 +33,7 @@ class _File:
 
 
 @dataclass(slots=True, eq=False)
-class MemoryStorage:
+class MemoryStorage(LearnsByDoing):
     """Files by path, ``memory:/a/b``. The clock is a counter, so that every write is later than the one before.
 
     Parameters
@@ -50,10 +51,6 @@ class MemoryStorage:
         """Directories are prefixes."""
         return Traits(directories=False, renames=self.renames)
 
-    def inside(self, directory: str | None) -> MemoryStorage:  # noqa: ARG002 - there are no links
-        """Return this storage: there are no links."""
-        return self
-
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return a path without repeated or trailing slashes."""
         text = os.fspath(path)
@@ -63,10 +60,6 @@ class MemoryStorage:
         if {".", ".."} & set(parts):
             raise OptionError(expected="a path without . and ..", found=repr(text))
         return SCHEME + SEPARATOR + SEPARATOR.join(parts)
-
-    def real_path(self, path: str) -> str:
-        """Return the path: there are no links."""
-        return path
 
     def status(self, path: str, *, follow_links: bool = True) -> Status | None:  # noqa: ARG002 - there are no links
         """Return the state of a file, or of a prefix that files have."""
@@ -129,18 +122,6 @@ class MemoryStorage:
         self.put(path, data, durable=durable)
         return True
 
-    def check_put_if_absent(self, directory: str) -> None:
-        """Do nothing: it works."""
-
-    def check_writable(self, directory: str) -> None:
-        """Do nothing: it is."""
-
-    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
-        """Do nothing: it works."""
-
-    def check_delete(self, paths: Sequence[str]) -> None:
-        """Do nothing: it works."""
-
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
         """Move a file, or copy it."""
         data = self._file(staged).data
@@ -163,34 +144,17 @@ class MemoryStorage:
         """Delete a file; nothing happens if it is not there."""
         self._files.pop(path, None)
 
-    def delete_all(self, paths: Sequence[str]) -> None:
-        """Delete files; missing ones do not matter."""
-        for path in paths:
-            self.delete(path)
-
     def delete_tree(self, directory: str) -> None:
         """Delete all files below a prefix."""
         inside = directory + SEPARATOR
         for path in [path for path in self._files if path.startswith(inside)]:
             self.delete(path)
 
-    def make_directory(self, directory: str) -> None:
-        """Do nothing: a directory is there when a file is."""
-
-    def delete_directory_if_empty(self, directory: str) -> None:
-        """Do nothing: no directory is empty."""
-
-    def sync_file(self, file: BinaryIO) -> None:
-        """Do nothing: memory does not outlive the process."""
-
-    def sync(self, directory: str) -> None:
-        """Do nothing: memory does not outlive the process."""
-
     def _file(self, path: str) -> _File:
         try:
             return self._files[path]
         except KeyError:
-            raise FileNotFoundError(2, "No such file", path) from None
+            raise missing(path) from None
 
     def _state(self, path: str, file: _File) -> Status:
         version = "" if self.renames else f"{file.identity[1]:x}"

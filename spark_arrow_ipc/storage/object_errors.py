@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from spark_arrow_ipc.errors import FileChangedError, UnsupportedError
+from spark_arrow_ipc.storage.base import missing
 from spark_arrow_ipc.storage.object_options import StorageOptions, load_obstore, without_secrets
 
 _MOST_CHARACTERS: Final = 400
@@ -103,11 +104,6 @@ def write_errors(path: str, options: StorageOptions) -> Iterator[None]:
             yield
     except FileNotFoundError:
         raise OSError(errno.EIO, _NO_BUCKET, path) from None
-
-
-def missing(path: str) -> FileNotFoundError:
-    """Return the error of an object that is not there."""
-    return FileNotFoundError(errno.ENOENT, "No such file", path)
 
 
 def _changed(path: str) -> FileChangedError:

@@ -15,7 +15,6 @@ Errors are builtin ones (`OSError`) of one line that holds no value of an option
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, UnsupportedError
+from spark_arrow_ipc.storage.base import Connections, LearnsByDoing, missing
 from spark_arrow_ipc.storage.byte_source import ByteSource
-from spark_arrow_ipc.storage.object_errors import copied, missing, object_errors, repeated, write_errors
+from spark_arrow_ipc.storage.object_errors import copied, object_errors, repeated, write_errors
 from spark_arrow_ipc.storage.object_files import WRITER, ObjectSource, ObjectUpload
 from spark_arrow_ipc.storage.object_options import StorageOptions, connect, load_obstore, repetitions
 from spark_arrow_ipc.storage.paths import name_of
@@ -52,8 +53,8 @@ _DELETE_THREADS: Final = 16
 _BATCH: Final = 1_000
 """Keys of one request that deletes, and of one page of a listing."""
 
-_stores: dict[tuple[int, str, StorageOptions, bool], Any] = {}
-"""The connections of this process, by process, root and options. Threads may make one twice, which harms nothing."""
+_stores: Final = Connections["ObjectStore"]("an object store, whose connections")
+"""By root, options, and whether they are for copies."""
 
 _PROBE: Final = "probe"
 """Name of the empty object that `ObjectStorage.check_put_if_absent` asks a store for again and again."""
@@ -61,12 +62,9 @@ _PROBE: Final = "probe"
 _proven: set[tuple[str, StorageOptions]] = set()
 """Buckets, by root and options, of which this process knows that they keep what is there."""
 
-_users: set[int] = set()
-"""The process that has used the library; a child of it inherits its number here, not its threads."""
-
 
 @dataclass(frozen=True, slots=True)
-class ObjectStorage:
+class ObjectStorage(LearnsByDoing):
     """Objects by URL.
 
     Parameters
@@ -85,10 +83,6 @@ class ObjectStorage:
     def traits(self) -> Traits:
         """Directories are prefixes, files are copied and not renamed, and every call waits."""
         return _TRAITS
-
-    def inside(self, directory: str | None) -> ObjectStorage:  # noqa: ARG002 - there are no links
-        """Return this storage: there are no links."""
-        return self
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
         """Return the URL that all calls write alike (`object_path`)."""
@@ -158,10 +152,6 @@ class ObjectStorage:
         """Create an object, which appears when it is closed, and not at all if its ``with`` block fails."""
         store, key = self._at(path)
         return cast("BinaryIO", ObjectUpload(store, key, path, self._errors, self.put_if_absent))
-
-    def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
-        """Return an unnamed file in the temporary directory of this machine."""
-        return cast("BinaryIO", tempfile.TemporaryFile())
 
     def put(self, path: str, data: bytes, *, durable: bool = False, scratch: str | None = None) -> None:  # noqa: ARG002
         """Write a small object in place of what is there. One request."""
@@ -238,15 +228,6 @@ class ObjectStorage:
             return True
         return True
 
-    def check_writable(self, directory: str) -> None:
-        """Do nothing: what may be written is known when it is."""
-
-    def check_publish(self, staging: str, finals: Sequence[str]) -> None:
-        """Do nothing: copies inside a bucket work where writing does."""
-
-    def check_delete(self, paths: Sequence[str]) -> None:
-        """Do nothing: what may be deleted is known when it is."""
-
     def publish(self, staged: str, final: str, *, into: str | None = None) -> bool:  # noqa: ARG002 - there are no links
         """Copy an object on the server, without its bytes coming here. One request, more after errors.
 
@@ -309,39 +290,12 @@ class ObjectStorage:
         # Listed whole first: a page after a deletion may begin behind what is left.
         self.delete_all([join_url(root, found) for found in repeated(keys)])
 
-    def make_directory(self, directory: str) -> None:
-        """Do nothing: a directory is there when an object is."""
-
-    def delete_directory_if_empty(self, directory: str) -> None:
-        """Do nothing: no directory is empty."""
-
-    def sync_file(self, file: BinaryIO) -> None:
-        """Do nothing: a store answers when the bytes are safe."""
-
-    def sync(self, directory: str) -> None:
-        """Do nothing: a store answers when the name is safe."""
-
     def _at(self, path: str, *, copies: bool = False) -> tuple[ObjectStore, str]:
         """Return the connection and the key of a path."""
         root, key = split_url(path)
-        pid = os.getpid()
-        if _users and pid not in _users:
-            raise UnsupportedError(
-                "this process was forked from one that had used an object store, whose connections cannot be used here; "
-                "start processes with multiprocessing's method spawn or forkserver",
-                path=path,
-            )
-        of = (pid, root, self.options, copies)
-        store = _stores.get(of)
-        if store is None:
-            if kind_of(root) is StoreKind.MEMORY:
-                copies = False  # one memory, whoever asks
-                store = _stores.get((pid, root, (), False))
-            if store is None:
-                store = connect(root, self.options, copies=copies)
-            _users.add(pid)
-            _stores[of] = store
-        return store, key
+        # There is one memory, whoever asks.
+        of = (root, (), False) if kind_of(root) is StoreKind.MEMORY else (root, self.options, copies)
+        return _stores.get(of, partial(connect, root, self.options, copies=of[2]), path), key
 
     def _file_status(self, store: ObjectStore, path: str, key: str) -> Status | None:
         try:

@@ -22,6 +22,7 @@ from fault_server import ACCESS_KEY_ID, SECRET, Request, fault_server
 from spark_arrow_ipc.dataset.scan.outline import OutlineOptions
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions
 from spark_arrow_ipc.storage import object_options, object_store
+from spark_arrow_ipc.storage.base import Connections
 from spark_arrow_ipc.storage.open import storage_of
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ def machine(monkeypatch, tmp_path):
         if name.startswith(CLOUDS):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(object_store, "_stores", {})
+    monkeypatch.setattr(object_store, "_stores", Connections())
     with fault_server() as server, metadata_address() as ((host, port), visitors):
         server.objects.put("d/a", b"123")
         monkeypatch.setattr(object_options, "_METADATA_ADDRESS", (host, port))

@@ -258,7 +258,7 @@ def _look(queue, storage):
 
 
 def test_a_fork_of_a_process_that_used_hadoop_is_told_so(storage):
-    assert hadoop._users
+    assert hadoop._connections._by_process
     fork = multiprocessing.get_context("fork")
     queue = fork.SimpleQueue()
     child = fork.Process(target=_look, args=(queue, storage))
